@@ -127,7 +127,7 @@ def test_without_release_it_says_what_a_release_would_state():
     said = run("--mechanism", "gnmax", "--epsilon", 3, "--queries", 1)
     words = " ".join(said.output.split())
     assert "Nothing to publish with labels drawn from a seed or with continuous noise" in words
-    assert "(pld), whatever the votes are, above the target: add --release to keep it then." in words
+    assert "(pld) in the worst case, above the target; add --release to calibrate for them." in words
     said = run("--mechanism", "gnmax", "--epsilon", 3, "--queries", 1, "--release")
     assert "To publish, with labels drawn by --release: ε = 3.0000 (pld)" in said.output
     assert json.loads(run("--mechanism", "gnmax", "--epsilon", 3, "--queries", 1, "--release", "--json").stdout)[

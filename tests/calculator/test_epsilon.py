@@ -236,12 +236,15 @@ def test_people_get_a_table_with_the_number_to_tell(file):
     released = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)["released"]
     assert released["accountant"] == "label"
     words = " ".join(said.output.split())
-    assert "Nothing to publish with labels drawn from a seed or with continuous noise: these are no release." in words
     assert (
-        f"Labels drawn by --release would have ε = {four_digits(released['epsilon'])} (label), whatever the votes are."
+        "Nothing to publish with labels drawn from a seed or with continuous noise: these are not private releases."
         in words
     )
-    assert "What is not publishable depends on the votes" in words
+    assert (
+        f"Labels drawn by --release would have ε = {four_digits(released['epsilon'])} (label) in the worst case."
+        in words
+    )
+    assert "Bounds that may not be published depend on the votes" in words
     assert " yes " not in words
 
 
@@ -271,7 +274,7 @@ def test_a_release_states_what_holds_for_discrete_noise(file):
     assert least["epsilon"] == pytest.approx(2.95101, rel=3e-6)
     assert found["release"] is True
     said = " ".join(run(file, *words, "--release").output.split())
-    assert "To publish, with labels drawn by --release: ε = 2.9511 (pld), which holds whatever the votes are." in said
+    assert "To publish, with labels drawn by --release: ε = 2.9511 (pld), a worst-case bound." in said
 
 
 def test_what_can_not_be_released_has_nothing_to_publish(file):

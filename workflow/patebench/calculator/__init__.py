@@ -1,4 +1,4 @@
-"""The calculator: what a release costs, how much one may release, and what to tell about it.
+"""Compute the privacy cost of a release, how much may be released, and the ε to publish.
 
-The commands `patebench epsilon` and `patebench calibrate`, which need neither a configuration nor the workflow.
+The commands `patebench epsilon` and `patebench calibrate` use this package without a configuration or the workflow.
 """

@@ -1,8 +1,8 @@
-"""What labels cost, and the noise or the number of queries that a budget (ε, δ) allows.
+"""Compute the ε of labels, and the noise or the number of queries that a budget (ε, δ) allows.
 
-`patebench epsilon`, `patebench calibrate` and the Python interface share it. For a budget only bounds that hold
-whatever the votes are count, so neither the noise nor the number of queries depends on votes. For a `release` they are
-those of discrete noise, which the release then states; else of continuous noise.
+`patebench epsilon`, `patebench calibrate` and the Python interface use this module. A budget is compared with
+worst-case bounds only, so neither the noise nor the number of queries depends on votes. For a `release`, these are the
+bounds for discrete noise, which the release states; otherwise those for continuous noise.
 """
 
 import math
@@ -23,23 +23,23 @@ from patebench.core.text import at_most, plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism, plain
 
-#: More queries than this are not looked for.
+#: Largest number of queries that is searched.
 MOST_QUERIES = 1_000_000
 
-#: How near to the edge of the budget the search for discrete noise ends, whose every step takes seconds.
+#: Relative tolerance of the search for discrete noise, where each step takes seconds.
 _NEAR = 1e-7
 
-#: Numbers of classes and teachers, as far as they are known, and whether noise is that of a release.
+#: Keyword arguments of `worst_case`: classes and teachers, if known, and release.
 Setting = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A setting that keeps the target: all its parameters, the one `solved`, and every worst-case bound, least first.
+    """Setting that keeps the target, with all its worst-case bounds, least first.
 
-    `solved` is "queries" or the name of a noise parameter; `classes` is None where the cost does not need it. `bounds`
-    are those of discrete noise for a `release`; `released` is the least of these in any case, what the labels of a
-    release would cost, or None where the mechanism has no discrete form, and at a δ of at least 1/teachers.
+    `solved` is "queries" or the name of the noise parameter that was solved for. `classes` is None if the cost does not
+    depend on it. `bounds` hold for discrete noise if `release`, otherwise for continuous noise. `released` is the least
+    bound for discrete noise; None if the mechanism has no discrete form, or if δ is at least 1/teachers.
     """
 
     mechanism: str
@@ -55,7 +55,7 @@ class Calibration:
     released: Bound | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary that strict JSON can hold; its ε and accountant are those of the least bound."""
+        """Return a dictionary for strict JSON; its ε and accountant are those of the least bound."""
         return {
             "mechanism": self.mechanism,
             "parameters": plain(self.parameters),
@@ -82,11 +82,21 @@ def solve(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """The least noise for that many queries, or, without `queries`, the most queries at the given noise.
+    """Find the least noise for `queries` queries, or, without `queries`, the most queries for the given noise.
 
-    For the noise, `parameters` lacks exactly the one to find. `classes` and `teachers` are needed by mechanisms whose
-    worst case depends on them. With `release` the target is kept by what a release with discrete noise states.
-    Raises PatebenchError where nothing keeps the target, and for `release` of a mechanism without a discrete form.
+    Parameters
+    ----------
+    parameters
+        Parameters of the mechanism. To solve for noise, leave out exactly one.
+    classes, teachers
+        Needed by mechanisms whose worst case depends on them.
+    release
+        Use the bounds for discrete noise, which a release states.
+
+    Raises
+    ------
+    PatebenchError
+        If nothing keeps the target, or for `release` of a mechanism without a discrete form.
     """
     if queries is None:
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
@@ -104,7 +114,7 @@ def queries_for(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """The most queries to a mechanism, of which messages speak by its `name`; see `solve`."""
+    """Find the most queries to a mechanism; error messages use its `name`. See `solve`."""
     _check(epsilon, delta)
     setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
     if release:
@@ -113,13 +123,13 @@ def queries_for(
     if queries == 0:
         least = worst_case(mechanism, 1, delta, **setting)[0].epsilon
         raise PatebenchError(f"a single query costs ε = {at_most(least)}, above the target {epsilon:g}; add noise")
-    return _found(mechanism, name, epsilon, delta, queries, "queries", setting)
+    return _calibration(mechanism, name, epsilon, delta, queries, "queries", setting)
 
 
 def released(
     mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
 ) -> Bound | None:
-    """The least bound that a release with discrete noise states, whatever the votes are; None if there is none."""
+    """Return the least worst-case bound of a release with discrete noise; None without a discrete form."""
     return worst_case(mechanism, queries, delta, classes, teachers, release=True)[0] if mechanism.discrete else None
 
 
@@ -131,52 +141,53 @@ def worst_case(
     teachers: int | None = None,
     release: bool = False,
 ) -> list[Bound]:
-    """Every bound that holds whatever the votes are, least first; with `release` those that hold for discrete noise."""
+    """Return every worst-case bound, least first; with `release`, those that hold for discrete noise."""
+    kind = type(mechanism).__name__
     if classes is None and "classes" in mechanism.cost_needs:
-        raise PatebenchError(f"what {type(mechanism).__name__} costs depends on the number of classes; add --classes")
+        raise PatebenchError(f"the cost of {kind} depends on the number of classes; add --classes")
     if teachers is None and "teachers" in mechanism.cost_needs:
-        raise PatebenchError(f"what {type(mechanism).__name__} costs depends on the number of teachers; add --teachers")
+        raise PatebenchError(f"the cost of {kind} depends on the number of teachers; add --teachers")
     any_votes = Votes.from_counts((teachers or 1) * np.eye(1, classes or 2, dtype=np.int64))
     accountants = mechanism.accountants(any_votes)
-    found = [
+    bounds = [
         bound
         for accountant in (valid_for_discrete_noise(accountants) if release else accountants)
         if accountant.kind is Kind.WORST_CASE
         for bound in accountant.bounds([queries], delta)
     ]
-    if not found:
-        raise PatebenchError(f"{type(mechanism).__name__} has no bound that holds for all votes, so no budget is kept")
-    return sorted(found, key=lambda bound: bound.epsilon)
+    if not bounds:
+        raise PatebenchError(f"{kind} has no worst-case bound, so it cannot keep a budget; choose another mechanism")
+    return sorted(bounds, key=lambda bound: bound.epsilon)
 
 
 def _check(epsilon: float, delta: float) -> None:
     if not 0 < epsilon < math.inf:
-        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
+        raise PatebenchError(f"a target of ε = {epsilon} is not allowed; choose a positive, finite ε")
     check_delta(delta)
 
 
-def _found(
+def _calibration(
     mechanism: Mechanism, name: str, epsilon: float, delta: float, queries: int, solved: str, setting: Setting
 ) -> Calibration:
     bounds = worst_case(mechanism, queries, delta, **setting)
-    states, teachers = None, setting["teachers"]
+    release_bound, teachers = None, setting["teachers"]
     if teachers is None or not large_delta(delta, teachers):
-        states = released(mechanism, queries, delta, setting["classes"], teachers)
+        release_bound = released(mechanism, queries, delta, setting["classes"], teachers)
     return Calibration(
-        name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, released=states, **setting
+        name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, released=release_bound, **setting
     )
 
 
 def _noise_for(
-    name: str, given: dict[str, float], epsilon: float, delta: float, queries: int, setting: Setting
+    name: str, parameters: dict[str, float], epsilon: float, delta: float, queries: int, setting: Setting
 ) -> Calibration:
     kind: type[Mechanism] = MECHANISMS.load(name)
     if setting["release"]:
         check_releasable(name, kind)
-    solved = _left_out(name, kind, given, queries)
+    solved = _missing_parameter(name, kind, parameters, queries)
 
     def with_noise(value: float) -> Mechanism:
-        return make_mechanism(name, {**given, solved: value})
+        return make_mechanism(name, {**parameters, solved: value})
 
     def edge(setting: Setting, guess: float | None = None, **search: float) -> float:
         def cost(noise: float) -> float:
@@ -186,7 +197,7 @@ def _noise_for(
 
     try:
         if setting["release"]:
-            guess = None  # continuous noise needs nearly the same, and its bounds take a tenth of the time
+            guess = None  # continuous noise needs nearly the same scale, and its bounds take a tenth of the time
             with suppress(PatebenchError):
                 guess = edge({**setting, "release": False})
             value = edge(setting, guess=guess, near=_NEAR)
@@ -194,34 +205,33 @@ def _noise_for(
             value = edge(setting)
     except PatebenchError as fault:
         raise PatebenchError(f"no {solved} of '{name}' can be found for {plural(queries, 'query')}: {fault}") from None
-    return _found(with_noise(value), name, epsilon, delta, queries, solved, setting)
+    return _calibration(with_noise(value), name, epsilon, delta, queries, solved, setting)
 
 
-def _left_out(name: str, kind: type[Mechanism], given: dict[str, float], queries: int) -> str:
-    """The one parameter that is not given, which is the noise to find."""
-    missing = [each for each in kind.parameter_names() if each not in given]
+def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, float], queries: int) -> str:
+    """Return the one parameter that is missing, which is the noise to find."""
+    missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
-    found = f"{', '.join(missing)} are missing" if missing else "none is missing"
+    state = f"{', '.join(missing)} are missing" if missing else "none is missing"
     raise PatebenchError(
         f"to find noise for {plural(queries, 'query')}, leave out exactly one parameter of '{name}' "
-        f"({', '.join(kind.parameter_names())}), and {found}; or leave out the queries to find their number"
+        f"({', '.join(kind.parameter_names())}), and {state}; or leave out the queries to find their number"
     )
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
-    """Where a parameter is looked for: its own range within that of any noise."""
+    """Return the range in which a parameter is searched: its own range within that of any noise."""
     (limits,) = (item.metadata for item in fields(kind) if item.name == parameter)
     return max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
 
 
 @dataclass(frozen=True)
 class Account:
-    """Every bound on the first `queries` queries to a mechanism, at one δ: those of discrete noise for a `release`.
+    """Bounds on the first `queries` queries to a mechanism at one δ; for a `release`, those for discrete noise.
 
-    `released` is the least bound that a release with discrete noise states, whatever the votes are, in any case; None
-    where the mechanism has no discrete form, at a δ of at least 1/teachers, and where `unprotected` says why an ε of
-    these votes protects nobody.
+    `released` is the least worst-case bound for discrete noise. It is None if the mechanism has no discrete form, if δ
+    is at least 1/teachers, or if `unprotected` gives a reason why an ε protects nobody.
     """
 
     mechanism: str
@@ -235,11 +245,11 @@ class Account:
     unprotected: str | None = None
 
     def beside(self, other: "Account") -> "Account":
-        """This account with the bounds of another of the same release after its own."""
+        """Append the bounds of another account of the same release."""
         return replace(self, bounds=[*self.bounds, *other.bounds])
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; infinities become the string "inf", which strict JSON can hold."""
+        """Return a dictionary for strict JSON; infinities become the string "inf"."""
         return {
             "mechanism": self.mechanism,
             "parameters": plain(self.parameters),
@@ -261,23 +271,30 @@ def epsilon(
     release: bool = False,
     publishable: bool | None = None,
 ) -> Account:
-    """Account for the first `queries` queries of these votes (all by default).
+    """Account for the first `queries` queries of `votes` (all by default).
 
-    With `noise` the sanitised bounds are drawn too: each draw is a release of its own. With `release` only those bounds
-    are stated that hold for labels drawn with discrete noise; no sanitised one does. `publishable` leaves the bounds
-    that may be told, or the others.
+    Parameters
+    ----------
+    noise
+        Also draw the sanitised bounds with this noise; each draw is a further release.
+    release
+        Return only bounds that hold for labels drawn with discrete noise, which no sanitised bound does.
+    publishable
+        Return only the bounds that may be published (True) or only the others (False).
 
-    Raises PatebenchError for a mechanism, parameter or number of queries that will not do, and for `release` of a
-    mechanism without a discrete form.
+    Raises
+    ------
+    PatebenchError
+        For an invalid mechanism, parameter or number of queries, and for `release` without a discrete form.
     """
-    wanted = make_mechanism(mechanism, parameters)
+    checked = make_mechanism(mechanism, parameters)
     if release:
-        check_releasable(mechanism, type(wanted))
+        check_releasable(mechanism, type(checked))
         if noise is not None:
-            raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
+            raise PatebenchError("sanitised bounds do not hold for the discrete noise of a release; use only one")
     (count,) = check_queries([queries or votes.queries], votes.queries)
-    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
-    states = None
+    bounds = checked.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
+    release_bound = None
     if not large_delta(delta, votes.teachers):
-        states = released(wanted, count, delta, votes.classes, votes.teachers)
-    return Account(mechanism, wanted.parameters(), delta, count, bounds, release, states, votes.teachers)
+        release_bound = released(checked, count, delta, votes.classes, votes.teachers)
+    return Account(mechanism, checked.parameters(), delta, count, bounds, release, release_bound, votes.teachers)

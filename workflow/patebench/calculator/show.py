@@ -1,4 +1,4 @@
-"""How accounts and calibrations are shown: a table for people, one JSON object for programs."""
+"""Show accounts and calibrations as a table or as one JSON object."""
 
 import json
 import math
@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """One JSON object; an upper bound is never 0."""
+    """Return one JSON object; upper bounds that round to 0 are shown as a number above 0."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         if isinstance(bound["epsilon"], float):
@@ -25,29 +25,28 @@ def as_json(result: Account | Calibration) -> str:
 
 
 def account(result: Account) -> "RenderableType":
-    """Bounds from the least ε; below those that may be told, which number to tell, and below others, why not."""
+    """Return a table of bounds by ascending ε, with the ε to publish if all bounds may be published, and advice."""
     from rich.console import Group
 
     bounds = sorted(result.bounds, key=lambda bound: bound.epsilon)
     if not bounds:
-        return Group(f"{_setting(result)}: no bound is known that holds whatever the votes are.", _to_publish(result))
+        return Group(f"{_setting(result)}: no worst-case bound is known.", _to_publish(result))
     kinds = " and ".join(sorted({bound.kind.words for bound in bounds}))
     title = f"{_setting(result)}: {plural(result.queries, 'query')} at δ = {result.delta:g}, {kinds}"
-    to_tell = [_to_publish(result)] if all(bound.publishable for bound in bounds) else []
-    return Group(_table(title, bounds, result.release), *to_tell, *_advice(bounds))
+    to_publish = [_to_publish(result)] if all(bound.publishable for bound in bounds) else []
+    return Group(_table(title, bounds, result.release), *to_publish, *_advice(bounds))
 
 
 def calibration(result: Calibration) -> "RenderableType":
-    """The value found in a sentence, and the bounds that hold there."""
+    """Return a sentence with the solved value, the worst-case bounds at it, and the ε to publish."""
     from rich.console import Group
 
-    cost = "costs" if result.queries == 1 else "cost"
-    title = f"What {plural(result.queries, 'query')} then {cost} at δ = {result.delta:g}, whatever the votes are"
-    return Group(_found(result), "", _table(title, result.bounds, result.release), _to_publish(result))
+    title = f"Worst-case cost of {plural(result.queries, 'query')} at δ = {result.delta:g}"
+    return Group(_solution(result), "", _table(title, result.bounds, result.release), _to_publish(result))
 
 
-def _found(result: Calibration) -> str:
-    kept = f"keeps ε ≤ {result.target:.12g} at δ = {result.delta:g} whatever the votes are"
+def _solution(result: Calibration) -> str:
+    kept = f"keeps ε ≤ {result.target:.12g} at δ = {result.delta:g} in the worst case"
     if result.solved == "queries":
         least = "at least " if result.queries == MOST_QUERIES else ""
         return f"{_setting(result)} {kept} for {least}{plural(result.queries, 'query')}."
@@ -62,7 +61,7 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _outward(result: Calibration, value: float) -> str:
-    """A value that was found, in a few digits, rounded to the side of more noise."""
+    """Return the solved value with few digits, rounded towards more noise so that the target is still kept."""
     from patebench.calculator.calculations import worst_case
     from patebench.mechanisms.base import make_mechanism
 
@@ -110,7 +109,7 @@ def _cells(bound: Bound, release: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """ε rounded up, with four digits after the point, or four that count where it is small; "∞", and never 0."""
+    """Return ε rounded up to four decimals, or to four significant digits below 0.1; "∞" if infinite, never 0."""
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)
@@ -118,38 +117,36 @@ def four_digits(epsilon: float) -> str:
 
 
 def _to_publish(result: Account | Calibration) -> str:
-    """Which ε may be printed: that of labels released with discrete noise. Others are no release."""
-    states = result.released
+    """Return the ε to publish, which is that of labels released with discrete noise, or why there is none."""
+    bound = result.released
     if isinstance(result, Account) and result.unprotected:
         return f"Nothing to publish: {result.unprotected}."
     if large_delta(result.delta, result.teachers):
-        number = (
-            f"n = {result.teachers} teachers" if result.teachers else "the number n of teachers, which is not known"
-        )
+        number = f"n = {result.teachers} teachers" if result.teachers else "the number n of teachers, which is unknown"
         return f"Nothing to publish at δ = {result.delta:g}: it is not below 1/n for {number}."
-    if states is None:
+    if bound is None:
         return f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels are no release."
-    number = f"ε = {four_digits(states.epsilon)} ({states.accountant})"
+    number = f"ε = {four_digits(bound.epsilon)} ({bound.accountant})"
     if result.release:
-        return f"To publish, with labels drawn by --release: {number}, which holds whatever the votes are."
-    above = isinstance(result, Calibration) and states.epsilon > result.target
+        return f"To publish, with labels drawn by --release: {number}, a worst-case bound."
+    above = isinstance(result, Calibration) and bound.epsilon > result.target
     return (
-        "Nothing to publish with labels drawn from a seed or with continuous noise: these are no release. Labels drawn "
-        f"by --release would have {number}, whatever the votes are"
-        f"{', above the target: add --release to keep it then' if above else ''}."
+        "Nothing to publish with labels drawn from a seed or with continuous noise: these are not private releases. "
+        f"Labels drawn by --release would have {number} in the worst case"
+        f"{', above the target; add --release to calibrate for them' if above else ''}."
     )
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """What of the other numbers. A sanitised one is another draw each time it is computed."""
+    """Return sentences on sanitised bounds, which are drawn again with each call, and on private bounds."""
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
-            f"ε = {four_digits(drawn[0].epsilon)} ({drawn[0].accountant}) was drawn with noise just now: it tells "
-            "nothing more of the votes, if one draw only is told, and not the best. It holds for continuous noise."
+            f"ε = {four_digits(drawn[0].epsilon)} ({drawn[0].accountant}) was drawn with noise just now. Publish one "
+            "draw only, and do not choose the best of several. It holds for continuous noise."
         )
     if not all(bound.publishable for bound in bounds):
         sentences.append(
-            "What is not publishable depends on the votes, so that the number itself tells of them, or has no proof."
+            "Bounds that may not be published depend on the votes, so that the number itself leaks, or have no proof."
         )
     return sentences

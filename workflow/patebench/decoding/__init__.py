@@ -1,1 +1,1 @@
-"""How a noisy table or noisy reports are read before a student learns from them."""
+"""Decode noisy tables and noisy reports before a student learns from them."""

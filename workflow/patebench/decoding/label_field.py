@@ -1,9 +1,10 @@
-"""Sample the labels of all queries together from a random field over the clusters that queries stand for.
+"""Sample the labels of all queries jointly from a random field over the clusters that the queries represent.
 
     ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
 
-(Geman & Geman 1984). β and ρ are among a few values, which the table weighs. Labelings, Z and the table's likelihood
-come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so equal tables are read alike.
+(Geman & Geman 1984). β and ρ take a few values, which are weighted by the table's likelihood. Labelings, Z and this
+likelihood come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are
+reproducible.
 Derivation: docs/explanation/proofs-systems.md, "A field of labels".
 """
 
@@ -16,17 +17,17 @@ from patebench.features.query_clusters import QueryClusters
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: The values of β and of ρ.
+#: Values of β and of ρ.
 _NEARNESS, _SPREAD = (0.0, 2.0, 6.0), (0.1, 0.3, np.inf)
-#: How many labelings are drawn for each pair of them, and in how many steps the field is turned on.
+#: Number of labelings per pair of these values, and of steps in which the field is turned on.
 _LABELINGS, _STEPS = 128, 24
 
 
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
-    """Return the likeliest labeling (queries,), and ln Pr[label | table] (queries, classes) of each label by itself.
+    """Return the likeliest labeling (queries,) and the marginals ln Pr[label | table] (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row | label] of each row by itself. The labeling is that of the field
-    which the table makes likeliest: labels that are each likely may not go together.
+    `log_likelihood` (queries, classes) is ln Pr[row | label] per row. The labeling is the likeliest one under the field
+    with the greatest likelihood; it may differ from the labels with the greatest marginals.
     """
     rng = np.random.default_rng(0)
     before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).under_the_field()
@@ -37,7 +38,7 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted labelings (labelings, queries), as many of each field, while the fields are turned on."""
+    """Weighted labelings (labelings, queries), equally many per field, while the fields are turned on."""
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
         self.own, self.sizes, self.rng, self.on = log_likelihood, clusters.sizes, rng, 0.0
@@ -46,7 +47,7 @@ class _Labelings:
         self.beta, self.stiffness = beta, (log_likelihood.shape[1] / rho) ** 2 / 2
         self.labels: Integers = (log_likelihood + rng.gumbel(size=(len(beta), *log_likelihood.shape))).argmax(axis=2)
         self.rows, self.log_weight = np.arange(len(beta)), np.zeros(len(beta))
-        # Of each query its neighbours, filled up with some that are not near at all.
+        # Neighbours of each query, padded with queries of nearness 0.
         degree = max(1, int((clusters.nearness > 0).sum(axis=1).max()))
         self.neighbours = np.argsort(-clusters.nearness, axis=1, kind="stable")[:, :degree]
         self.between = clusters.nearness
@@ -54,7 +55,7 @@ class _Labelings:
 
     def under_the_field(self) -> "_Labelings":
         for step in range(1, _STEPS + 1):
-            on = (step / _STEPS) ** 2  # small steps first, where labelings are still far from the field's
+            on = (step / _STEPS) ** 2  # small steps first, while labelings are still far from the field's distribution
             self.log_weight += (on - self.on) * self._log_field()
             self.on = on
             self._resample()
@@ -64,47 +65,47 @@ class _Labelings:
 
     def log_sums(self) -> Array:
         """Return ln of each field's mean likelihood over labelings (fields,), up to a constant of the likelihood."""
-        found: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
-        return found
+        log_means: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
+        return log_means
 
     def log_marginals(self) -> Array:
-        """Return ln Pr[label] under each field (fields, queries, classes), given all other labels, on average."""
+        """Return ln Pr[label] under each field (fields, queries, classes), averaged over all other labels."""
         shares = self._shares()
-        found = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
+        conditional = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
         weight = self.log_weight.reshape(-1, _LABELINGS)
         weight = weight - logsumexp(weight)[:, None]
-        return logsumexp(found.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
+        return logsumexp(conditional.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """Return the labeling (queries,) that is the likeliest one drawn under a field."""
+        """Return the likeliest of the labelings (queries,) drawn under a field."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
-        found: Integers = self.labels[first + log_p[first : first + _LABELINGS].argmax()]
-        return found
+        labeling: Integers = self.labels[first + log_p[first : first + _LABELINGS].argmax()]
+        return labeling
 
     def _shares(self) -> Array:
-        """Return which share of the pool each class has (labelings, classes)."""
+        """Return each class's share of the pool (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _near(self, q: Integers, label: Integers) -> Array:
-        """Return how near those with this `label` are to query `q`, one for each labeling (labelings,)."""
+        """Return the total nearness to query `q` of queries with this `label`, per labeling (labelings,)."""
         alike = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
-        found: Array = np.einsum("ln,ln->l", alike, self.nearness[q])
-        return found
+        nearness: Array = np.einsum("ln,ln->l", alike, self.nearness[q])
+        return nearness
 
     def _log_field(self) -> Array:
-        """Return ln of the field, less ln Z, of each labeling."""
+        """Return ln of the unnormalised probability of each labeling under its field."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._near(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
-        found: Array = self.beta * same - self.stiffness * uneven
-        return found
+        log_p: Array = self.beta * same - self.stiffness * uneven
+        return log_p
 
     def _resample(self) -> None:
-        """Within each field where few labelings have most of the weight (systematic resampling)."""
+        """Resample labelings within each field in which a few have most of the weight (systematic resampling)."""
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)
@@ -116,15 +117,15 @@ class _Labelings:
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """Return ln Pr[label of q | all other labels] (labelings, classes); `shares` are those of all labels."""
+        """Return ln Pr[label of q | all other labels] (labelings, classes); `shares` include the label of q."""
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
         for r in self.neighbours[q]:
             same[self.rows, self.labels[:, r]] += self.between[q, r]
-        # (share + size − 1/classes)², less what is the same for all labels
+        # (share + size − 1/classes)² without the terms that are the same for all labels
         uneven = self.sizes[q] * (2 * without + self.sizes[q] - 2 / shares.shape[1])
-        found = self.own[q] + self.on * (self.beta[:, None] * same - self.stiffness[:, None] * uneven)
-        result: Array = found - logsumexp(found)[:, None]
+        log_p = self.own[q] + self.on * (self.beta[:, None] * same - self.stiffness[:, None] * uneven)
+        result: Array = log_p - logsumexp(log_p)[:, None]
         return result
 
     def _draw_each(self) -> None:
@@ -137,9 +138,9 @@ class _Labelings:
             self.labels[:, q] = drawn
 
     def _exchange(self) -> None:
-        """Let each query propose to exchange its label with another one (Metropolis).
+        """Propose for each query to exchange its label with another query (Metropolis).
 
-        Where classes are even, no label can move alone.
+        Single labels cannot change if the field requires equal class shares.
         """
         shares, queries = self._shares(), len(self.own)
         for first in range(queries if queries > 1 else 0):
@@ -147,7 +148,7 @@ class _Labelings:
             r = (q + 1 + self.rng.integers(queries - 1, size=len(q))) % queries
             a, b = self.labels[self.rows, q], self.labels[self.rows, r]
             own = self.own[q, b] - self.own[q, a] + self.own[r, a] - self.own[r, b]
-            # The two differ before and after, so how near they are to each other counts on neither side.
+            # The two labels differ before and after, so the nearness of q and r does not count.
             same = self._near(q, b) - self._near(q, a) + self._near(r, a) - self._near(r, b) - 2 * self.between[q, r]
             moved = self.sizes[r] - self.sizes[q]
             uneven = 2 * moved * (shares[self.rows, a] - shares[self.rows, b] + moved)

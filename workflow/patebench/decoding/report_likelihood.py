@@ -1,9 +1,9 @@
-"""Under a local mechanism: the likelihood of all reports that the teachers sent, for each class of each query.
+"""Compute the likelihood of the teachers' reports under a local mechanism, for each class of each query.
 
-Each teacher's channel Pr[report | vote] is public. How its vote depends on the class is not: a teacher is taken to
-vote for the class with one probability, the same for all, and else for any other class alike. That probability is
-estimated from the reports alone by expectation maximisation, as Dawid & Skene 1979 (*Maximum likelihood estimation of
-observer error-rates using the EM algorithm*) estimate the error rates of observers.
+Each teacher's channel Pr[report | vote] is public, but the relation between vote and class is unknown. Teachers are
+assumed to vote for the true class with the same probability, and for each other class with equal probability. The
+former is estimated from the reports alone by expectation maximisation, as in Dawid & Skene 1979 (*Maximum likelihood
+estimation of observer error-rates using the EM algorithm*).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,53 +18,61 @@ from patebench.mechanisms.local_mechanisms import LocalMechanism
 
 Array = NDArray[np.float64]
 
-#: The first estimate of a teacher's probability of a right vote, and the number of EM iterations.
+#: Initial estimate of a teacher's probability of a correct vote, and the number of EM iterations.
 _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10
 
 
 def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], samples: int) -> Array:
-    """Return ln Pr[reports | class] (samples, classes) for a pool of so many samples, the first of which were queried.
+    """Return ln Pr[reports | class] (samples, classes) for a pool whose first samples were queried.
 
-    `reports` (teachers, queries) are those of a local mechanism; `facts`, the metadata of its labels, give its name
-    under "mechanism", its "parameters" and the number of "classes". Samples that were not queried have 0. Raises
-    PatebenchError if the mechanism is not local.
+    Parameters
+    ----------
+    reports : (teachers, queries) int array
+    facts
+        Metadata of the labels: "mechanism", its "parameters" and the number of "classes".
+    samples
+        Size of the pool; the result is 0 for samples that were not queried.
+
+    Raises
+    ------
+    PatebenchError
+        If the mechanism is not local.
     """
     mechanism, classes = make_mechanism(facts["mechanism"], facts["parameters"]), int(facts["classes"])
     if not isinstance(mechanism, LocalMechanism):
-        raise PatebenchError(f"{facts['mechanism']} is no local mechanism, so no teacher's report may be read")
+        raise PatebenchError(f"{facts['mechanism']} is no local mechanism, so its teachers' reports are not released")
     channels = [channel.matrix for channel in mechanism.channels(len(reports), classes)]
-    found = np.zeros((samples, classes))
-    found[: reports.shape[1]] = log_likelihood(reports, channels)
-    return found
+    result = np.zeros((samples, classes))
+    result[: reports.shape[1]] = log_likelihood(reports, channels)
+    return result
 
 
 def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> Array:
     """Return ln Pr[reports of a query | class] (queries, classes).
 
-    `reports` (teachers, queries) are −1 where a teacher did not take part; `channels` hold Pr[report | vote] (votes,
-    reports) of each teacher.
+    `reports` (teachers, queries) are −1 where a teacher did not participate. `channels` are the matrices
+    Pr[report | vote] (votes, reports) of each teacher.
     """
     accuracy = _INITIAL_ACCURACY
     for _ in range(_ITERATIONS):
-        found, expected_right = _expectation(reports, channels, accuracy)
-        posterior = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
+        log_p, expected_right = _expectation(reports, channels, accuracy)
+        posterior = np.exp(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
         right, participations = np.einsum("qy,qy->", posterior, expected_right), np.sum(reports >= 0)
         accuracy = float(np.clip(right / max(participations, 1), 1 / len(channels[0]), 0.999))
     return _expectation(reports, channels, accuracy)[0]
 
 
 def _expectation(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """Return, if each class were the true one, ln Pr[reports], and the expected number of right votes, each (queries,
-    classes).
+    """Return ln Pr[reports | class] and the expected number of correct votes given the class, each (queries, classes).
 
-    `accuracy` is a teacher's probability of a right vote.
+    `accuracy` is a teacher's probability of a correct vote.
     """
     classes = len(channels[0])
-    found, expected_right = np.zeros((2, reports.shape[1], classes))
+    log_p, expected_right = np.zeros((2, reports.shape[1], classes))
     for sent, channel in zip(reports, channels, strict=True):
         wrong_vote = (1 - accuracy) / (classes - 1) * (channel.sum(axis=0) - channel)
         given_class = accuracy * channel + wrong_vote  # Pr[report | class] (classes, reports)
         queries = np.flatnonzero(sent >= 0)
-        found[queries] += np.log(given_class)[:, sent[queries]].T
+        log_p[queries] += np.log(given_class)[:, sent[queries]].T
         expected_right[queries] += (accuracy * channel / given_class)[:, sent[queries]].T
-    return found, expected_right
+    return log_p, expected_right

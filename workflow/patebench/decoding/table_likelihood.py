@@ -1,8 +1,8 @@
-"""Read a released table of noisy counts: how likely each class is to have most votes of a query.
+"""Decode a released table of noisy counts into the probability that a class has the most votes of a query.
 
-The table is public, so what is read from it costs no privacy. Each row by itself has the class distribution of
-argmax(table + noise), which mechanisms compute. Where queries stand for clusters of a public pool, all rows are read
-together: `label_field.py` joins labels, and scale and shapes of rows are estimated by empirical Bayes (Robbins 1956).
+The table is public, so decoding costs no privacy. A single row has the class distribution of argmax(table + noise). If
+queries represent clusters of a public pool, all rows are decoded jointly: `label_field.py` models the labels, and the
+scale and the shapes of rows are estimated by empirical Bayes (Robbins 1956).
 Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
 """
 
@@ -24,17 +24,17 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Array = NDArray[np.float64]
 
-#: The shares of a row's votes that its class may have: it has the most.
+#: Possible shares of a row's votes for its class.
 _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
-#: The scales that are tried, in scales of the noise: each a quarter above the one before.
+#: Numbers of votes per row that are tried, in scales of the noise.
 _SCALES = 0.25 * 1.25 ** np.arange(40)
-#: Iterations of EM at each scale, and for how many rows the first guess counts: all shapes are alike.
+#: EM iterations at each scale, and the weight, in rows, of the uniform prior over shapes.
 _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which share of a row's votes its class has, one rival, and each other class."""
+    """Shares of a row's votes for its class, for one rival, and for each other class."""
 
     own: float
     rival: float
@@ -43,55 +43,55 @@ class Shape:
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
         """Return ln Pr[row | class] (queries, classes) for rows with `totals` (queries,), in scales of the noise."""
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
-        found: Array = other.sum(axis=1, keepdims=True) + own - other
+        density: Array = other.sum(axis=1, keepdims=True) + own - other
         if self.rival != self.other:
             classes = table.shape[1]
-            beside = np.where(np.eye(classes, dtype=bool), -np.inf, (rival - other)[:, None, :])
-            found = found + logsumexp(beside) - np.log(classes - 1)
-        return found
+            rivals = np.where(np.eye(classes, dtype=bool), -np.inf, (rival - other)[:, None, :])
+            density = density + logsumexp(rivals) - np.log(classes - 1)
+        return density
 
 
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
-    """Return ln Pr[row | class] (queries, classes), up to a constant for each row; the noise's scale is above 0.
+    """Return ln Pr[row | class] (queries, classes) up to a constant per row; the scale of `noise` must be above 0.
 
-    `expected` holds public guesses how many votes rows have in proportion to each other, each (queries,). The one that
-    makes the table most likely is taken.
+    `expected` are public guesses of the relative numbers of votes per row, each (queries,). The guess with the greatest
+    likelihood of the table is used.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
-    fits = (_fit(np.stack([shape.log_density(scaled, each, noise) for shape in shapes])) for each in totals)
+    fits = (_fit(np.stack([shape.log_density(scaled, votes, noise) for shape in shapes])) for votes in totals)
     return max(fits, key=lambda fit: fit[0])[1]
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return all shapes: the last one is that of a row without votes."""
+    """Return all shapes; the last is that of a row without votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
-def _fit(given: Array) -> tuple[float, Array]:
+def _fit(log_density: Array) -> tuple[float, Array]:
     """Return ln Pr[table] at the most likely frequencies of shapes, and ln Pr[row | class].
 
-    `given` (shapes, queries, classes) is ln Pr[row | shape, class].
+    `log_density` (shapes, queries, classes) is ln Pr[row | shape, class].
     """
-    shapes, queries, classes = given.shape
-    rows = logsumexp(given) - np.log(classes)
+    shapes, queries, classes = log_density.shape
+    rows = logsumexp(log_density) - np.log(classes)
     frequency = np.full(shapes, 1 / shapes)
     for _ in range(_ITERATIONS):
         joint = rows + np.log(frequency)[:, None]
         responsible = np.exp(joint - logsumexp(joint, axis=0)).sum(axis=1)
         frequency = (responsible + _GUESSED_ROWS / shapes) / (queries + _GUESSED_ROWS)
-    weighted = given + np.log(frequency)[:, None, None]
+    weighted = log_density + np.log(frequency)[:, None, None]
     return float(logsumexp(rows + np.log(frequency)[:, None], axis=0).sum()), logsumexp(weighted, axis=0)
 
 
-#: A label that has most votes with less probability is more likely wrong than right: the noise hides it, …
+#: Probability of having the most votes below which a label counts as hidden by the noise, …
 _HIDDEN = 0.5
 #: … if its class has at least this many labels that are not hidden.
 _FEW = 3
 
-#: ln of the least probability that a class is given, where noise is small: no label counts as certain.
+#: ln of the least probability of a class, so that no label is certain when the noise is small.
 _LEAST = -30.0
 
 
@@ -100,37 +100,47 @@ def read(
 ) -> tuple[NDArray[np.int64], Array]:
     """Return the likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
 
-    `table` (queries, classes) is released by the mechanism that `facts`, the metadata of its labels, name. With
-    `clusters`, what is public of those that the queries stand for, all rows are read together, those of several rounds
-    too: the noise of each is the same. Raises PatebenchError if
-    that mechanism releases no table.
+    Parameters
+    ----------
+    table : (queries, classes) array of noisy counts
+    facts
+        Metadata of the labels, which name the mechanism that released the table.
+    clusters
+        Public facts on the clusters that the queries represent; all rows, also of several rounds, are then decoded
+        jointly.
+
+    Raises
+    ------
+    PatebenchError
+        If the mechanism releases no table.
     """
     noise = noise_of(facts)
     if clusters is None or noise.scale == 0:
         return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, noise), _LEAST)
-    # Teachers that vote on every query give all rows alike many votes; those that vote on one, as many as lie near it.
+    # Teachers that vote on every query give all rows equal numbers of votes; with one vote each, cluster sizes count.
     expected = [np.ones(len(table)), clusters.sizes if clusters.put is None else clusters.put]
     labels, known = label_field.read(row_log_likelihood(table, noise, expected), clusters)
     return labels, np.maximum(known, _LEAST)
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
-    """Return the noise of each count of a table whose labels have these `facts`; PatebenchError if none is released.
+    """Return the noise per count of a table whose labels have the metadata `facts`; PatebenchError if there is none.
 
-    Of a secure release the `ensemble` is whoever was to send, and `teachers` are those who did: what is in the table.
+    For a secure release, `ensemble` is the number of teachers expected, and `teachers` of those who sent shares.
     """
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)
     if not isinstance(mechanism, SparseArgmax):
-        raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts, so none may be read")
+        raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts; use a mechanism that does")
     sent = facts.get("teachers")
     return mechanism.noise_of(facts.get("ensemble", sent), sent)
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Return which labels (queries,) the noise hides, by ln of the probability (queries, classes) of each class.
+    """Return a mask of the labels (queries,) that the noise hides.
 
-    A class that would have few labels left keeps all: there a doubtful label teaches more than it harms.
+    `log_likelihood` (queries, classes) is ln of the probability of each class. A class with few certain labels keeps
+    all of its labels, since doubtful ones help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])

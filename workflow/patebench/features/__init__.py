@@ -1,6 +1,6 @@
-"""Features of public data: encoders, clusters and neighbours.
+"""Compute features of public data with encoders, clusters and neighbours.
 
-An encoder learns features of a pool without a label, maps any sample to them, and is itself public.
+An encoder learns from a public pool without labels and maps any sample to features. It is itself public.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +35,7 @@ ENCODERS.add(
     reads="tables",
 )
 
-#: The encoder where none is chosen.
+#: Default encoder.
 DEFAULT = "contrastive"
 
 
@@ -50,24 +50,24 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
 
 
 class Encoder(ABC):
-    """Maps samples of one `shape` to vectors of at most unit length; learnt from a pool alone, so it is public."""
+    """Map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
 
     shape: tuple[int, ...]
 
     @classmethod
     @abstractmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        """Learn from `pool` (samples, …) without a label. Draws from torch's global generator.
+        """Learn from `pool` (samples, …) without labels, with draws from torch's global generator.
 
-        `report` is called with (steps done, steps in all). Raises PatebenchError for a pool that it cannot learn from.
+        `report` is called with (steps done, total steps). Raises PatebenchError if the pool is unsuitable.
         """
 
     @abstractmethod
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Return a vector for each sample (samples, features). PatebenchError for samples of another shape."""
+        """Return features (samples, features); PatebenchError for samples of another shape."""
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """Return the same for private records: for each by itself, so that none moves the last bits of another's."""
+        """Return features of private records, each computed alone, so that no record affects another by rounding."""
         rows = []
         for row in range(len(x)):
             rows.append(self.features(x[row : row + 1]))
@@ -77,12 +77,12 @@ class Encoder(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that it learnt, as arrays of an ENCODER."""
+        """Return the learnt parameters as the arrays of an ENCODER artefact."""
 
     @classmethod
     @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Invert `arrays`; PatebenchError where they are not those of such an encoder."""
+        """Create an encoder from its `arrays`; PatebenchError if they belong to another kind."""
 
     def check_shape(self, x: NDArray[Any]) -> None:
         """Refuse samples `x` (samples, …) of another shape; raises PatebenchError."""

@@ -1,8 +1,8 @@
-"""Cells of public features: each query is a sample of the pool and stands for the samples nearest to it.
+"""Assign samples to cells of public features; each query is a sample of the pool and represents its nearest samples.
 
-Any other sample belongs to the cell whose mean it is nearest to, or to its several nearest queries. A private record
-votes there with its own label (the model `nearest-query`), so a shard of one record has one vote, and a teacher
-abstains on all queries that no record of its own belongs to. Labels play no part in the cells.
+Other samples belong to the cell with the nearest mean, or to their several nearest queries. A private record votes
+there with its own label (the model `nearest-query`). A shard of one record thus has one vote, and a teacher abstains on
+all queries to which none of its records belongs. The cells do not depend on labels.
 """
 
 import numpy as np
@@ -13,28 +13,27 @@ from patebench.accounting.votes import SILENT
 Array = NDArray[np.float64]
 
 _GRID = 2.0**20
-_CELLS = 1 << 22  # of one block of vectors × queries
+_CELLS = 1 << 22  # vectors × queries per block
 
 
 def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
-    """Return what each query stands for (queries × features): the mean of the pool's `features` (samples × features)
-    there.
+    """Return the mean of the pool's features in the cell of each query (queries × features).
 
-    The queries are positions in the pool. A function of public values alone.
+    `features` (samples × features) and `queries` (queries,), which are positions in the pool, are public.
     """
     start: Array = np.asarray(features, dtype=np.float64)[queries]
     member = nearest(features, start)
-    member[queries] = np.arange(len(queries))  # of equal samples, each is its own
+    member[queries] = np.arange(len(queries))  # each query is in its own cell, even if samples are equal
     sums = np.zeros_like(start)
     np.add.at(sums, member, features)
     return sums / np.bincount(member, minlength=len(queries))[:, None]
 
 
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
-    """Return the number of the nearest of `centres` (queries × features) for each vector (samples × features).
+    """Return the index of the nearest of `centres` (queries × features) for each vector (samples × features).
 
-    The first one of equally near ones. Coordinates are rounded to a grid on which every sum below is exact, in
-    whatever order it is made: so a vector's place among others does not move it.
+    Ties go to the first one. Coordinates are rounded to a grid on which every sum is exact in any order, so the result
+    for a vector does not depend on the others.
     """
     result = np.empty(len(vectors), dtype=np.intp)
     centres = on_grid(centres)
@@ -52,11 +51,17 @@ def belong(
     queries: NDArray[np.integer],
     neighbours: int | None = None,
 ) -> NDArray[np.intp]:
-    """Return the queries' numbers (samples × neighbours) that each vector (samples × features) belongs to.
+    """Return the indices of the queries to which each vector belongs (samples × neighbours).
 
-    Without `neighbours` that is one, in whose cell it lies. With it, that many of them in no order, those whose own
-    features are nearest, where `features` are the pool's and `queries` positions there. A row of the result follows
-    from that vector and from what is public alone.
+    Each row depends only on its vector and on public data.
+
+    Parameters
+    ----------
+    vectors : (samples, features) array
+    features : (pool, features) array of the pool
+    queries : (queries,) positions in the pool
+    neighbours
+        Number of nearest queries, unordered; None: the one query in whose cell the vector lies.
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -64,9 +69,9 @@ def belong(
 
 
 def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating], count: int) -> NDArray[np.intp]:
-    """Return the numbers of the `count` nearest of `points` (points × features) for each vector, in no order.
+    """Return the indices of the `count` nearest of `points` (points × features) for each vector, unordered.
 
-    Each row (of samples × count) follows from that vector and the points alone, as in `nearest`.
+    Each row (of samples × count) depends only on that vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
     points = on_grid(points)
@@ -79,7 +84,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Return vectors of at most unit length as multiples of the grid: integers whose sums of products are below 2⁵³."""
+    """Return vectors of at most unit length in grid units: integers whose sums of products are below 2⁵³."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -90,15 +95,14 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the vote matrix (teachers, queries) of `shape`, from the teacher, query and label (records,) of each
-    record.
+    """Return the vote matrix (teachers, queries) of `shape` from records, given by `teacher`, `query` and `label`.
 
-    Where several records of a teacher belong to one query, it votes for their most frequent label, the lowest of tied
-    ones. A row depends on the records of that teacher alone.
+    If several records of a teacher belong to one query, it votes for their most frequent label, the lowest one in a
+    tie. A row depends only on the records of that teacher.
     """
     result = np.full(shape, SILENT, dtype=np.min_scalar_type(-classes))
-    place = (teacher.astype(np.int64) * shape[1] + query) * classes + label
-    cell, times = np.unique(place, return_counts=True)
-    ascending = np.lexsort((-cell, times))  # of each query the most frequent label comes last, of tied ones the lowest
+    index = (teacher.astype(np.int64) * shape[1] + query) * classes + label
+    cell, times = np.unique(index, return_counts=True)
+    ascending = np.lexsort((-cell, times))  # the most frequent label comes last, in a tie the lowest one
     result.reshape(-1)[cell[ascending] // classes] = cell[ascending] % classes
     return result

@@ -1,9 +1,8 @@
-"""Features that two views of a sample share and no other sample has, learnt from the pool without a label.
+"""Learn contrastive features of the pool without labels: two views of a sample are similar, other samples are not.
 
-Contrastive learning, after SimCLR (Chen et al. 2020, *A simple framework for contrastive learning of visual
-representations*) for images and SCARF (Bahri et al. 2022) for tables, whose views swap features. With a hundred
-clusters of such features, 97 % of a pool of MNIST are in a cluster whose central sample has their class; with clusters
-of pixels, 87 %.
+The methods are SimCLR (Chen et al. 2020, *A simple framework for contrastive learning of visual representations*) for
+images and SCARF (Bahri et al. 2022) for tables, whose views swap features. With a hundred clusters of such features,
+97 % of a pool of MNIST are in a cluster whose central sample has their class; with clusters of pixels, 87 %.
 """
 
 from collections.abc import Mapping
@@ -25,19 +24,19 @@ from patebench.models.optimisers import AdamW
 from patebench.models.scaling import Standardise
 
 WIDTH, BATCH, LEARNING_RATE, TEMPERATURE = 32, 128, 3e-3, 0.3
-#: The number of passes over the pool, and the least number of steps.
+#: Number of passes over the pool, and the minimum number of steps.
 PASSES, STEPS = 25, 600
 
 
 class ContrastEncoder(Encoder):
-    """A network of unit vectors (samples, WIDTH)."""
+    """Encoder by a network, with unit vectors (samples, WIDTH) as features."""
 
     def __init__(self, net: nn.Module, standardise: Standardise, shape: tuple[int, ...]) -> None:
         self.net, self.standardise, self.shape = net, standardise, shape
 
     @classmethod
     def untrained(cls, pool: NDArray[Any]) -> Self:
-        """Return an untrained one for samples like those of `pool`. Draws from torch's global generator."""
+        """Return an untrained encoder for samples like those of `pool`, with draws from torch's global generator."""
         net, standardise = untrained_network("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
         return cls(net, standardise, tuple(pool.shape[1:]))
 
@@ -54,8 +53,8 @@ class ContrastEncoder(Encoder):
         device = self.standardise.mean.device
         with torch.inference_mode(), autocast(device):
             batches = torch.split(torch.from_numpy(x), 100)
-            found = [F.normalize(self.net(self.standardise(each.to(device))).float(), dim=1).cpu() for each in batches]
-        return torch.cat(found).double().numpy()
+            parts = [F.normalize(self.net(self.standardise(part.to(device))).float(), dim=1).cpu() for part in batches]
+        return torch.cat(parts).double().numpy()
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
         for part in (self.net, self.standardise):
@@ -63,13 +62,13 @@ class ContrastEncoder(Encoder):
         return super().features_alone(x, report)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        known = {name: torch.cat([each.detach().reshape(-1) for each in places]) for name, places in self._places()}
+        flat = {name: torch.cat([part.detach().reshape(-1) for part in tensors]) for name, tensors in self._tensors()}
         shape = np.array(self.shape, dtype=np.int64)
-        return {name: values.cpu().numpy() for name, values in known.items()} | {"shape": shape}
+        return {name: values.cpu().numpy() for name, values in flat.items()} | {"shape": shape}
 
     @classmethod
     def for_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return an untrained one for samples of a shape. Torch's global generator stays as it was."""
+        """Return an untrained encoder for samples of a shape, leaving torch's global generator unchanged."""
         kind = np.uint8 if len(shape) == 3 else np.float32
         with torch.random.fork_rng(devices=[]):
             return cls.untrained(np.zeros((1, *shape), kind))
@@ -78,16 +77,16 @@ class ContrastEncoder(Encoder):
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         shape = tuple(int(size) for size in arrays["shape"])
         encoder = cls.for_shape(shape)
-        for name, places in encoder._places():
-            sizes, found = [each.numel() for each in places], torch.from_numpy(arrays[name])
-            if len(found) != sum(sizes):
-                raise PatebenchError(f"an encoder of samples of {shape} has {sum(sizes)} {name}, not {len(found)}")
-            for place, values in zip(places, torch.split(found, sizes), strict=True):
-                place.data.copy_(values.reshape(place.shape))
+        for name, tensors in encoder._tensors():
+            sizes, flat = [part.numel() for part in tensors], torch.from_numpy(arrays[name])
+            if len(flat) != sum(sizes):
+                raise PatebenchError(f"an encoder of samples of {shape} has {sum(sizes)} {name}, not {len(flat)}")
+            for tensor, values in zip(tensors, torch.split(flat, sizes), strict=True):
+                tensor.data.copy_(values.reshape(tensor.shape))
         return encoder
 
-    def _places(self) -> list[tuple[str, list[Tensor]]]:
-        """Return the tensors that each of its arrays holds."""
+    def _tensors(self) -> list[tuple[str, list[Tensor]]]:
+        """Return the tensors stored in each array of the encoder."""
         standardise = self.standardise
         return [
             ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),
@@ -111,10 +110,10 @@ def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> No
 
 
 def nt_xent(pairs: Tensor) -> Tensor:
-    """Return SimCLR's loss: cross-entropy of finding the other view of each sample among all rows of `pairs` (2n,
-    features).
+    """Return SimCLR's loss, the cross-entropy of finding the other view of each sample among all rows of `pairs`.
 
-    Rows i and n + i are the two views of sample i; similarity is the cosine divided by `TEMPERATURE`.
+    Rows i and n + i of `pairs` (2n, features) are the two views of sample i. Similarity is the cosine divided by
+    `TEMPERATURE`.
     """
     vectors = F.normalize(pairs, dim=1)
     similarity = (vectors @ vectors.T / TEMPERATURE).fill_diagonal_(-torch.inf)

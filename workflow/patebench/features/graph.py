@@ -1,13 +1,13 @@
-"""Contrastive features smoothed over the pool's graph of nearest neighbours, so that clusters follow that graph.
+"""Smooth contrastive features over the pool's graph of nearest neighbours, so that clusters follow that graph.
 
-Classes of a pool are often long and bent in the features that `contrast.py` learns, and k-means, which cuts along
-planes, cuts through them. A random walk between near samples seldom leaves a class. So the features of a sample become
-the mean over where such a walk from it is after some steps (Wu et al. 2019, *Simplifying graph convolutional networks*,
-without the regression), and k-means of these follows the graph. With ten clusters of a pool of MNIST, 96 % of the
-samples have the class of most of their cluster, and 94 % without (seeds 0 to 2).
+In the features of `contrast.py`, classes are often elongated and curved, and k-means, which divides along planes, cuts
+through them. A random walk between near samples seldom leaves a class. The features of a sample are therefore replaced
+by their mean over the endpoints of such a walk (Wu et al. 2019, *Simplifying graph convolutional networks*, without the
+regression). With ten clusters of a pool of MNIST, 96 % of the samples have the majority class of their cluster, and
+94 % without smoothing (seeds 0 to 2).
 
-A sample that is not of the pool has the mean over its nearest neighbours there: a function of that sample and of what
-is public alone.
+Other samples get the mean over their nearest neighbours in the pool, which depends only on that sample and on public
+data.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ from patebench.core.progress import Report
 from patebench.features import Encoder, contrast
 from patebench.features.cells import nearest_several, on_grid
 
-#: Chosen with true labels of pools of MNIST, seeds 0 to 2: of 10 and 20 neighbours, of 3, 10 and 30 steps.
+#: Chosen with true labels of pools of MNIST, seeds 0 to 2, from 10 and 20 neighbours, and 3, 10 and 30 steps.
 NEIGHBOURS, STEPS = 20, 30
 
 Array = NDArray[np.float64]
 
 
 class GraphEncoder(Encoder):
-    """Contrastive features after a walk on the pool's graph.
+    """Encoder by contrastive features after a random walk on the pool's graph.
 
-    `anchors` (samples, features) are what `base` makes of the pool, and `smoothed` the same after the walk.
+    `anchors` (samples, features) are the features of the pool by `base`, and `smoothed` those after the walk.
     """
 
     def __init__(
@@ -52,21 +52,21 @@ class GraphEncoder(Encoder):
         return self._among_neighbours(self.base.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> Array:
-        """Return them for each sample by itself: all sums over neighbours are exact, in any order."""
+        """Return features of each sample computed alone; sums over neighbours are exact in any order."""
         return self._among_neighbours(self.base.features_alone(x, report))
 
     def _among_neighbours(self, vectors: Array) -> Array:
         """Return the mean smoothed features (samples, features) of each vector's nearest neighbours in the pool."""
         near = nearest_several(vectors, self.anchors, min(NEIGHBOURS, len(self.anchors)))
-        whole, found = on_grid(self.smoothed), np.zeros_like(vectors)
+        smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:
-            found += whole[column]
-        unit: Array = found / (on_grid(np.ones(1)) * near.shape[1])
-        return unit
+            sums += smoothed[column]
+        mean: Array = sums / (on_grid(np.ones(1)) * near.shape[1])
+        return mean
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        known = self.base.arrays()  # what stands for the pool follows the network's weights
-        return known | {"weights": np.concatenate([known["weights"], self.anchors.ravel(), self.smoothed.ravel()])}
+        base = self.base.arrays()  # the features of the pool follow the network's weights
+        return base | {"weights": np.concatenate([base["weights"], self.anchors.ravel(), self.smoothed.ravel()])}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -80,11 +80,10 @@ class GraphEncoder(Encoder):
 
 
 def walked(vectors: NDArray[np.floating]) -> Array:
-    """Return `vectors` (samples, features) after a walk over their graph: means over where it is, brought to unit
-    length.
+    """Return the mean of `vectors` (samples, features) after a random walk over their graph, scaled to unit length.
 
-    Each sample is joined to its nearest neighbours and to whom it is one of. An edge weighs exp(−d²/(rᵢrⱼ)), d the
-    distance and r that to the last neighbour (Zelnik-Manor & Perona 2004), so that sparse parts hold together too.
+    Samples are joined if one is among the nearest neighbours of the other. An edge has weight exp(−d²/(rᵢrⱼ)), with d
+    the distance and r that to the last neighbour (Zelnik-Manor & Perona 2004), so that sparse regions stay connected.
     """
     near = min(NEIGHBOURS, len(vectors) - 1)
     distance, neighbour = NearestNeighbors(n_neighbors=near + 1).fit(vectors).kneighbors(vectors)
@@ -94,12 +93,12 @@ def walked(vectors: NDArray[np.floating]) -> Array:
     edges = sparse.csr_array((weight.ravel(), (rows, neighbour[:, 1:].ravel())), shape=(len(vectors),) * 2)
     edges = edges.maximum(edges.T)
     total = edges.sum(axis=1)
-    alone = total == 0  # all edges underflow: its neighbours lie in a heap of equal samples
+    alone = total == 0  # all edge weights underflow, as the neighbours are equal samples with tiny r
     step = sparse.diags_array(1 / np.where(alone, 1, total)) @ edges
     if alone.any():
         step = step + sparse.diags_array(alone.astype(np.float64))
-    found = np.asarray(vectors, dtype=np.float64)
+    means = np.asarray(vectors, dtype=np.float64)
     for _ in range(STEPS):
-        found = np.asarray(step @ found)
-    unit: Array = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        means = np.asarray(step @ means)
+    unit: Array = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
     return unit

@@ -1,7 +1,7 @@
-"""Features that nothing is learnt for: pixels, histograms of oriented gradients, and columns of a table.
+"""Compute features without learning: pixels, histograms of oriented gradients, and columns of a table.
 
-What clusters of these tell apart is the least that learnt features must better: k-means on pixels, or on histograms of
-gradients (HOG; Dalal & Triggs 2005, *Histograms of oriented gradients for human detection*).
+K-means on pixels, or on histograms of oriented gradients (HOG; Dalal & Triggs 2005, *Histograms of oriented gradients
+for human detection*), is the baseline for learnt features.
 """
 
 from abc import abstractmethod
@@ -15,15 +15,15 @@ from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.features import Encoder, check_input
 
-#: Directions of a gradient, of which opposite ones are one; cells of a block; and where a block's parts are cut off.
+#: Number of directions of a gradient, modulo 180°; width of a block in cells; and the clipping value of a block.
 DIRECTIONS, BLOCK, CUT = 9, 2, 0.2
-#: So many cells lie along the shorter side of an image.
+#: Number of cells along the shorter side of an image.
 _CELLS = 7
 _BATCH = 1000
 
 
 class _Plain(Encoder):
-    """An encoder that learns nothing but the shape of samples."""
+    """Encoder that learns nothing except the shape of samples."""
 
     kind: ClassVar[str]
 
@@ -40,7 +40,7 @@ class _Plain(Encoder):
     @classmethod
     @abstractmethod
     def check(cls, shape: tuple[int, ...]) -> None:
-        """Refuse samples that have no such features."""
+        """Refuse samples of an unsuitable shape."""
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.check_shape(x)
@@ -48,11 +48,11 @@ class _Plain(Encoder):
         return np.concatenate(parts) if parts else self.vectors(x)
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """Return the features: no sum runs over more than one sample."""
-        found = self.features(x)
+        """Return the features, as no sum runs over more than one sample."""
+        features = self.features(x)
         if report:
             report(len(x), len(x))
-        return found
+        return features
 
     @abstractmethod
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
@@ -72,7 +72,7 @@ class _Plain(Encoder):
 
 
 class Pixels(_Plain):
-    """Grey levels between 0 and 1, over the root of their number."""
+    """Encoder by grey levels from 0 to 1, divided by the square root of their number."""
 
     kind = "pixels"
 
@@ -82,12 +82,12 @@ class Pixels(_Plain):
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
         flat = x.reshape(len(x), -1).astype(np.float64)
-        found: NDArray[np.float64] = flat / (255 * np.sqrt(flat.shape[1]))
-        return found
+        scaled: NDArray[np.float64] = flat / (255 * np.sqrt(flat.shape[1]))
+        return scaled
 
 
 class Gradients(_Plain):
-    """Histograms of oriented gradients of an image, the mean of its channels: a unit vector."""
+    """Encoder by histograms of oriented gradients of the mean channel, scaled to unit length."""
 
     kind = "gradients"
 
@@ -110,7 +110,7 @@ class Gradients(_Plain):
 
 
 class TableColumns(_Plain):
-    """Columns of a table as a unit vector: features that were computed elsewhere, by a public encoder."""
+    """Encoder by the columns of a table, scaled to unit length, such as features of an external public encoder."""
 
     kind = "columns"
 
@@ -126,30 +126,29 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 
 
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` images (samples, height,
-    width).
+    """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` (samples, height, width).
 
-    Each gradient counts with its length, for the two directions that it lies between. What is left over at the right
-    and at the bottom is in no cell.
+    The length of each gradient is divided between its two neighbouring directions. Remaining pixels at the right and
+    at the bottom are in no cell.
     """
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)
-    place = np.arctan2(down, across) / np.pi * DIRECTIONS
-    lower = np.floor(place)
-    upper_share = place - lower
+    angle = np.arctan2(down, across) / np.pi * DIRECTIONS
+    lower = np.floor(angle)
+    upper_share = angle - lower
     side = max(1, min(grey.shape[1:]) // _CELLS)
     rows, columns = grey.shape[1] // side, grey.shape[2] // side
-    found = np.zeros((len(grey), rows, columns, DIRECTIONS))
+    histograms = np.zeros((len(grey), rows, columns, DIRECTIONS))
     for direction in range(DIRECTIONS):
         weight = np.where(lower % DIRECTIONS == direction, 1 - upper_share, 0.0)
         weight += np.where((lower + 1) % DIRECTIONS == direction, upper_share, 0.0)
         whole = (weight * length)[:, : rows * side, : columns * side]
-        found[..., direction] = whole.reshape(len(grey), rows, side, columns, side).sum(axis=(2, 4))
-    return found
+        histograms[..., direction] = whole.reshape(len(grey), rows, side, columns, side).sum(axis=(2, 4))
+    return histograms
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return vectors along the last axis over their length; those without any stay nothing."""
+    """Scale vectors along the last axis to unit length; zero vectors stay zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    found: NDArray[np.float64] = vectors / np.maximum(length, 1e-12)
-    return found
+    unit: NDArray[np.float64] = vectors / np.maximum(length, 1e-12)
+    return unit

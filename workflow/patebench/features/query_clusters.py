@@ -1,16 +1,16 @@
-"""Clusters of the public pool: how many to query, how large they are, and which are near each other.
+"""Cluster the public pool: choose the number of clusters to query, and measure their sizes and nearness.
 
-**How many** follows from the pool's features, the number of teachers and the noise, all public. Where each teacher has
-one vote, more clusters cost no privacy, but each gets fewer votes, and noise hides the label of a cluster whose votes
-are not well above σ. So `choose` takes as many clusters as leave nearly all of the pool in clusters of at least 2σ
-votes, and at most five per class: more have helped no student (docs/explanation/one-vote.md). It assumes that
-private records lie
-as the pool does. It reads no vote, and the declared number of teachers rather than that of the private records, which
-is private by `hash`: so the choice costs no privacy.
+The number of clusters depends on the pool's features, the number of teachers and the noise, which are all public. If
+each teacher has one vote, more clusters cost no privacy, but each gets fewer votes, and the noise hides the label of a
+cluster whose votes are not well above σ. `choose` therefore takes the largest number for which nearly all of the pool
+is in clusters of at least 2σ votes, and at most five per class: more have helped no student
+(docs/explanation/one-vote.md). It assumes that private records are distributed like the pool. It uses no vote, and the
+declared number of teachers instead of the number of private records, which is private with `hash`. The choice therefore
+costs no privacy.
 
-Names of clusters by true labels (`majority`, `one_to_one`) show what public data alone already tells apart, except for
-what the classes are called: the best that one label per cluster can reach on samples like these. No private label plays
-a part, so ε = 0, but it takes true labels of public samples, which nobody has.
+Labelling clusters by true labels (`majority`, `one_to_one`) shows how well public data alone separate the classes, and
+bounds the accuracy of one label per cluster. It uses no private label, so ε = 0, but it needs true labels of public
+samples, which are unavailable in practice.
 """
 
 import warnings
@@ -28,15 +28,15 @@ from patebench.features.cells import centres, nearest
 
 Array = NDArray[np.float64]
 
-#: Number of clusterings of which the best is taken: a single one of fifty clusters may leave out a rare kind of sample.
+#: Number of k-means runs, of which the best is used; a single run may miss a rare kind of sample.
 _STARTS = 10
-#: Votes of a row, in σ, from which rows that are read together are mostly right.
+#: Minimum number of votes of a row, in σ, for jointly decoded rows to be mostly correct.
 LEAST_VOTES = 2.0
 #: Maximum share of the pool in clusters with fewer votes.
 HIDDEN = 0.05
-#: Maximum number of clusters per class: more have not helped.
+#: Maximum number of clusters per class; more have not helped.
 FOR_EACH_CLASS = 5
-#: Clusters that share less than this of their samples' second choices are not near: chance brings as much.
+#: Minimum nearness of two clusters; smaller values occur by chance and count as 0.
 _LEAST = 0.05
 
 
@@ -45,22 +45,22 @@ def clustered(
 ) -> tuple[NDArray[np.integer], NDArray[np.floating]]:
     """Return the k-means cluster of each sample (samples,) and its distance to every mean (samples, clusters).
 
-    `weights` (samples,) say how much each sample counts. Starts are always drawn alike, so clusters depend on the
-    `features` (samples, features) and weights alone.
+    `weights` (samples,) are sample weights. Starts have a fixed seed, so the result depends only on `features`
+    (samples, features), `clusters` and `weights`.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
     model = KMeans(clusters, n_init=_STARTS, random_state=0)
     with warnings.catch_warnings():
-        # Equal samples make fewer clusters than were asked for; the rest are empty and chosen last.
+        # Equal samples can give fewer clusters than requested; the others are empty and chosen last.
         warnings.simplefilter("ignore", ConvergenceWarning)
         distance = model.fit(features, sample_weight=weights).transform(features)
     return model.labels_, distance
 
 
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Return the row with the least entry for each column of `distance` (samples, clusters), no row twice."""
+    """Return the row with the least entry for each column of `distance` (samples, clusters), without repetition."""
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
         chosen[column] = free[:, column].argmin()
@@ -70,9 +70,7 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """So many clusters: the votes that the smallest and the middle one can expect, and the share of the pool in those
-    whose label noise will hide.
-    """
+    """Number of clusters, expected votes of the smallest and the median one, and share of the pool in hidden ones."""
 
     clusters: int
     fewest_votes: float
@@ -82,7 +80,7 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was looked at, fewest clusters first, and what follows."""
+    """Clusterings that were compared, in ascending order of size, and the chosen number of clusters."""
 
     teachers: int
     sigma: float
@@ -90,32 +88,34 @@ class Choice:
 
     @property
     def clusters(self) -> int:
-        """Return how many to ask about: the most that have the votes that they need, or the fewest if none have."""
+        """Largest number of clusters with enough votes, or the smallest if none has."""
         return max(self._sound, default=self.looked_at[0].clusters)
 
     @property
     def enough(self) -> bool:
-        """Return whether the chosen clusters have the votes that they need; else noise is too large for any number."""
+        """True if the chosen clusters have enough votes; otherwise, the noise is too large for any number."""
         return bool(self._sound)
 
     @property
     def _sound(self) -> list[int]:
-        return [each.clusters for each in self.looked_at if each.hidden <= HIDDEN]
+        return [clustering.clusters for clustering in self.looked_at if clustering.hidden <= HIDDEN]
 
     def to_json(self) -> dict[str, Any]:
         return {"clusters": self.clusters, "enough": self.enough, **asdict(self)}
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """Return one to five clusters for each of the `classes` of a pool with such `features` (samples, features).
+    """Choose one to five clusters per class for a pool with `features` (samples, features).
 
-    `teachers` is their declared number, each with one vote, and σ is `sigma`. PatebenchError for a too small pool.
+    `teachers` is the declared number of teachers with one vote each. Raises PatebenchError if the pool is too small.
     """
     if len(features) < classes:
-        raise PatebenchError(f"a pool of {plural(len(features), 'sample')} has no {classes} clusters; use a larger one")
+        raise PatebenchError(
+            f"a pool of {plural(len(features), 'sample')} is too small for {classes} clusters; use a larger one"
+        )
     if not sigma >= 0:
         raise PatebenchError(f"sigma = {sigma:g} is no standard deviation; give one of at least 0")
-    numbers = [classes * each for each in range(1, FOR_EACH_CLASS + 1) if classes * each <= len(features)]
+    numbers = [classes * count for count in range(1, FOR_EACH_CLASS + 1) if classes * count <= len(features)]
     return Choice(teachers, sigma, [_clustering(features, number, teachers, sigma) for number in numbers])
 
 
@@ -130,12 +130,12 @@ def _clustering(features: NDArray[np.floating], clusters: int, teachers: int, si
 
 @dataclass(frozen=True)
 class QueryClusters:
-    """The clusters' shares of the pool (queries,), and how near any two are (queries, queries).
+    """Shares of the pool of the queries' clusters (queries,), and the nearness of any two clusters (queries, queries).
 
-    `put` (queries,) are the shares that they had when they were put, None for these: where queries are selected in
-    rounds, a later one takes of the cluster of an earlier one, which had its votes before. `nearness` is symmetric and
-    0 on its diagonal: of the samples of one cluster, the share that would be in the other one if there were no cluster
-    of their own, and vice versa, on average.
+    `put` (queries,) are the shares at the time when the queries were asked; None: the same. If queries are selected in
+    rounds, later clusters take samples from earlier ones, which got their votes before. `nearness` is symmetric and 0
+    on its diagonal. It is the share of the samples of one cluster for which the other is second nearest, averaged over
+    both directions.
     """
 
     sizes: Array
@@ -144,18 +144,17 @@ class QueryClusters:
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer], rounds: Sequence[int] = ()) -> Self:
-        """Measure clusters by the pool's `features` (samples, features), of which `queries` are positions. All of it is
-        public.
+        """Measure the clusters of `queries`, which are positions in the pool with `features` (samples, features).
 
-        `rounds` are the numbers of queries of each round, in order; without them all were put at once.
+        All arguments are public. `rounds` are the numbers of queries of each round, in order; empty: one round.
         """
         means, count = centres(features, queries), len(queries)
         ends = list(pairwise([0, *accumulate(rounds or (count,))]))
         member, second = nearest(features, means), np.zeros((count, count))
         for cluster in range(count if count > 1 else 0):
             others = np.delete(np.arange(count), cluster)
-            beside = others[nearest(features[member == cluster], means[others])]
-            second[cluster] = np.bincount(beside, minlength=count) / max(1, len(beside))
+            second_nearest = others[nearest(features[member == cluster], means[others])]
+            second[cluster] = np.bincount(second_nearest, minlength=count) / max(1, len(second_nearest))
         nearness = (second + second.T) / 2
         sizes = _shares(member, count)
         put = [_shares(nearest(features, centres(features, queries[:end])), end)[start:] for start, end in ends[:-1]]
@@ -164,7 +163,7 @@ class QueryClusters:
 
 
 def _shares(member: NDArray[np.integer], count: int) -> Array:
-    """Return the share of samples of each of `count` clusters."""
+    """Return the share of samples in each of `count` clusters."""
     return np.bincount(member, minlength=count) / len(member)
 
 
@@ -172,19 +171,20 @@ Labels = NDArray[np.integer]
 
 
 def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Return the most frequent true label of each cluster (clusters,), the lowest of tied ones: the best naming.
+    """Return the most frequent true label of each cluster (clusters,), the lowest one in a tie.
 
-    `member` (samples,) are clusters, `truth` (samples,) labels. No other naming makes more of these samples right.
+    `member` (samples,) are clusters and `truth` (samples,) labels. No other labelling of clusters is more accurate on
+    these samples.
     """
     result: NDArray[np.int64] = _counts(member, truth, clusters, classes).argmax(axis=1)
     return result
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
-    """Return a class for each of as many clusters, no class twice, such that most of the samples are right.
+    """Return the one-to-one assignment of classes to equally many clusters that is correct for the most samples.
 
-    The assignment of Kuhn 1955, as Xie et al. 2016 (*Unsupervised deep embedding for clustering analysis*) measure
-    clusterings.
+    It is computed by the Hungarian method (Kuhn 1955), as in Xie et al. 2016 (*Unsupervised deep embedding for
+    clustering analysis*).
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -193,7 +193,7 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Return how many samples of each cluster have each label."""
-    found = np.zeros((clusters, classes), np.int64)
-    np.add.at(found, (member, truth), 1)
-    return found
+    """Return the number of samples per cluster and label (clusters, classes)."""
+    counts = np.zeros((clusters, classes), np.int64)
+    np.add.at(counts, (member, truth), 1)
+    return counts

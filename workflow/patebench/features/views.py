@@ -1,7 +1,7 @@
-"""Random views (augmentations) of samples that keep their class: weak ones change a sample little, strong ones much.
+"""Create random views (augmentations) of samples that keep their class; they are weak, medium or strong.
 
-Images are shifted, rotated, scaled, sheared and bent. In tables, some features take the values of other samples of the
-batch ("swap noise"). No flips and no colours: a 6 must not become a 9, whatever the data set.
+Images are shifted, rotated, scaled, sheared and bent. In tables, some features are replaced by values of other samples
+of the batch ("swap noise"). There are no flips or colour changes, which could change the class of a digit.
 """
 
 import math
@@ -23,18 +23,18 @@ _WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)
 _MEDIUM = replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08, bend=0.02)
 _STRONG = replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03)
 
-#: Number of views over which, and over the image itself, a prediction is averaged (test-time augmentation).
+#: Number of views, besides the image itself, over which a prediction is averaged (test-time augmentation).
 _VIEWS = 5
 #: Samples in one batch of predictions.
 _PREDICT_BATCH = 200
 
-#: The share of a table's features that are swapped, and the standard deviation of the noise on all features.
+#: Fraction of a table's features that are swapped, and the standard deviation of the noise on all features.
 _SWAPPED = {"weak": 0.05, "medium": 0.1, "strong": 0.25}
 _JITTER = {"weak": 0.05, "medium": 0.1, "strong": 0.15}
 
 
 class Views:
-    """Makes views of standardised samples; `fill` is the value outside of an image."""
+    """Generator of views of standardised samples; `fill` is the value outside an image."""
 
     def __init__(self, fill: float) -> None:
         self.fill = fill
@@ -56,19 +56,16 @@ class Views:
     def predict(
         self, logits: Callable[[Tensor], Tensor], scale: Callable[[Tensor], Tensor], x: NDArray[Any], on: torch.device
     ) -> NDArray[np.float64]:
-        """Return `log_probabilities` for samples `x` (samples, …) that `scale` has yet to standardise, batch by batch.
-
-        They are computed `on` the network's device.
-        """
+        """Return `log_probabilities` of samples `x` (samples, …) standardised by `scale`, in batches on device `on`."""
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast(on):
             predicted = [self.log_probabilities(logits, scale(batch.to(on))).cpu() for batch in batches]
         return torch.cat(predicted).double().log_softmax(1).numpy()
 
     def log_probabilities(self, logits: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """Return log-probabilities (samples, classes) for `x` by a network of `logits`.
+        """Return log-probabilities (samples, classes) of standardised samples `x` by the network `logits`.
 
-        For images, the mean of the probabilities over the image and a few weak views, whose draws are always the same.
+        For images, probabilities are averaged over the image and a few weak views, which are always drawn alike.
         """
         with seeded(0):
             views = [x, *(self.weak(x) for _ in range(_VIEWS if x.ndim == 4 else 0))]
@@ -77,7 +74,7 @@ class Views:
 
 
 def _swapped(x: Tensor, strength: str) -> Tensor:
-    """Return `x` (samples, features) with some features taken from other samples, and noise on all."""
+    """Return `x` (samples, features) with some features taken from other samples, and noise on all features."""
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
     swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)
     return swapped + _JITTER[strength] * torch.randn(x.shape).to(x.device)

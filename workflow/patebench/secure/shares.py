@@ -1,4 +1,4 @@
-"""Additive secret sharing modulo 2⁶⁴: words that add up to a value, any but one of which are independent of it."""
+"""Additive secret sharing modulo 2⁶⁴: the shares add up to a value, and all but one of them are independent of it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,39 +20,39 @@ Integers = NDArray[np.int64]
 
 
 def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list[Words]:
-    """The shares of all aggregators but the last: uniform, and drawn without any value at hand."""
+    """Draw the uniform shares of all aggregators except the last, which are independent of any value."""
     return [uniform_words(source, shape) for _ in range(aggregators - 1)]
 
 
 def closing(drawn: list[Words], values: Integers) -> Words:
-    """The last aggregator's share, which makes the sum right; uniform too, given all but one of the others."""
+    """Return the last aggregator's share, which completes the sum; it is uniform given all but one of the others."""
     return values.astype(np.uint64) - total(drawn, values.shape)
 
 
 def total(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
-    """The sum modulo 2⁶⁴."""
+    """Return the sum modulo 2⁶⁴."""
     result = np.zeros(shape, dtype=np.uint64)
-    for each in words:
-        result += each
+    for share in words:
+        result += share
     return result
 
 
 def opened(sums: Iterable[Words], shape: tuple[int, ...]) -> Integers:
-    """The values that all aggregators' sums together stand for, as signed integers."""
+    """Reconstruct the values from all aggregators' sums, as signed integers."""
     return total(sums, shape).astype(np.int64)
 
 
 def one_hot(votes: NDArray[np.integer], classes: int) -> Integers:
-    """A teacher's votes (queries) as counts of its own, queries × classes; nothing where it keeps silent."""
+    """Encode one teacher's votes (queries,) as counts (queries × classes), with zeros where it abstains."""
     result = np.zeros((len(votes), classes), dtype=np.int64)
-    (given,) = np.nonzero(votes != SILENT)
-    result[given, votes[given]] = 1
+    (voted,) = np.nonzero(votes != SILENT)
+    result[voted, votes[voted]] = 1
     return result
 
 
 @dataclass(frozen=True)
 class Party:
-    """What every party knows: the mechanism, how many teachers and aggregators there are, and where it draws from."""
+    """Facts known to every party: the mechanism, the number of teachers, and the source of random draws."""
 
     name: str
     mechanism: NoiseShares
@@ -61,14 +61,14 @@ class Party:
 
     @classmethod
     def of(cls, mechanism: str, parameters: Mapping[str, float], teachers: int, draws: Draws) -> "Party":
-        made = make_mechanism(mechanism, parameters)
-        if not isinstance(made, NoiseShares):
+        noise_shares = make_mechanism(mechanism, parameters)
+        if not isinstance(noise_shares, NoiseShares):
             raise PatebenchError(f"the mechanism '{mechanism}' has no secure path; use {', '.join(secure())}")
-        made.needed(teachers)
-        return cls(mechanism, made, teachers, draws)
+        noise_shares.needed(teachers)
+        return cls(mechanism, noise_shares, teachers, draws)
 
     def meta(self, aggregators: int) -> dict[str, Any]:
-        """What files of shares say of the release that they belong to."""
+        """Return the metadata of a release that its files of shares store."""
         return {
             "mechanism": self.name,
             "parameters": plain(self.mechanism.parameters()),
@@ -80,23 +80,23 @@ class Party:
     def cut(
         self, teachers: NDArray[np.integer], votes: NDArray[np.integer], classes: int, aggregators: int
     ) -> list[Words]:
-        """The votes of these teachers (teachers × queries) as shares, teachers × queries × classes for each aggregator.
+        """Split votes (teachers × queries) into shares, teachers × queries × classes for each aggregator.
 
-        Which votes count follows from a teacher's row and its number in the ensemble, wherever its chunk begins.
+        The selection of counted votes depends only on a teacher's row and its number in the ensemble, not on its chunk.
         """
         masks, noise = (self.draws.source(*names).spawn(self.teachers) for names in (("masks",), ()))
         rows = zip(teachers.tolist(), self.mechanism.counted(votes, teachers), strict=True)
-        each = [self._share(masks[number], noise[number], row, classes, aggregators) for number, row in rows]
-        return [np.stack(held) for held in zip(*each, strict=True)]
+        by_teacher = [self._share(masks[number], noise[number], row, classes, aggregators) for number, row in rows]
+        return [np.stack(held) for held in zip(*by_teacher, strict=True)]
 
     def _share(
         self, for_masks: Source, for_noise: Source, counted: NDArray[np.integer], classes: int, aggregators: int
     ) -> list[Words]:
-        """One teacher's votes that count as shares, one for each aggregator.
+        """Split one teacher's counted votes into shares, one for each aggregator.
 
-        The masks come first and from a stream of their own: nothing that all aggregators but the last get depends on a
-        vote. The noise is what the plain path draws for this teacher, and is added where it keeps silent too: a cell
-        without noise would tell that it does.
+        The masks are drawn first and from their own stream, so that the shares of all aggregators except the last do
+        not depend on a vote. The noise equals that of the path without shares. It is also added to abstentions, which a
+        cell without noise would reveal.
         """
         shape = len(counted), classes
         masks = draw_masks(for_masks, aggregators, shape)
@@ -104,22 +104,22 @@ class Party:
         return [*masks, closing(masks, one_hot(counted, classes) + noise)]
 
     def session(self) -> str:
-        """A name for this cut of the shares: shares of two cuts do not add up to anything, and must not be mixed."""
+        """Return a random name for this set of shares, so that shares of different sets are never mixed."""
         return f"{int(uniform_words(self.draws.source('session'), 1)[0]):016x}"
 
 
 def secure(*, abstentions: bool = False) -> list[str]:
-    """The mechanisms that have a secure path; those whose teachers may keep silent."""
+    """Return the mechanisms with a secure path; with `abstentions`, only those whose teachers may abstain."""
     kinds = {name: MECHANISMS.load(name) for name in MECHANISMS}
     return [name for name, kind in kinds.items() if kind.secure and (kind.abstentions or not abstentions)]
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Every teacher at most once, and enough of them for the noise that was promised; `where` names a file of them."""
+    """Refuse duplicate teachers, and fewer than the stated noise needs; `where` names a file of the duplicates."""
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(f"shares of one teacher were given twice, among them {where}; give each file once")
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(
             f"only {len(teachers)} of {ensemble} teachers sent shares, and the noise of {needed} was promised; "
-            "wait for more, or begin again with a larger tolerance"
+            "wait for more, or start over with a larger tolerance"
         )
