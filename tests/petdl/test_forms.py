@@ -207,7 +207,7 @@ def test_a_target_becomes_the_noise_that_keeps_it(name: str) -> None:
 
 
 def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(PatebenchError, match="401 samples asked for, and the pool holds 400"):
+    with pytest.raises(PatebenchError, match="401 samples requested, but the pool holds only 400"):
         form("published").settled({**GIVEN, "samples": 401}, 400, hints=True)
     with pytest.raises(PatebenchError, match="hint learning needs the teachers' hints"):
         form("published").settled({**GIVEN, "hint_epochs": 1}, 400, hints=False)

@@ -1,6 +1,6 @@
-"""The other systems: DP-SGD, Private-kNN and distillation; here the forms of the first two.
+"""Baselines: DP-SGD, Private-kNN and distillation; this file lists the forms of the first two.
 
-No torch here, so that a configuration is checked at once.
+It does not import torch, so configurations are checked quickly.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ AnyForm = TypeVar("AnyForm")
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGDForm:
-    """What learns, and its default settings: constants, so that no run chooses a setting by its private samples."""
+    """A form of DP-SGD with its default settings, which are constants and so do not depend on private samples."""
 
     about: str
     from_encoder: bool
@@ -27,33 +27,33 @@ class DPSGDForm:
     ema: float
 
 
-#: Settings were found by about ten runs with MNIST at ε = 1. As in most papers, no ε counts what that choice leaks of
-#: MNIST; for other private data they are public numbers.
+#: Settings were found by about ten runs with MNIST at ε = 1. As in most papers, ε does not include what this choice
+#: leaks of MNIST; for other private data they are public numbers.
 DPSGD_FORMS: Mapping[str, DPSGDForm] = {
     "scratch": DPSGDForm(
         about="a network that learns from the private data alone",
         from_encoder=False, rate=0.05, steps=300, clip=1.0, learning_rate=1e-2, views=1, ema=0.9,
     ),
     "linear": DPSGDForm(
-        about="a linear classifier of features that were learnt from the public pool",
+        about="a linear classifier of features learnt from the public pool",
         from_encoder=True, rate=1.0, steps=100, clip=1.0, learning_rate=1.0, views=1, ema=0.9,
     ),
     "fine-tuned": DPSGDForm(
-        about="a network that starts from the one that learnt these features",
+        about="a network initialised with the one that learnt these features",
         from_encoder=True, rate=0.02, steps=100, clip=1.0, learning_rate=5e-3, views=1, ema=0.9,
     ),
 }  # fmt: skip
 
-#: What each form of Private-kNN does. Only the second has a proof.
+#: Descriptions of the forms of Private-kNN. Only the second has a proof.
 KNN_FORMS: Mapping[str, str] = {
-    "published": "as its authors' code: one subset for test and label, drawn with replacement, every query that passes"
-    " answered",
-    "sound": "Poisson subsets, a fresh one for each test and each label, at most so many answers",
+    "published": "as in its authors' code, with one subset for test and label, drawn with replacement, and an answer to"
+    " every query that passes",
+    "sound": "a new Poisson subset for each test and each label, and at most `answers` answers",
 }
 
 
 def form_of(forms: Mapping[str, AnyForm], name: str) -> AnyForm:
-    """Return the form of that name among `forms`; PatebenchError if there is none."""
+    """Return the form `name` among `forms`; PatebenchError if there is none."""
     if name not in forms:
         raise PatebenchError(f"unknown form '{name}'{nearest(name, forms)}; there are {', '.join(forms)}")
     return forms[name]

@@ -1,7 +1,7 @@
 """Models for DP-SGD (Abadi et al. 2016), with the gradient of each sample clipped: a linear one, and networks.
 
-One sample changes a sum by the clipping norm at most, whatever its gradient is. Each sample's gradient is computed from
-that sample alone, so no layer can mix samples. A model is one vector of weights.
+One sample changes a sum by at most the clipping norm, for any gradient. Each sample's gradient is computed from that
+sample alone, so no layer can mix samples. A model is one vector of weights.
 """
 
 import math
@@ -20,31 +20,31 @@ from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN
 from patebench.models.scaling import Standardise
 
-#: Clipped norms are this much below the bound, relatively, so that rounding to single precision does not pass it.
+#: Relative margin of clipped norms below the bound, larger than rounding in single precision.
 _ROUNDING = 1e-5
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
-    """Return what makes gradients of these norms no longer than `clip`; 0 where a norm is no number, or infinite."""
+    """Return the factors that clip gradients of these norms to `clip`; 0 where a norm is not finite."""
     return torch.where(torch.isfinite(norms), (clip / norms).clamp(max=1.0) * (1 - _ROUNDING), 0.0)
 
 
 def counted(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return the same rows, but those whose factor is 0 are 0: a factor does not undo what is no number."""
+    """Return `gradients` with the rows of factor 0 set to 0, since 0 times a non-finite number is NaN."""
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 
 
-#: Public features (samples, features) of any samples.
+#: Computes public features (samples, features) of any samples.
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
 class LinearModel:
-    """A linear classifier of public features, with weights (features + 1, classes): the last row is of a constant 1.
+    """A linear classifier of public features, with weights (features + 1, classes); the last row is for a constant 1.
 
     Softmax regression after Tramèr & Boneh 2021, *Differentially private learning needs better features (or much more
-    data)*. A gradient is the outer product of an error and an input, so its norm needs no gradient:
-    ‖(p − y) xᵀ‖ = ‖p − y‖·‖x‖. The sum of all clipped ones is one product of matrices, and no gradient of a single
-    sample is ever made, as hooks such as those of Opacus would do.
+    data)*. A gradient is the outer product of an error and an input, so its norm is known without computing it: ‖(p −
+    y) xᵀ‖ = ‖p − y‖·‖x‖. The sum of all clipped gradients is one product of matrices. The gradients of single samples,
+    which hooks such as those of Opacus would compute, are never needed.
     """
 
     def __init__(self, features: Features, x: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
@@ -55,7 +55,7 @@ class LinearModel:
         self._norms = self._inputs.norm(dim=1)
 
     def start(self) -> Tensor:
-        """Return the weights before the first step, all 0: every class is as likely as any other."""
+        """Return the weights before the first step, all 0: all classes are equally likely."""
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
@@ -67,33 +67,33 @@ class LinearModel:
         return (inputs.T @ (errors * factors[:, None])).flatten()
 
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
-        """Return unnormalised log-probabilities (samples, classes) of other samples."""
+        """Return unnormalised log-probabilities (samples, classes) of samples `x`."""
         return self._logits(weights, self._inputs_of(x))
 
     def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:
         return inputs @ weights.view(inputs.shape[1], -1)
 
     def _inputs_of(self, x: NDArray[Any]) -> Tensor:
-        """Return features of samples, and a last one that is 1."""
+        """Return the features of samples, with a last feature that is 1."""
         return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
 
 
-#: So many images at most, each view being one, are looked at together, and their samples' gradients hold so many
-#: numbers at most: what is larger needs more memory and is no faster.
+#: Largest number of images (views of samples) in one call, and of numbers in their samples' gradients; larger calls
+#: need more memory and are not faster.
 _AT_ONCE, _NUMBERS = 256, 1 << 25
 
-#: The groups of a group norm, or fewer where the channels do not fit.
+#: Number of groups of a group norm; fewer if it does not divide the number of channels.
 _GROUPS = 16
 
-#: Of the features that a new head reads: long enough for its weights to learn as fast as the encoder's.
+#: Norm of the features that a new head reads, large enough for its weights to learn as fast as the encoder's.
 _LENGTH = 10.0
 
 
 class NetworkModel:
-    """A network; a sample's gradient is the mean over some random views of it (De et al. 2022, section 3.2).
+    """A network in which a sample's gradient is the mean over random views of it (De et al. 2022, section 3.2).
 
-    Samples are standardised by public statistics; one view is the sample itself. All gradients of a part of the batch
-    are computed in one call, by `vmap`, which sees one sample at a time: a layer that mixes samples has none to mix.
+    Samples are standardised by public statistics; a single view is the sample itself. All gradients of a part of the
+    batch are computed in one call by `vmap`, which passes one sample at a time, so layers cannot mix samples.
     """
 
     def __init__(
@@ -114,15 +114,15 @@ class NetworkModel:
 
     def start(self) -> Tensor:
         """Return the network's own weights, as one vector."""
-        return torch.cat([each.detach().flatten() for each in self._net.parameters()]).clone()
+        return torch.cat([parameter.detach().flatten() for parameter in self._net.parameters()]).clone()
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
         total, named = torch.zeros_like(weights), self._named(weights)
         together = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
         parts = torch.split(chosen, together) if len(chosen) else ()
         for part in parts:
-            found = self._gradients(named, self._views_of(self._x[part]), self._y[part].to(self._device))
-            gradients = torch.cat([each.flatten(1) for each in found.values()], 1)
+            by_name = self._gradients(named, self._views_of(self._x[part]), self._y[part].to(self._device))
+            gradients = torch.cat([gradient.flatten(1) for gradient in by_name.values()], 1)
             factors = clip_factors(gradients.norm(dim=1), clip)
             total += factors @ counted(gradients, factors)
         return total
@@ -131,12 +131,12 @@ class NetworkModel:
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
         named = self._named(weights)
         batches = torch.split(torch.from_numpy(x), _AT_ONCE)
-        found = [functional_call(self._net, named, (self._standardise(each.to(self._device)),)) for each in batches]
-        return torch.cat(found).cpu()
+        logits = [functional_call(self._net, named, (self._standardise(batch.to(self._device)),)) for batch in batches]
+        return torch.cat(logits).cpu()
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the weights by the names that the network gives them."""
-        shapes = {name: each.shape for name, each in self._net.named_parameters()}
+        """Return the weights by their names in the network."""
+        shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
@@ -146,7 +146,7 @@ class NetworkModel:
         return F.cross_entropy(logits, label.expand(len(views)))
 
     def _views_of(self, samples: Tensor) -> Tensor:
-        """Return views (samples, views, …), standardised."""
+        """Return standardised views (samples, views, …)."""
         x: Tensor = self._standardise(samples.to(self._device))
         if self._views == 1:
             return x[:, None]
@@ -155,32 +155,36 @@ class NetworkModel:
         return torch.unflatten(moved, 0, (len(x), self._views))
 
 
-#: A model together with the private samples that it learns from.
+#: A model and the private samples that it learns from.
 PrivateModel = LinearModel | NetworkModel
 
 
 def per_sample(net: nn.Module) -> nn.Module:
-    """Return the same network with group norm in place of batch norm, as De et al. 2022 have it.
+    """Return the same network with group norm in place of batch norm, as in De et al. 2022.
 
-    PatebenchError for a layer that keeps statistics of many samples, or has no gradient for each by itself. Opacus
-    knows which have none, but it does not look at layers without weights, such as a batch norm that learns nothing.
+    Raises PatebenchError for a layer that keeps statistics of many samples, or has no per-sample gradient. Opacus
+    checks the latter, but it ignores layers without weights, such as a batch norm without parameters.
     """
     from opacus.validators import ModuleValidator
 
     fixed = _without_batch_norm(net.train())
     faults = [str(fault).partition(". ")[0] for fault in ModuleValidator.validate(fixed, strict=False)]
-    faults += [f"{type(each).__name__} keeps statistics of many samples" for each in fixed.modules() if _keeps(each)]
+    faults += [
+        f"{type(layer).__name__} keeps statistics of many samples"
+        for layer in fixed.modules()
+        if _keeps_statistics(layer)
+    ]
     if faults:
-        raise PatebenchError(f"this network can not be trained by DP-SGD: {faults[0]}; use tanh-cnn, small-cnn or mlp")
+        raise PatebenchError(f"this network cannot be trained by DP-SGD: {faults[0]}; use tanh-cnn, small-cnn or mlp")
     return fixed
 
 
-def _keeps(layer: nn.Module) -> bool:
+def _keeps_statistics(layer: nn.Module) -> bool:
     return isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats
 
 
 def _without_batch_norm(layer: nn.Module) -> nn.Module:
-    """Return a layer, and all in it, with each batch norm replaced by a group norm of as many channels."""
+    """Return a layer in which each batch norm is replaced by a group norm with the same number of channels."""
     if isinstance(layer, nn.modules.batchnorm._BatchNorm):
         channels = layer.num_features
         return nn.GroupNorm(math.gcd(_GROUPS, channels), channels, affine=layer.affine)
@@ -190,17 +194,17 @@ def _without_batch_norm(layer: nn.Module) -> nn.Module:
 
 
 class UnitVectors(nn.Module):
-    """Each row with length `_LENGTH`: what an encoder's features are when queries are compared by them, but longer."""
+    """Module that scales each row to length `_LENGTH`; queries are compared by features of length 1."""
 
     def forward(self, x: Tensor) -> Tensor:
         return _LENGTH * F.normalize(x, dim=1)
 
 
 def with_new_head(net: nn.Module, classes: int) -> nn.Module:
-    """Return an encoder that ends in a linear classifier of its unit features, whose weights are 0; PatebenchError for
-    others.
+    """Return an encoder followed by a linear classifier of its unit features, whose weights are 0.
 
-    On MNIST at ε = 1 this gives 98.1 %; where the head takes the place of the encoder's last layer, 95 %.
+    Raises PatebenchError for other networks. On MNIST at ε = 1 this reaches 98.1 %; replacing the encoder's last layer
+    by the head reaches 95 %.
     """
     last = net[-1] if isinstance(net, nn.Sequential) else None
     if not isinstance(net, nn.Sequential) or not isinstance(last, nn.Linear):

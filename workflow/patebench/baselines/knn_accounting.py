@@ -1,12 +1,12 @@
 """Account for labels by the nearest private records (Zhu, Yu, Chandraker, Wang 2020): a sound form, and the claim.
 
 Neighbours are data sets of which one has a record that the other lacks. A *step* draws a Poisson subset of the records
-at a rate γ, takes the k of it that are nearest to a public query, counts their labels, and releases the largest count
-with noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose label is read off). One
-step costs at most Gaussian noise σ/Δ sampled at the rate γ, Δ = 1 for a test and √2 for an answer. The sound form
-composes T tests and at most A answers that are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). What is (ε, δ)-DP
-so is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2).
-Proof: docs/explanation/proofs-systems.md, "Private-kNN".
+at a rate γ, takes its k records nearest to a public query, and counts their labels. It releases the largest count with
+noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose largest count is the label). One
+step costs at most Gaussian noise σ/Δ sampled at the rate γ, with Δ = 1 for a test and √2 for an answer. The sound form
+composes T tests and at most A answers that are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). An (ε, δ)-DP
+release is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2). Proof:
+docs/explanation/proofs-systems.md, "Private-kNN".
 """
 
 import math
@@ -21,16 +21,16 @@ from patebench.accounting.subsampled_gaussian import SubsampledGaussian, bound_t
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind, check_delta
 from patebench.core.errors import PatebenchError
 
-#: What one record changes at most, in L2 norm: the largest count of a test, and the counts of an answer.
+#: L2 sensitivity to one record, of the largest count in a test and of the counts in an answer.
 TEST, ANSWER = 1.0, math.sqrt(2)
 
-#: The orders that the claim is computed at: whole ones alone, where the divergence is a finite sum.
+#: Rényi orders of the claim: only integers, where the divergence is a finite sum.
 _ORDERS = np.arange(2.0, 513.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KNNSettings:
-    """What is asked, of whom, and with how much noise; `answers` is the most that are given, all by default."""
+    """Sampling, queries and noise of Private-kNN; `answers` limits the answers, by default to one per query."""
 
     rate: float
     neighbours: int
@@ -46,33 +46,33 @@ class KNNSettings:
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return `answers` answers, as steps."""
+        """Return the steps of `answers` answers."""
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """Return the most answers that may be given."""
+        """Return the largest number of answers."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
     """Return the bound of the module's proof, with every answer that may be given; PatebenchError if more was `spent`.
 
-    How many were given follows from private records, so it is not what the bound is of.
+    The number of answers given depends on private records, so the bound does not use it.
     """
     stated = (settings.tests, settings.answered(settings.most))
-    for what, most in zip(spent, stated, strict=False):
-        if (what.noise, what.rate) != (most.noise, most.rate) or what.steps > most.steps:
-            raise PatebenchError(f"what was done ({what}) costs more than what is stated ({most})")
+    for done, most in zip(spent, stated, strict=False):
+        if (done.noise, done.rate) != (most.noise, most.rate) or done.steps > most.steps:
+            raise PatebenchError(f"the steps taken ({done}) cost more than the stated ones ({most})")
     return bound_together(stated, delta)
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the bound of the authors' code for `answered` answers, as if each test and answer had a Poisson subset of
-    its own.
+    """Return the bound of the authors' code for `answered` answers.
 
-    Their Rényi divergences add up and are converted as Mironov 2017, Proposition 3 has it. No proof: the subsets that
-    the code draws are no Poisson samples, and test and answer share one.
+    The code assumes a separate Poisson subset for each test and answer. Their Rényi divergences add up and are
+    converted by Mironov 2017, Proposition 3. This is not a proof: the code does not draw Poisson samples, and test and
+    answer share one subset.
     """
     check_delta(delta)
     curve = _renyi(settings.tests) + _renyi(settings.answered(answered))
@@ -94,7 +94,7 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """Return at whole orders α, exactly, ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α − 1) for each step.
+    """Return ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α − 1) per step, exact at integer orders α.
 
     Mironov, Talwar, Zhang 2019, section 3.3. ∞ without noise.
     """

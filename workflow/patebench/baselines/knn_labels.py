@@ -1,6 +1,6 @@
 """Labels by the nearest private records (Private-kNN; Zhu, Yu, Chandraker, Wang, CVPR 2020).
 
-`sound_labels` is the form whose cost is proven (`knn_accounting.py`), `published_labels` the one that was published.
+`sound_labels` is the form with a proven cost (`knn_accounting.py`), `published_labels` the published one.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ from patebench.features.cells import on_grid
 
 
 class NearestVotes:
-    """Private records and public queries, by public features (…, features) of at most unit length."""
+    """Votes of private records on public queries, by public features (…, features) of at most unit length."""
 
     def __init__(
         self,
@@ -34,15 +34,14 @@ class NearestVotes:
         self._labels, self._neighbours, self._classes = labels, neighbours, classes
 
     def __len__(self) -> int:
-        """Return how many private records there are."""
+        """Return the number of private records."""
         return len(self._records)
 
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the counts (classes,) of a query, by the records at positions `chosen`; one of them may stand there
-        twice.
+        """Return the counts (classes,) of a query, by the records at positions `chosen`, which may contain repetitions.
 
-        Of equally near ones, the first are taken. Distances are exact on their grid (`teachers/nearest_query.py`), so
-        how two records stand to each other depends on no third one.
+        Of equally near records, the first are taken. Distances are exact on their grid (`features/cells.py`), so the
+        order of two records does not depend on a third one.
         """
         distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
         nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
@@ -60,10 +59,10 @@ def sound_labels(
     rng: torch.Generator,
     report: Report | None = None,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Return labels (queries,), −1 where there is none, and what was done: tests and answers.
+    """Return labels (queries,), −1 where there is none, and the steps taken: tests and answers.
 
     All queries are tested, then the first that passed are answered. Every step draws its own subset, adds the noise and
-    counts itself (`noisy_steps.py`), so what was done is what the account is made of.
+    counts itself (`noisy_steps.py`), so the account is based on the steps actually taken.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -82,22 +81,22 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return what a test is of: one record changes it by 1."""
+    """Return the statistic of a test: one record changes it by 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return what an answer is of: one record changes it by √2."""
+    """Return the statistic of an answer: one record changes it by √2."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 
 def published_labels(
     votes: NearestVotes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None
 ) -> Labels:
-    """Return labels (queries,), −1 where there is none, as the authors' code makes them.
+    """Return labels (queries,), −1 where there is none, as the authors' code computes them.
 
-    Each query draws one subset, of a fixed size and with replacement, for its test and for its answer; a record that is
-    drawn twice votes twice. All that pass are answered.
+    Each query draws one subset, of a fixed size and with replacement, for its test and its answer; a record drawn twice
+    votes twice. All queries that pass are answered.
     """
     labels, size = np.full(settings.queries, NO_ANSWER, dtype=np.int64), int(settings.rate * len(votes))
     for query in range(settings.queries):

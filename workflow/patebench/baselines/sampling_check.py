@@ -1,4 +1,4 @@
-"""Test whether batches can come from Poisson sampling at the stated rate.
+"""Test if batches can come from Poisson sampling at the stated rate.
 
 Five statistics of the inclusions (steps × samples) have a known distribution under Poisson sampling: their number, the
 variation of batch sizes, that of the times each sample was drawn, joint inclusions of pairs with the same history, and
@@ -30,7 +30,7 @@ Positions = NDArray[np.intp]
 
 
 class SamplingCheck:
-    """Collects the statistics of batches that are drawn from `samples` samples at the stated `rate`."""
+    """Statistics of batches drawn from `samples` samples at the stated `rate`."""
 
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples
@@ -64,7 +64,7 @@ class SamplingCheck:
             self._pairs = pairs_by_history(self._history)
 
     def failed(self) -> str | None:
-        """Return what cannot come from Poisson sampling at this rate, in words, or None."""
+        """Return which statistic cannot come from Poisson sampling at this rate, in words, or None."""
         if self._rate == 1:
             return None if all(size == self._samples for size in self._sizes) else "the sizes of the batches"
         return next((what for what, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)
@@ -80,7 +80,7 @@ class SamplingCheck:
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]:
-    """Divide the samples into pairs, first those with equal history; one is left over if their number is odd."""
+    """Divide the samples into pairs, first those with equal history; one remains if their number is odd."""
     order = np.argsort(history, kind="stable")
     if len(order) < 2:
         return order[:0], order[:0]
@@ -103,10 +103,10 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Return the two-sided p-value, at most, of how much independent binomial counts vary.
+    """Return an upper bound on the two-sided p-value of the variation of independent binomial counts.
 
-    Too much is measured around their expectation, too little around several centres, as counts of another mean may vary
-    too little as well; the union bound covers all centres.
+    Too much variation is measured around their expectation. Too little is measured around several centres, since counts
+    of another mean may also vary too little; the union bound covers all centres.
     """
     from scipy.special import gammaln
 

@@ -1,4 +1,4 @@
-"""Distillation (PATE 2017, Figure 5 and Appendix C.1): what networks are to learn, and how they are fitted to it."""
+"""Distillation (PATE 2017, Figure 5 and Appendix C.1): target probabilities, and fitting networks to them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,11 +31,11 @@ def targets(
 def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperature: float, *, seed: int) -> None:
     """Fit a network to the probabilities (samples × classes) of `x`, both softened by the temperature.
 
-    As Hinton et al. (2015), Section 2, have it: the loss is times T², so that its gradients keep their size.
+    As in Hinton et al. (2015), Section 2, the loss is multiplied by T², so that its gradients keep their size.
     """
-    wanted = torch.from_numpy(target).float().to(learner.device)
+    probabilities = torch.from_numpy(target).float().to(learner.device)
 
     def loss(logits: Tensor, positions: Tensor) -> Tensor:
-        return temperature**2 * F.cross_entropy(logits / temperature, wanted[positions])
+        return temperature**2 * F.cross_entropy(logits / temperature, probabilities[positions])
 
     learner.fit(x, np.arange(len(x)), seed=seed, loss=loss)

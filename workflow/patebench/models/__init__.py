@@ -3,9 +3,12 @@
 PATE treats its models as black boxes, so a learner is any class with the methods of `learner.Learner`. Networks differ
 only in their architecture and share one training loop (`network.py`).
 
-Facts of a model: `by_recipe` (default True), whether a recipe trains it, in epochs; `compressible` (default False),
-whether it can be built with fewer parameters; `images` (default False), whether it reads images alone; `on_queries`
-(default False), whether it is no learner but only votes on given queries, by public features (`features/cells.py`).
+Registry facts of a model:
+
+- `by_recipe` (default True): a recipe trains it, in epochs;
+- `compressible` (default False): it can be built with fewer parameters;
+- `images` (default False): it reads only images;
+- `on_queries` (default False): it only votes on given queries, by public features (`features/cells.py`).
 """
 
 from patebench.core.errors import PatebenchError
@@ -34,23 +37,23 @@ RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
 
 
 def on_queries(model: str) -> bool:
-    """Return whether `model` only votes on given queries, by public features; PatebenchError for an unknown name."""
+    """Return True if `model` only votes on given queries, by public features; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "on_queries", False))
 
 
 def by_recipe(model: str) -> bool:
-    """Return whether a recipe trains `model`, in epochs; PatebenchError for an unknown name."""
+    """Return True if a recipe trains `model`, in epochs; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "by_recipe", True))
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:
-    """Refuse samples of `shape`, (features,) or (channels, height, width), for a model that reads images alone."""
+    """Refuse samples of `shape`, (features,) or (channels, height, width), for a model that reads only images."""
     if MODELS.fact(model, "images", False):
         check_images(model, shape)
 
 
 def check_images(model: str, shape: tuple[int, ...]) -> None:
-    """Refuse samples of `shape` that are no images of at least 4×4 pixels, for the network `model`."""
+    """Refuse samples of `shape` for the network `model` unless they are images of at least 4×4 pixels."""
     if len(shape) != 3 or min(shape[1:]) < 4:
         raise PatebenchError(
             f"the model '{model}' reads images of at least 4×4 pixels, and these samples have shape {shape}; "

@@ -1,7 +1,7 @@
 """The architectures of all networks, and untrained networks for a pool.
 
-Each `build` function returns an untrained network for samples of `shape`, (channels, height, width) for images, with
-one output per class; each registered model is such a function with the shared training loop (`network.Network`).
+Each builder returns an untrained network for samples of `shape`, (channels, height, width) for images, with one output
+per class. Each registered model is a builder with the shared training loop (`network.Network`).
 """
 
 import math
@@ -23,14 +23,14 @@ from patebench.models.scaling import Standardise
 
 #: Hidden units of the perceptron's two layers.
 _HIDDEN = 128
-#: Images with a shorter side have no room for the filters that the paper of tanh-cnn uses.
+#: Shortest side, in pixels, of images that are large enough for the filters of tanh-cnn's paper.
 _SHORTEST_SIDE = 20
 #: Widths w of Conv-Small and Conv-Middle.
 SMALL, MIDDLE = 32, 96
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return `shape` as (channels, height, width); PatebenchError, which names models for tables, for others."""
+    """Return `shape` as (channels, height, width); PatebenchError, which suggests other models, if it is no image."""
     check_images(model, shape)
     channels, height, width = shape
     return channels, height, width
@@ -63,7 +63,7 @@ def small_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build three 3×3 convolutions, for students, which are few and see far more samples than a teacher."""
+    """Build three 3×3 convolutions, for students: they are few and see far more samples than a teacher."""
     layers: list[nn.Module] = []
     width, _, _ = image_shape("student-cnn", shape)
     for channels in (32, 64, 128):
@@ -152,11 +152,11 @@ def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequenti
     """Build Conv-Middle or Conv-Small (Laine & Aila 2017; Park et al. 2017): nine convolutions in three named blocks.
 
     The layout is that of Laine & Aila's Table 5 in three widths w: w, w, w | pool | 2w, 2w, 2w | pool | 2w, 2w, 2w |
-    mean | linear, where the last two convolutions are 1×1. At w = 32 and one colour it has the 157.1K parameters that
-    PET-DL prints for its teachers on MNIST, and at w = 96 and three colours 1.41M, where PET-DL prints 1.43M.
+    mean | linear, where the last two convolutions are 1×1. At w = 32 with one colour it has 157.1K parameters, as
+    PET-DL states for its teachers on MNIST. At w = 96 with three colours it has 1.41M, where PET-DL states 1.43M.
     """
     channels, *size = image_shape("conv-middle" if width == MIDDLE else "conv-small", shape)
-    # Of small images nothing would be left without padding.
+    # Without padding, nothing would be left of small images.
     last = 0 if min(size) >= 12 else 1
     wide = 2 * width
     return nn.Sequential(
@@ -173,8 +173,8 @@ def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequenti
 def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: int = 1) -> Iterator[nn.Module]:
     """Yield convolutions, each normalised and followed by a leaky ReLU of slope 0.1; 1×1 ones need no padding.
 
-    Batch normalisation has no parameters, so that the counts are those that the papers print. Normalising each sample
-    by itself is far worse: after two passes over 4,000 digits it is right on 64 %, batch normalisation on 94 %.
+    Batch normalisation has no parameters, so the counts match those of the papers. Normalising each sample by itself is
+    far worse: after two passes over 4,000 digits its accuracy is 64 %, that of batch normalisation 94 %.
     """
     for kernel in kernels:
         yield nn.Conv2d(channels, width, kernel, padding=padding if kernel == 3 else 0)
@@ -184,7 +184,7 @@ def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: 
 
 
 class Siamese(nn.Module):
-    """Return the logit that two images are equal: a weighted L1 distance of their features, after Koch (2015).
+    """Siamese network for the logit that two images are equal: a weighted L1 distance of features, after Koch (2015).
 
     Images are standardised by `x` (samples, channels, height, width).
     """
@@ -207,7 +207,7 @@ class Siamese(nn.Module):
 
 
 def compressed(whole: Build, compression: float) -> Build:
-    """Return a builder of `conv_net`s with a `compression`-th of the parameters of those that `whole` builds."""
+    """Return a builder of `conv_net`s with `compression` times fewer parameters than those that `whole` builds."""
     assert isinstance(whole, partial)
     assert whole.func is conv_net
 
@@ -219,17 +219,17 @@ def compressed(whole: Build, compression: float) -> Build:
 
 
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
-    """Return the width, at least 1, at which the number of parameters of a `conv_net` is nearest to `count`."""
+    """Return the width, at least 1, at which the number of parameters of a `conv_net` is closest to `count`."""
     width = 1
     while parameters(width + 1, shape, classes) <= count:
         width += 1
-    return min((width, width + 1), key=lambda each: abs(parameters(each, shape, classes) - count))
+    return min((width, width + 1), key=lambda candidate: abs(parameters(candidate, shape, classes) - count))
 
 
 def parameters(width: int, shape: tuple[int, ...], classes: int) -> int:
     """Return the number of parameters of a `conv_net` of that width."""
-    with torch.device("meta"):  # without any memory
-        return sum(each.numel() for each in conv_net(shape, classes, width=width).parameters())
+    with torch.device("meta"):  # allocates no memory
+        return sum(weights.numel() for weights in conv_net(shape, classes, width=width).parameters())
 
 
 # The registered learners: called with a recipe and a number of classes.
@@ -244,19 +244,19 @@ MLP = partial(Network, mlp)
 
 
 def require_network(learner: Learner, model: str) -> Network:
-    """Return `learner` if it is a network; else raise PatebenchError, which names its `model`."""
+    """Return `learner` if it is a network; else raise PatebenchError with the name of its `model`."""
     if not isinstance(learner, Network):
-        raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
+        raise PatebenchError(f"the model '{model}' is not a network, and this method needs one; use small-cnn or mlp")
     return learner
 
 
 def untrained_network(
     model: str, pool: NDArray[Any], outputs: int, compression: float = 1.0
 ) -> tuple[nn.Module, Standardise]:
-    """Build a network of the registered `model` for samples like those of `pool`, and standardise samples by the pool.
+    """Build a network of the registered `model` for samples like those of `pool`, and a module that standardises them.
 
-    Both are on the device of `models.device`. The network has `compression` times fewer parameters, as
-    PET-DL's students have. Raises PatebenchError if the model is no network, or cannot be compressed.
+    Both are on the device of `models.device`. The network has `compression` times fewer parameters, like PET-DL's
+    students. Raises PatebenchError if the model is not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build = learner.build

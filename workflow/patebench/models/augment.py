@@ -1,7 +1,7 @@
-"""Random affine maps of a batch of images, drawn per image, and smooth bends (Simard, Steinkraus, Platt 2003).
+"""Random affine maps of a batch of images, drawn per image, and smooth distortions (Simard, Steinkraus, Platt 2003).
 
-Drawing and moving are two functions, for stacks of networks: each network draws from a generator of its own, and the
-images of all are moved in one call.
+Drawing and moving are two functions, for stacks of networks: each network draws from its own generator, and the images
+of all networks are moved in one call.
 """
 
 import math
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from patebench.models.recipes import Recipe
 
-#: Numbers drawn for an affine map, and the points at which a bend is drawn, each with two coordinates.
+#: Random numbers per affine map, and grid points per side at which a bend is drawn, each with two coordinates.
 _AFFINE, _POINTS = 6, 5
 
 
 def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: float) -> Tensor:
     """Rotate, shear, scale, shift and bend each image of `x` (samples, channels, height, width) at random.
 
-    What comes in from outside the image has the value `fill`.
+    Pixels from outside the image get the value `fill`.
     """
     return move(x, draw(len(x), recipe, rng).to(x.device), recipe, fill=fill)
 
@@ -28,8 +28,8 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
     """Return the random numbers of the maps of images: (samples, 6), or (samples, 56) if `recipe` bends.
 
-    Six numbers are uniform on [−1, 1), the others normal. The draws come from `rng` on the CPU, so that the
-    maps are the same on every device.
+    Six numbers are uniform on [−1, 1), the others normal. They are drawn from `rng` on the CPU, so the maps are the
+    same on every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:
@@ -38,9 +38,9 @@ def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> Tensor:
-    """Return each image of `x` (samples, channels, height, width) under the map that its row of `draws` gives.
+    """Return each image of `x` (samples, channels, height, width) under the map of its row of `draws`.
 
-    `fill` is the value outside of all images, or of each: (samples, 1, 1, 1).
+    `fill` is the value outside of all images, or of each image: (samples, 1, 1, 1).
     """
     turn, slant, wider, taller, right, lower = draws[:, :_AFFINE].T
     angle, shear = turn * math.radians(recipe.rotation), torch.tan(slant * math.radians(recipe.shear))
@@ -57,10 +57,10 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return displacements (samples, height, width, 2) that are smooth over each image: random at 5×5 points, cubic
-    between.
+    """Return displacements (samples, height, width, 2) that are smooth over each image.
 
-    The standard deviation at those points is a fraction of the image's size; the whole image is 2 units wide.
+    They are random at 5×5 points and cubic between them. Their standard deviation at those points is `deviation`, a
+    fraction of the image's size; the whole image is 2 units wide.
     """
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
     down, across = (_cubic(length).to(points.device) for length in size)
@@ -69,6 +69,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """Return the matrix (size, points) that interpolates values at evenly spaced points to `size` places, cubically."""
+    """Return the matrix (size, points) that interpolates values at evenly spaced points cubically to `size` places."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

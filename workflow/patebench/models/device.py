@@ -27,15 +27,16 @@ log = logging.getLogger("patebench")
 #: Open lock files of this process: a lock lasts until its file is closed, by `release` or by the end of the process.
 _held: list[int] = []
 
-#: glibc's names for what `mallopt` sets: when free memory goes back to the kernel, and what the kernel gives directly.
+#: glibc's parameters of `mallopt`: the free memory above which it returns memory to the kernel, and the size above
+#: which it takes blocks directly from the kernel.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 @cache
 def device() -> torch.device:
-    """Return the CPU where there is no GPU (see `keep_freed_memory`), else one GPU for all that this process trains.
+    """Return the device of this process: one GPU if there is any, else the CPU (see `keep_freed_memory`).
 
-    The GPU is the first that no other process has claimed, or, if all are claimed, one that is shared.
+    The GPU is the first that no other process has claimed, or a shared one if all are claimed.
     """
     if not torch.cuda.is_available():
         keep_freed_memory()
@@ -44,7 +45,7 @@ def device() -> torch.device:
     index = claim(names)
     if index is None:
         index = os.getpid() % len(names)
-        log.info("no GPU is free; sharing number %d (--resources gpu=%d keeps jobs apart)", index, len(names))
+        log.info("no GPU is free; sharing GPU %d (--resources gpu=%d prevents sharing)", index, len(names))
     return torch.device("cuda", index)
 
 
@@ -62,7 +63,7 @@ def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
 
 
 def _lock(path: Path) -> int:
-    """Lock a file that belongs to any user and return its descriptor; raises OSError where that fails.
+    """Lock the file `path`, which may belong to any user, and return its descriptor; OSError if that fails.
 
     Everybody may write to the temporary folder, so links are not followed, and the file is opened only for reading.
     """
@@ -72,11 +73,11 @@ def _lock(path: Path) -> int:
     except FileNotFoundError:
         lock = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444)
     try:
-        found = os.fstat(lock)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # a hard link may be of any file of this user
+        status = os.fstat(lock)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # a hard link could be any file of this user
             raise OSError(f"{path} is no lock file")
         if os.fstat(lock).st_uid == os.geteuid():
-            os.fchmod(lock, 0o444)  # whatever the umask: other users have to open it
+            os.fchmod(lock, 0o444)  # regardless of the umask, so that other users can open it
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
@@ -85,7 +86,7 @@ def _lock(path: Path) -> int:
 
 
 def release() -> None:
-    """Give up every claim of this process, and let the next call of `device` choose again."""
+    """Release every claim of this process, and let the next call of `device` choose again."""
     while _held:
         os.close(_held.pop())
     device.cache_clear()
@@ -94,8 +95,8 @@ def release() -> None:
 def keep_freed_memory() -> None:
     """Let this process keep the memory that it frees, for its next batch.
 
-    glibc returns large blocks to the kernel, which hands them out again page by page and zeroed. That takes a third of
-    the time in which a small network predicts a pool. With another C library nothing happens.
+    glibc returns large blocks to the kernel, which provides them again page by page and zeroed. That takes a third of
+    the time in which a small network predicts a pool. Other C libraries are left unchanged.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:
@@ -103,10 +104,10 @@ def keep_freed_memory() -> None:
         change(_TRIM_THRESHOLD, 512 << 20)
 
 
-#: Set to "single", this variable turns autocast off for all that a process trains.
+#: Environment variable; the value "single" turns autocast off for the whole process.
 SWITCH = "PATEBENCH_PRECISION"
 
-#: Multiplications for one sample from which bfloat16 pays; below, the conversions take longer than they save.
+#: Minimum number of multiplications per sample for bfloat16; below it, conversions take longer than they save.
 _WORTH_IT = 1_000_000
 
 
@@ -126,7 +127,7 @@ def autocast_to(device: torch.device, dtype: torch.dtype) -> AbstractContextMana
 def compute_dtype(device: torch.device) -> torch.dtype:
     """Return bfloat16 where `device` computes it natively and `SWITCH` does not forbid it, else float32.
 
-    Raises PatebenchError if the variable `SWITCH` has another value than "reduced" or "single".
+    Raises PatebenchError if the variable `SWITCH` is neither "reduced" nor "single".
     """
     allowed = os.environ.get(SWITCH, "reduced")
     if allowed not in ("reduced", "single"):
@@ -136,16 +137,16 @@ def compute_dtype(device: torch.device) -> torch.dtype:
 
 
 def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, device: torch.device) -> torch.dtype:
-    """Return `compute_dtype(device)` if `recipe` allows it and `net` is large enough for it to pay, else float32.
+    """Return `compute_dtype(device)` if `recipe` allows it and `net` is large enough to benefit, else float32.
 
-    `net` is still on the CPU; it reads samples of `shape`, without the axis of the batch.
+    `net` is still on the CPU; it reads samples of `shape`, without the batch axis.
     """
     worth_it = recipe.precision == "reduced" and _multiplications(net, shape) >= _WORTH_IT
     return compute_dtype(device) if worth_it else torch.float32
 
 
 def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
-    """Return how many multiplications the linear and convolutional layers of `net` do for one sample."""
+    """Return the number of multiplications in the linear and convolutional layers of `net` for one sample."""
     counts = []
 
     def count(layer: nn.Linear | nn.modules.conv._ConvNd, _: object, out: Tensor) -> None:

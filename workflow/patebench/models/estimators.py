@@ -1,4 +1,4 @@
-"""Learners from scikit-learn: no torch, no epochs, and a recipe changes nothing."""
+"""Learners from scikit-learn, without torch or epochs; recipes have no effect on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,14 @@ from patebench.models.learner import Progress
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Columns
 
-#: Scikit-learn looks for NaN in a sum of all values, which overflows where they are near the largest, and warns.
+#: Suppresses warnings of scikit-learn, which looks for NaN in a sum of all values that may overflow.
 _quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """A learner made of a scikit-learn classifier on flattened samples, bytes scaled to [0, 1].
+    """A learner made of a scikit-learn classifier on flattened samples, with bytes scaled to [0, 1].
 
-    With `standardise` the classifier sees columns standardised by the samples that it is fitted to.
+    With `standardise`, columns are standardised by the samples that the classifier is fitted to.
     """
 
     def __init__(self, build: Callable[[int], Any], classes: int, *, standardise: bool = False) -> None:
@@ -25,7 +25,7 @@ class Estimator:
 
     @_quiet_sums
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
-        # A classifier of one class: scikit-learn's linear models refuse it, and a shard may well hold only one.
+        # scikit-learn's linear models refuse data of one class, and a shard may contain only one.
         self.constant = int(y[0]) if (y == y[0]).all() else None
         if self.constant is None:
             self.scaler = Columns.of(_flatten(x)) if self.standardise else None
@@ -43,13 +43,13 @@ class Estimator:
 
     @_quiet_sums
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        found = np.full((len(x), self.classes), -np.inf)
+        log_p = np.full((len(x), self.classes), -np.inf)
         if self.constant is not None:
-            found[:, self.constant] = 0.0
+            log_p[:, self.constant] = 0.0
         else:
             with np.errstate(divide="ignore"):
-                found[:, self.model.classes_.astype(int)] = np.log(self.model.predict_proba(self._inputs(x)))
-        return found
+                log_p[:, self.model.classes_.astype(int)] = np.log(self.model.predict_proba(self._inputs(x)))
+        return log_p
 
     def _inputs(self, x: NDArray[Any]) -> NDArray[np.float32]:
         flat = _flatten(x)

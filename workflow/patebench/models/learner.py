@@ -1,4 +1,4 @@
-"""The interface of a learner, and the one way to make one by name."""
+"""The interface of a learner, and the function that makes one by name."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from patebench.core.errors import PatebenchError
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.models.recipes import Recipe
 
-#: Called with (epochs done, epochs in all) while a learner trains.
+#: Callback of a learner in training, called with (epochs done, total epochs).
 Progress = Callable[[int, int], None]
 
 
@@ -42,7 +42,7 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
 
 
 def epochs_of(recipe: str, epochs: int | None) -> int:
-    """Return how many epochs a learner trains: `epochs`, or what the registered `recipe` says if that is None.
+    """Return the number of training epochs: `epochs`, or that of the registered `recipe` if `epochs` is None.
 
     Raises PatebenchError for an unknown recipe or epochs below 1.
     """

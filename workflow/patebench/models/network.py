@@ -1,4 +1,4 @@
-"""The training loop that all networks share, written to be read in one sitting, and the hints of their layers."""
+"""The training loop that all networks share, and the hints of their layers."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +25,9 @@ GRID = 2
 
 
 class WithHints(nn.Module):
-    """A network that gives the hints of one of its layers beside its logits; it shares the network's weights.
+    """A network that returns the hints of one of its layers next to its logits; it shares the network's weights.
 
-    Hints are what a hidden layer says of samples (FitNets: Romero et al. 2015).
+    Hints are the outputs of a hidden layer (FitNets: Romero et al. 2015).
     """
 
     def __init__(self, net: nn.Module, layer: str) -> None:
@@ -46,7 +46,7 @@ class WithHints(nn.Module):
         return x, hints
 
     def hints(self, x: Tensor) -> Tensor:
-        """Return the hints alone, without what follows their layer."""
+        """Return only the hints, without computing later layers."""
         for name, part in self.net.named_children():
             x = part(x)
             if name == self.layer:
@@ -55,24 +55,23 @@ class WithHints(nn.Module):
 
 
 def blocks(net: nn.Module) -> list[str]:
-    """Return the layers of a network that can give hints: what it calls block1, block2, …"""
+    """Return the layers of a network that can give hints: those named block1, block2 and so on."""
     names = [name for name, _ in net.named_children()] if isinstance(net, nn.Sequential) else []
     return [name for name in names if name.startswith("block")]
 
 
 def check_layer(net: nn.Module, layer: str) -> None:
-    """Raise PatebenchError unless a network can give hints of this layer."""
-    if layer not in (found := blocks(net)):
-        words = f"it names {', '.join(found)}" if found else "it names no blocks; conv-small and conv-middle do"
+    """Raise PatebenchError unless `net` can give hints of `layer`."""
+    if layer not in (names := blocks(net)):
+        words = f"it names {', '.join(names)}" if names else "it names no blocks; conv-small and conv-middle do"
         raise PatebenchError(f"this network has no layer '{layer}' for hints: {words}")
 
 
-#: Makes an untrained network for samples of a shape (channels, height, width) or (features,) and a number of classes.
+#: Builds an untrained network from the shape of a sample, (channels, height, width) or (features,), and the classes.
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
-#: Small enough for the activations to stay in a core's cache: twice as fast as 1000 on a CPU.
+#: Samples per batch in prediction: activations stay in a core's cache, which is twice as fast as 1000 on a CPU.
 _PREDICT_BATCH = 100
-
 
 #: The loss to minimise, from a batch's logits (samples, classes) and its labels (samples,).
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -103,10 +102,10 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Return the fit of samples `x` to labels `y`, before its first epoch, for callers that train epoch by epoch.
+        """Return the fit of samples `x` to labels `y` before its first epoch, for callers that train epoch by epoch.
 
-        `seed` is of the shuffling and augmentation; the initial weights come from torch's global generator. `loss` is
-        the recipe's cross-entropy unless given.
+        `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. `loss` is the
+        recipe's cross-entropy by default.
         """
         if self.recipe.oversample:
             x, y = oversampled(x, y)
@@ -138,12 +137,12 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return what a layer says of samples `x`: (samples, features), its maps averaged over a grid (`GRID`)."""
+        """Return the outputs of `layer` for samples `x`: (samples, features), maps averaged over a grid (`GRID`)."""
         net = WithHints(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast_to(self.device, self.compute_dtype):
-            found = [net(self.standardise(batch.to(self.device)))[1].float().flatten(1).cpu() for batch in batches]
-        return torch.cat(found).numpy()
+            hints = [net(self.standardise(batch.to(self.device)))[1].float().flatten(1).cpu() for batch in batches]
+        return torch.cat(hints).numpy()
 
     @property
     def device_facts(self) -> dict[str, str]:
@@ -165,7 +164,7 @@ class Fitting:
         self._stateful = {name: part for name, part in parts.items() if part is not None}
 
     def epoch(self) -> float:
-        """Pass once over all samples; the mean loss of its batches."""
+        """Pass once over all samples, and return the mean loss of the batches."""
         self.net.train()
         order, draws = (
             drawn.to(self.x.device).split(self.recipe.batch)  # type: ignore[no-untyped-call]
@@ -190,7 +189,7 @@ class Fitting:
 
     @property
     def result(self) -> nn.Module:
-        """Return the network that predicts: the EMA of the weights where the recipe asks for it."""
+        """Return the network that predicts: the EMA of the weights if the recipe has one."""
         return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:
@@ -198,22 +197,22 @@ class Fitting:
         return {name: part.state_dict() for name, part in self._stateful.items()} | {"rng": self.rng.get_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Continue from the value of `state`."""
         for name, part in self._stateful.items():
             part.load_state_dict(state[name])
         self.rng.set_state(state["rng"])
 
 
 def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:
-    """Return the facts about the device that change predictions by rounding: its type and the compute dtype."""
+    """Return the device type and compute dtype, which change predictions by rounding."""
     return {"device": device.type, "precision": str(compute_dtype).removeprefix("torch.")}
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Yield Within this context torch's global generator, the source of initial weights, starts from `seed`.
+    """Seed torch's global generator, the source of initial weights, with `seed` within this context.
 
-    Afterwards it is as it was before.
+    Afterwards the generator has its previous state.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -221,10 +220,9 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
-    """Return samples and labels in which every class that is there comes as often as the most frequent one, by
-    repetition.
+    """Return samples and labels with every present class repeated until it is as frequent as the largest one.
 
-    What is so already stays as it is, and no sample is left out.
+    No sample is left out, and balanced data stay as they are.
     """
     counts = np.bincount(y)
     rows = [np.resize(np.flatnonzero(y == label), counts.max()) for label in np.flatnonzero(counts)]
@@ -235,13 +233,14 @@ def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], 
 
 
 def steps(samples: int, recipe: Recipe) -> int:
-    """Return how many steps of the optimiser `recipe` takes on a shard of `samples` samples, over all epochs."""
+    """Return the number of optimiser steps of `recipe` on a shard of `samples` samples, over all epochs."""
     return recipe.epochs * math.ceil(samples / recipe.batch)
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the random draws of one epoch: the order (samples,) of the samples, and in that order the draws
-    (samples, draws) of their affine maps; see `augment.draw`.
+    """Return the random draws of one epoch: the order of the samples, and the draws of their affine maps.
+
+    The order is (samples,). The draws (samples, draws) are in that order; see `augment.draw`.
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)

@@ -1,4 +1,4 @@
-"""How networks are trained: numbers only, so that a recipe can be read, printed and hashed without torch."""
+"""Training recipes of networks: only numbers, so that a recipe can be read, printed and hashed without torch."""
 
 from dataclasses import dataclass, replace
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 class Recipe:
     """One way to train a network.
 
-    `schedule` is "constant" or "one-cycle" (warm up to `learning_rate`, then anneal to zero); `ema` the decay of
-    the exponential moving average of the weights, which then predicts (None: the last weights predict). Augmentation is
-    a random affine map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points
-    smoothly, by a fraction of the size. `precision` is "single", or "reduced": autocast to bfloat16, for matrix
-    products and convolutions, where the device computes it natively (`precision.py`). `oversample` repeats the samples
-    of rarer classes until each class comes equally often (`network.oversampled`).
+    Parameters
+    ----------
+    optimiser : "sgd" or "adamw"
+    schedule : "constant", or "one-cycle" (warm up to `learning_rate`, then anneal to zero)
+    ema : decay of the exponential moving average of the weights, which then predicts; None: the last weights predict
+    rotation, shear : largest angles of the random affine map, in degrees
+    scale, shift : largest change of size, and largest shift, as fractions
+    bend : standard deviation of smooth displacements, as a fraction of the size
+    precision : "single", or "reduced" (autocast to bfloat16 where the device computes it natively; `device.py`)
+    oversample : repeat the samples of rarer classes until all classes are equally frequent (`network.oversampled`)
     """
 
     optimiser: str
@@ -36,8 +40,8 @@ class Recipe:
         return any((self.rotation, self.shear, self.scale, self.shift))
 
 
-#: PATE 2017's official code: SGD at 0.05 with batches of 128, weights averaged, no augmentation. It takes 3000 steps
-#: whatever the shard's size, 1500 epochs of 240 samples; `epochs` says how many passes are made here.
+#: PATE 2017's official code: SGD at 0.05 with batches of 128, averaged weights, no augmentation. The code takes 3000
+#: steps for every shard size, which is 1500 epochs of 240 samples; here `epochs` fixes the number of passes.
 PAPER = Recipe(optimiser="sgd", learning_rate=0.05, batch=128, epochs=1500, ema=0.9999)
 
 #: AdamW with one cycle and random affine augmentation: far stronger teachers from few samples.
@@ -55,11 +59,11 @@ MODERN = Recipe(
     precision="reduced",
 )
 
-#: The modern recipe in a third of the time: larger steps and smoothed labels stand in for the epochs left out.
+#: The modern recipe in a third of the time: larger steps and smoothed labels replace the missing epochs.
 FAST = replace(MODERN, learning_rate=8e-3, epochs=16, label_smoothing=0.2)
 
 #: The modern recipe without augmentation.
 PLAIN = replace(MODERN, rotation=0.0, shear=0.0, scale=0.0, shift=0.0)
 
-#: The modern recipe and the one without augmentation for shards in which one class prevails.
+#: The modern recipe, with and without augmentation, for shards dominated by one class.
 MODERN_OVERSAMPLED, PLAIN_OVERSAMPLED = replace(MODERN, oversample=True), replace(PLAIN, oversample=True)

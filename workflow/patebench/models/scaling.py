@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-#: Bound on the absolute value of a standardised number, in standard deviations. Among n values none is more than
-#: √(n − 1) standard deviations from their mean, so up to 101 samples only values of other samples can exceed it.
+#: Bound on the absolute value of a standardised number, in standard deviations. None of n values is more than √(n − 1)
+#: standard deviations from their mean, so with up to 101 fitted samples only values of other samples can exceed it.
 LIMIT = 10.0
 
 #: Values whose standard deviation is at most this fraction of their mean differ by the rounding of single precision.
@@ -24,8 +24,8 @@ ROUNDING = 4 * float(np.finfo(np.float32).eps)
 class Columns:
     """Mean and divisor (features,) of each column of a table: its standard deviation, or 1 for a constant column.
 
-    Where values differ by no more than the rounding of single precision, the divisor is at least 1: the column is
-    constant, or its differences are small beside an offset, as in time stamps.
+    Where values differ by no more than the rounding of single precision, the divisor is at least 1. Such a column is
+    constant, or its differences are small compared with an offset, as in time stamps.
     """
 
     mean: NDArray[np.float64]
@@ -46,11 +46,11 @@ class Columns:
 
 
 class Standardise(nn.Module):
-    """Subtract the mean and divide by the standard deviation of the samples that a network is fitted on.
+    """Module that subtracts the mean and divides by the standard deviation of the samples that a network is fitted to.
 
     Both are per channel for images (samples, channels, height, width), per feature for tables (samples, features). For
-    a teacher, these samples are its own shard and nothing else. A constant channel or feature is divided by 1, and no
-    result exceeds ±`scaling.LIMIT`. Tables are computed in double precision, images, which are bytes, in single.
+    a teacher, these samples are only its own shard. A constant channel or feature is divided by 1, and no result
+    exceeds ±`scaling.LIMIT`. Tables are computed in double precision, and images, which are bytes, in single precision.
     """
 
     mean: Tensor
@@ -87,5 +87,5 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and divisor (1, features) of a table."""
     columns = Columns.of(x.cpu().numpy())
-    mean, scale = (torch.from_numpy(each)[None].to(x.device) for each in (columns.mean, columns.scale))
+    mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

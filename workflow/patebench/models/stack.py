@@ -1,12 +1,11 @@
-"""Many networks of one architecture and recipe, each with its own shard, that are trained and predict as one.
+"""Train many networks of one architecture and recipe as one, each with its own shard.
 
-Weights are stacked along a first axis, so one call computes a step of all networks: what a GPU needs to have enough to
-do. Each network keeps its own generators, so up to rounding it is the network that `Network.fit` makes of the same
-shard and seed.
+Weights are stacked along a first axis, so one call computes a step of all networks, enough work for a GPU. Each network
+keeps its own generators, so up to rounding it equals the network that `Network.fit` makes of the same shard and seed.
 
-No network depends on the shard of another, not even in its last bits or where another one's numbers become infinite:
-every batch is padded with samples of its own network to the length of the recipe, so that shapes follow from public
-numbers alone, and padded samples are left out of the loss rather than multiplied by 0.
+No network depends on the shard of another, not even in its last bits or where another network's numbers become
+infinite. Every batch is padded with samples of its own network to the recipe's batch size, so shapes depend on public
+numbers alone. Padded samples are left out of the loss rather than multiplied by 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,23 +36,23 @@ from patebench.models.scaling import Standardise, standardised
 #: The samples of a shard and their labels.
 Shard = tuple[NDArray[Any], NDArray[np.integer]]
 
-#: Samples, summed over the networks, in one batch of `Stack.predict`; bounds the memory for activations.
+#: Samples, summed over the networks, in one batch of `Stack.predict`, which bounds the memory for activations.
 _AT_ONCE = 1 << 15
 
-#: Layers that mix the samples of a batch, so that padding would count, or that draw from the generator of all networks.
+#: Layers that cannot be stacked: they mix samples, including padding, or draw from one generator for all networks.
 _UNSTACKABLE = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 def stackable(net: nn.Module) -> bool:
-    """Return whether networks like `net` can be trained as one."""
+    """Return True if networks like `net` can be trained as one."""
     return not any(isinstance(module, _UNSTACKABLE) for module in net.modules())
 
 
 class Stack:
     """Networks like `template`, one for each shard and seed.
 
-    All shards must take the same number of steps an epoch, or ValueError is raised. Where `shown` is given, only the
-    networks at these positions are counted among the results: the others hold the places of networks of other stacks.
+    All shards must take the same number of steps per epoch, or ValueError is raised. With `shown`, results contain only
+    the networks at these positions; the others are placeholders for networks of other stacks.
     """
 
     def __init__(
@@ -94,9 +93,9 @@ class Stack:
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
         """Return log-probabilities (networks, samples, classes) of the classes for samples `x`."""
-        found: NDArray[np.floating]
-        found = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
-        return found[self.shown]
+        log_p: NDArray[np.floating]
+        log_p = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
+        return log_p[self.shown]
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
@@ -109,8 +108,8 @@ class Stack:
             return flat
 
         with autocast_to(self.device, self.compute_dtype):
-            found = [vmap(one)(self.weights, batch).float().cpu() for batch in self._batches_of(x)]
-        hints: NDArray[np.float32] = torch.cat(found, 1).numpy()
+            batches = [vmap(one)(self.weights, batch).float().cpu() for batch in self._batches_of(x)]
+        hints: NDArray[np.float32] = torch.cat(batches, 1).numpy()
         return hints[self.shown]
 
     @property
@@ -118,12 +117,12 @@ class Stack:
         return device_facts(self.device, self.compute_dtype)
 
     def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield logits (networks, batch, classes) for one batch of `x` after another."""
+        """Yield logits (networks, batch, classes) for each batch of `x`."""
         self.net.eval()
         return (self._logits(batch) for batch in self._batches_of(x))
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield one batch (networks, batch, …) of `x` after another, as each network standardises it."""
+        """Yield each batch (networks, batch, …) of `x`, as standardised by each network."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
@@ -131,8 +130,10 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Yield the batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,
-        batch, draws), and a mask (networks, batch) that is False for padding, which are first samples of the network.
+        """Yield the batches of one epoch: rows of `self.x`, the draws of their affine maps, and a mask.
+
+        Rows are (networks, batch), draws (networks, batch, draws). The mask (networks, batch) is False for padding,
+        which repeats the first sample of the network.
         """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         length = self.recipe.batch * (self.steps // self.recipe.epochs)
@@ -174,8 +175,8 @@ class Stack:
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
     """Return a network for `functional_call`, and the stacked initial weights of all networks.
 
-    Networks are built one after another, so that only one exists at a time, and stacked on the CPU: moving each
-    tensor of each of 250 networks to an H100 by itself took a fifth of the whole training.
+    Networks are built one after another, so that only one exists at a time, and stacked on the CPU. Moving each tensor
+    of each of 250 networks to an H100 separately took a fifth of the whole training.
     """
     weights: dict[str, Tensor] = {}
     for position, seed in enumerate(seeds):
@@ -194,10 +195,10 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _FiniteInput(torch.autograd.Function):
-    """Replace NaN and infinities in what a convolution reads.
+    """Function that replaces NaN and infinities in the input of a convolution.
 
-    Stacked convolutions are one convolution in groups. A library may compute several groups as one with weights 0
-    between them, and 0 times what is not finite is NaN: the network of one group would reach those of others.
+    Stacked convolutions are one grouped convolution. A library may compute several groups as one with zero weights
+    between them. There 0 times a non-finite number is NaN, so the network of one group would affect others.
     """
 
     generate_vmap_rule = True
@@ -216,7 +217,7 @@ class _FiniteInput(torch.autograd.Function):
 
 
 class _FiniteGradient(torch.autograd.Function):
-    """Replace NaN and infinities in the gradient that a convolution reads, for the same reason."""
+    """Function that replaces NaN and infinities in the gradient that a convolution reads, for the same reason."""
 
     generate_vmap_rule = True
 
@@ -234,8 +235,8 @@ class _FiniteGradient(torch.autograd.Function):
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Return tensors of unequal length as one (tensors, length, …), filled up with zeros."""
+    """Return tensors of unequal length as one (tensors, length, …), padded with zeros."""
     padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
-    for place, each in zip(padded, rows, strict=True):
-        place[: len(each)] = each
+    for place, row in zip(padded, rows, strict=True):
+        place[: len(row)] = row
     return padded

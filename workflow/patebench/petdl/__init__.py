@@ -1,7 +1,8 @@
-"""PET-DL (Sun et al. 2019): a student learns from what teachers say of public samples beyond their votes.
+"""PET-DL (Sun et al. 2019): a student learns from teachers' outputs on public samples beyond their votes.
 
-As published, and in two sound forms of the same idea. A form is a `form.Form`, in a file of its own; the student, the
-loop and the accounting are shared. What the teachers know comes in as `knowledge.Knowledge`; only stages read files.
+There is the published form, and two sound forms of the same idea. Each form is a `form.Form` in its own file; they
+share the student, the loop and the accounting. The teachers' outputs come as `student.Knowledge`; only stages read
+files.
 """
 
 from patebench.core.registry import Registry, instance_of

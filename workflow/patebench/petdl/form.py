@@ -1,4 +1,4 @@
-"""What a form of PET-DL is: a way for knowledge to reach a student, its cost, and the training that forms share."""
+"""Interface of the forms of PET-DL: how knowledge reaches a student, its cost, and the shared training."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,18 +19,18 @@ from patebench.models.recipes import MODERN, Recipe
 from patebench.petdl.noisy_sums import Summand, epsilon, noise_for
 from patebench.petdl.student import Knowledge, PetdlStudent
 
-#: Called after each epoch of distillation with its number from 1.
+#: Progress callback, called after each epoch of distillation with its number from 1.
 Done = Callable[[int], None]
-#: Sets the gradients of the weights for one batch, from its samples and their positions.
+#: Sets the gradients of the weights for one batch, from its samples and their positions in the pool.
 Backward = Callable[[Tensor, Tensor], None]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a student learns. `noise` is the standard deviation in clips, that is where the clip is 1.
+    """Settings of a student's training; `noise` is the standard deviation in units of the clip.
 
-    `clip` bounds what one teacher adds: PET-DL's B of a loss, the norm S of a gradient or of softened outputs;
-    `hint_clip` the norm of hints. The first `samples` of the pool are used; None: all.
+    `clip` bounds the contribution of one teacher: PET-DL's B of a loss, or the norm S of a gradient or of softened
+    outputs. `hint_clip` bounds the norm of hints. The first `samples` of the pool are used; None: all.
     """
 
     noise: float
@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Streams:
-    """Generators by name: shuffling is public, noise protects. `noises` tells draws of noise alone apart."""
+    """Random generators by name: shuffling is public, and noise protects. Each value of `noises` gives other noise."""
 
     seed: int
     noises: int = 0
@@ -64,7 +64,7 @@ class Streams:
 
 
 class Form(ABC):
-    """One form; `defaults` are its settings where nothing is chosen, `augments` says if it moves images to distil."""
+    """One form of PET-DL; `defaults` are its default settings, `augments` is True if it augments images to distil."""
 
     name: ClassVar[str]
     defaults: ClassVar[Settings]
@@ -80,22 +80,22 @@ class Form(ABC):
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return what sets the gradients of a batch in hint learning, and in distillation."""
+        """Return functions that set the gradients of a batch in hint learning, and in distillation."""
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """Return the norm that vectors of a sort are clipped to."""
+        """Return the norm to which vectors of this sort are clipped."""
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
-        """Return the noisy sum of `vectors` (teachers, features) as the form makes it, to be audited; None if none."""
+        """Return the form's noisy sum of `vectors` (teachers, features), for audits; None if it has no such sum."""
         return None
 
     def learn(
         self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
-        """Train the student on standardised public samples `x`, of which the teachers say `knowledge`.
+        """Train the student on standardised public samples `x`, with the teachers' `knowledge` of them.
 
-        Hint learning comes first, then distillation, each by AdamW under one cycle of learning rates.
+        Hint learning comes first, then distillation, each by AdamW with one cycle of learning rates.
         """
         hint, distil = self.gradients(student, knowledge, settings, streams.noise())
         stages = (
@@ -130,10 +130,10 @@ class Form(ABC):
                     done(epoch + 1)
 
     def settled(self, given: Mapping[str, Any], samples: int, hints: bool) -> Settings:
-        """Return all settings for a pool of `samples`; a target `epsilon` at `delta` becomes the noise for it.
+        """Return all settings for a pool of `samples`; a target `epsilon` at `delta` is replaced by the noise for it.
 
-        Entries of `given` that are None leave the default. Raises PatebenchError for more samples than there are, hint
-        learning without hints, or a target that no noise keeps.
+        Entries of `given` that are None keep the default. Raises PatebenchError for more samples than there are, hint
+        learning without hints, or a target that no noise reaches.
         """
         names = {field.name for field in fields(Settings)}
         chosen = {name: value for name, value in given.items() if name in names and value is not None}
@@ -141,7 +141,7 @@ class Form(ABC):
         used = settings.samples
         assert used is not None
         if used > samples:
-            raise PatebenchError(f"{plural(used, 'sample')} asked for, and the pool holds {samples}")
+            raise PatebenchError(f"{plural(used, 'sample')} requested, but the pool holds only {samples}")
         if settings.hint_epochs and not hints:
             if given.get("hint_epochs"):
                 raise PatebenchError(
@@ -154,7 +154,7 @@ class Form(ABC):
         return replace(settings, noise=noise_for(given["epsilon"], self.releases(settings, used), given["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
-        """Return what all releases cost together, for noise that is drawn afresh; seeded noise is no release."""
+        """Return the total cost of all releases, for fresh noise; seeded noise is not a private release."""
         assert settings.samples is not None
         releases = self.releases(settings, settings.samples)
         return Bound(

@@ -1,12 +1,12 @@
-"""The noisy knowledge: what teachers say of each public sample is summed with noise once, and then learnt from freely.
+"""The noisy knowledge: teachers' outputs for each public sample are summed with noise once, then learnt from freely.
 
-For every sample each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
-sum over teachers gets Gaussian noise of standard deviation zS; hints are clipped to a norm of their own and get noise
-in proportion to that. These are one release of the sort `noisy_sums.Summand.NON_NEGATIVE` for each sample and, with
-hints, one of the sort `VECTOR`: M samples cost μ = √(2M)/z without hints and √(6M)/z with them. All else is made of
-what was released, so no number of epochs costs more. Weighted, a teacher's output is multiplied by its own confidence.
+For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
+sum over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to their own norm and get noise in
+proportion to it. Each sample is one release of the sort `noisy_sums.Summand.NON_NEGATIVE` and, with hints, one of the
+sort `VECTOR`: M samples cost μ = √(2M)/z without hints and √(6M)/z with them. All else follows from the releases, so
+further epochs cost nothing. With `weighted`, a teacher's output is multiplied by its own confidence.
 
-At a small ε it helps to ask for fewer samples (`samples`), and to do without hints (`hint_epochs: 0`).
+At a small ε, fewer samples (`samples`) and no hints (`hint_epochs: 0`) give better students.
 """
 
 import torch
@@ -20,6 +20,8 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
+    """Form that releases noisy sums of clipped outputs and hints, one of each per sample."""
+
     name = "noisy-knowledge"
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
@@ -60,7 +62,7 @@ class NoisyKnowledge(Form):
     ) -> tuple[Tensor, Tensor | None]:
         """Return noisy distributions (samples, classes), and noisy mean hints (samples, features) if they are learnt.
 
-        The noisy sum of outputs is turned into the nearest distribution, which costs nothing.
+        The noisy sum of outputs is replaced by the nearest distribution, which is post-processing.
         """
         rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
         softened = knowledge.softened(settings.temperature, rows)
@@ -74,7 +76,7 @@ class NoisyKnowledge(Form):
 
 
 def nearest_distribution(vectors: Tensor) -> Tensor:
-    """Return the probability distribution nearest to each vector (…, classes), by Euclidean distance.
+    """Return the probability distribution nearest to each vector (…, classes) in Euclidean distance.
 
     Held, Wolfe, Crowder 1974: all entries are lowered by the same number, and negative ones set to 0.
     """

@@ -1,9 +1,9 @@
-"""Train PET-DL as published (Sun et al. 2019, Algorithm 1): noise is added to a loss, which no gradient sees.
+"""Train PET-DL as published (Sun et al. 2019, Algorithm 1): noise is added to a loss and reaches no gradient.
 
 A teacher's loss L_i is clipped to L_i / max(1, |L_i|/B), the mean over teachers gets Gaussian noise of standard
-deviation σB/n, and the sum is backpropagated. The noise does not depend on a weight: its derivative is 0, the student
-is the same whatever σ is, and no ε holds (`audit.trained_models` shows it). ε is the paper's claim, for T batches as T
-releases. How the missing equations are read: docs/explanation/proofs-systems.md, "PET-DL as published".
+deviation σB/n, and the sum is backpropagated. The noise does not depend on a weight, so its derivative is 0. The
+student is the same for every σ, and no ε holds (`audit.trained_models` shows it). ε is the paper's claim, for T batches
+as T releases. Our reading of the missing equations: docs/explanation/proofs-systems.md, "PET-DL as published".
 """
 
 import torch
@@ -17,6 +17,8 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class PublishedForm(Form):
+    """Form of the paper, whose noise does not reach the gradients; its ε is only claimed."""
+
     name = "published"
     defaults = Settings(noise=20.0, hint_epochs=10, distillation_epochs=40, batch=128, clip=4.0)
     kind = Kind.CLAIMED
@@ -46,7 +48,7 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weight of each teacher's loss of each sample (teachers, rows): 1 on average over the teachers."""
+    """Return the weight of each teacher's loss of each sample (teachers, rows), with mean 1 over the teachers."""
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)
     confidence = knowledge.confidence(rows)
@@ -54,7 +56,7 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
 
 
 def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch.Generator) -> Tensor:
-    """Return the noisy loss (4) of a batch, from losses and weights (teachers, samples) of each teacher and sample."""
+    """Return the noisy loss (4) of a batch, from the losses and weights (teachers, samples)."""
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)
     scale = settings.noise * settings.clip / len(means)

@@ -1,4 +1,4 @@
-"""What PET-DL's teachers say of public samples, and the student, whose guided layer learns what their hints say."""
+"""The outputs of PET-DL's teachers for public samples, and the student, whose guided layer learns their hints."""
 
 from dataclasses import dataclass, replace
 
@@ -11,13 +11,13 @@ from patebench.models.network import GRID, WithHints, seeded
 from patebench.models.recipes import MODERN
 from patebench.models.scaling import Standardise
 
-#: The least probability that a logarithm is taken of.
+#: Lower limit on probabilities before their logarithm is taken.
 _LEAST = 1e-30
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Probabilities (teachers, samples, classes), and hints (teachers, samples, features) where there are any."""
+    """Teachers' probabilities (teachers, samples, classes), and their hints (teachers, samples, features) if any."""
 
     probabilities: Tensor
     hints: Tensor | None = None
@@ -32,43 +32,43 @@ class Knowledge:
 
     @property
     def features(self) -> int:
-        """Return the length of a hint, 0 where there are none."""
+        """Return the length of a hint, 0 without hints."""
         return 0 if self.hints is None else self.hints.shape[2]
 
     def first(self, samples: int) -> "Knowledge":
-        """Return what is said of the first samples alone."""
+        """Return the knowledge of the first `samples` samples."""
         hints = None if self.hints is None else self.hints[:, :samples]
         return replace(self, probabilities=self.probabilities[:, :samples], hints=hints)
 
     def to(self, device: torch.device) -> "Knowledge":
-        """Return the same on that device, where the student's samples are."""
+        """Return the same knowledge on `device`."""
         hints = None if self.hints is None else self.hints.to(device)
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return softmax(logits / temperature) (teachers, rows, classes) of some of the samples."""
+        """Return softmax(logits / temperature) (teachers, rows, classes) of the samples at `rows`."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
-        """Return each teacher's largest probability (teachers, rows): how sure it is of some of the samples."""
+        """Return each teacher's largest probability (teachers, rows) for the samples at `rows`."""
         return self.probabilities[:, rows].amax(2)
 
     def hints_of(self, rows: Tensor) -> Tensor:
-        """Return the hints (teachers, rows, features) of some of the samples."""
+        """Return the hints (teachers, rows, features) of the samples at `rows`."""
         assert self.hints is not None
         return self.hints[:, rows].float()
 
 
-#: Samples that are predicted at once.
+#: Samples per batch of predictions.
 _AT_ONCE = 500
 
 
 class PetdlStudent:
-    """A network of that width, with a regressor from its guided layer to the teachers' hints (FitNets).
+    """A `conv_net` of width `width`, with a regressor from its guided layer to the teachers' hints (FitNets).
 
-    The regressor is a 1×1 convolution: the widths of the two layers may differ. Inputs are standardised by the public
-    pool. Batch normalisation sees public samples alone. Like the networks of today's recipes it computes in bfloat16
-    where that pays.
+    The regressor is a 1×1 convolution, so the widths of the two layers may differ. Inputs are standardised by the
+    public pool. Batch normalisation sees only public samples. Like networks with the modern recipes, the student
+    computes in bfloat16 where that is faster.
     """
 
     def __init__(self, pool: Tensor, classes: int, width: int, *, guided: str, features: int, seed: int) -> None:
@@ -86,27 +86,27 @@ class PetdlStudent:
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters of the released student: the regressor only helps to train it."""
-        return sum(each.numel() for each in self.net.parameters())
+        """Return the number of parameters of the released student; the regressor is only for training."""
+        return sum(parameter.numel() for parameter in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:
-        """Return what hint learning trains: all up to the guided layer, and the regressor."""
-        found = []
+        """Return the weights of hint learning: those up to the guided layer, and the regressor."""
+        weights = []
         for name, part in self.net.net.named_children():
-            found += list(part.parameters())
+            weights += list(part.parameters())
             if name == self.guided:
                 break
-        return [*found, *self.regressor.parameters()]
+        return [*weights, *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:
-        """Return what distillation trains: the whole network."""
+        """Return the weights of distillation: the whole network."""
         return list(self.net.parameters())
 
     def hints(self, x: Tensor) -> Tensor:
-        """Return what the guided layer says of samples, in the teachers' words: (samples, features)."""
+        """Return the regressor's prediction of the teachers' hints for samples `x`: (samples, features)."""
         with autocast_to(self.device, self.compute_dtype):
-            found: Tensor = self.regressor(self.net.hints(x)).float().flatten(1)
-        return found
+            hints: Tensor = self.regressor(self.net.hints(x)).float().flatten(1)
+        return hints
 
     def logits(self, x: Tensor) -> Tensor:
         with autocast_to(self.device, self.compute_dtype):
@@ -115,16 +115,16 @@ class PetdlStudent:
 
     def samples(self, x: Tensor) -> Tensor:
         """Return standardised samples on the student's device."""
-        found: Tensor = self.standardise(x.to(self.device))
-        return found
+        samples: Tensor = self.standardise(x.to(self.device))
+        return samples
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Return labels of raw samples."""
+        """Return the labels (samples,) of samples that are not standardised."""
         self.net.eval()
         batches = x.split(_AT_ONCE)  # type: ignore[no-untyped-call]
         return torch.cat([self.logits(self.samples(batch)).argmax(1).cpu() for batch in batches])
 
     def state(self) -> list[Tensor]:
-        """Return copies of all weights and running statistics, for comparing."""
-        return [each.detach().clone() for each in self.net.state_dict().values()]
+        """Return copies of all weights and running statistics, for comparisons."""
+        return [tensor.detach().clone() for tensor in self.net.state_dict().values()]

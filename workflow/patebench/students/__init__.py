@@ -1,17 +1,20 @@
 """Students learn from released labels and public samples, never from votes, counts or true labels.
 
-A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`). It sees this data alone;
-the shared loop (`student_training.py`) calls its epochs, and only stages read and write files. What needs votes, like
-distillation, is no student. Facts of a method: `options`, those of "model" and "recipe" that can be chosen for it;
-`unlabelled` (default True), whether it learns from samples of the pool without a label; `needs_features` (default
-False), whether it is given features of the pool; `reads_table` (default False), whether it reads a released table
-itself rather than labels.
+A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`). It sees only this data. The
+shared loop (`student_training.py`) calls its epochs, and only stages read and write files. Methods that need votes,
+like distillation, are not students. Registry facts of a method:
 
-Acquisition strategies select what to query next (`acquisition.py`). Facts of a strategy: `needs_student` (default
-True), whether it chooses by labels and predictions of earlier rounds, so that the first round is random;
-`needs_features` (default False), whether it chooses by features of the pool.
+- `options`: those of "model" and "recipe" that can be chosen for it;
+- `unlabelled` (default True): it learns from samples of the pool without a label;
+- `needs_features` (default False): it needs features of the pool;
+- `reads_table` (default False): it reads a released table itself rather than labels.
 
-What another package offers has these facts as attributes of its callable.
+Acquisition strategies select what to query next (`acquisition.py`). Registry facts of a strategy:
+
+- `needs_student` (default True): it uses labels and predictions of earlier rounds, so the first round is random;
+- `needs_features` (default False): it uses features of the pool.
+
+Callables of other packages have these facts as attributes.
 """
 
 from patebench.core.errors import PatebenchError
@@ -42,22 +45,22 @@ STRATEGIES.add("siamese", "patebench.students.acquisition:siamese")
 
 
 def takes(method: str, option: str) -> bool:
-    """Return whether `option`, "model" or "recipe", can be chosen for `method`; PatebenchError if unknown."""
+    """Return True if `option`, "model" or "recipe", can be chosen for `method`; PatebenchError if unknown."""
     return option in STUDENTS.fact(method, "options", ())
 
 
 def learns_from_unlabelled(method: str) -> bool:
-    """Return whether `method` learns from samples of the pool without a label; PatebenchError if unknown."""
+    """Return True if `method` learns from samples of the pool without a label; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "unlabelled", True))
 
 
 def needs_features(method: str) -> bool:
-    """Return whether `method` is given features of the pool; PatebenchError if unknown."""
+    """Return True if `method` needs features of the pool; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "needs_features", False))
 
 
 def reads_table(method: str) -> bool:
-    """Return whether `method` reads a released table of noisy counts itself; PatebenchError if unknown."""
+    """Return True if `method` reads a released table of noisy counts itself; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "reads_table", False))
 
 
@@ -70,12 +73,12 @@ def refuse_choice(method: str, option: str) -> None:
 
 
 def selects_by_student(strategy: str) -> bool:
-    """Return whether `strategy` chooses by labels or predictions of earlier rounds; PatebenchError if unknown."""
+    """Return True if `strategy` uses labels or predictions of earlier rounds; PatebenchError if unknown."""
     return bool(STRATEGIES.fact(strategy, "needs_student", True))
 
 
 def selects_by_features(strategy: str) -> bool:
-    """Return whether `strategy` chooses by features of the pool; PatebenchError if unknown."""
+    """Return True if `strategy` uses features of the pool; PatebenchError if unknown."""
     return bool(STRATEGIES.fact(strategy, "needs_features", False))
 
 

@@ -1,8 +1,8 @@
 """Acquisition strategies: which samples to query next, from public values alone.
 
-A strategy is an acquisition function: a callable (AcquisitionState, number of queries, seed) → positions in the pool,
-in the order to be queried, none queried before and none twice. Its registry entry (`students/__init__.py`) says what it
-chooses by. torch is imported only by the strategies that train a network.
+A strategy is an acquisition function: a callable (AcquisitionState, number of queries, seed) → distinct, unqueried
+positions in the pool, in the order to be queried. Its registry entry (`students/__init__.py`) lists the inputs that it
+uses. Only strategies that train a network import torch.
 """
 
 import logging
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: `unsure_prototypes` clusters this many of the least sure samples per query: Zhdanov's β.
+#: Number of least confident samples per query that `unsure_prototypes` clusters: Zhdanov's β.
 _CANDIDATES = 10
-#: A sample is unconfident if its candidate class scores below CANDIDATE, and at least OTHERS other classes above OTHER.
+#: A sample is unconfident if its best class scores below CANDIDATE, and at least OTHERS other classes above OTHER.
 CANDIDATE, OTHER, OTHERS = 0.9, 0.1, 4
 #: Pairs per batch, steps and learning rate of the training of Siamese networks.
 BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the next samples of the pool, in its order: the split has shuffled it, so they are random.
+    """Take the next samples of the pool in its order, which the split has shuffled.
 
     The labels of a first round are therefore the first ones of a label set of the whole pool.
     """
@@ -40,7 +40,7 @@ def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]
 
 
 def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the unqueried samples whose likeliest class is least likely to the student, least likely first.
+    """Take the unqueried samples with the least probability of the student's likeliest class, least first.
 
     Least-confidence sampling (PATE 2017, Appendix C.2, third attempt).
     """
@@ -50,12 +50,12 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 
 
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take samples that stand for many others: the centres of the largest clusters of the pool without a query yet.
+    """Take typical samples: the centres of the largest clusters of the pool without a query yet.
 
     After Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low budgets*: learnt
-    features, as many clusters as labels, one query for each; here it is the sample nearest to the cluster's mean. With
-    few labels, typical samples teach more than doubtful ones, and teachers agree on them, so noise changes fewer
-    labels. The pool is public and clusters need no label: choosing costs no privacy.
+    features, as many clusters as labels, one query per cluster, here the sample nearest to the cluster's mean. With few
+    labels, typical samples teach more than doubtful ones, and teachers agree on them, so noise changes fewer labels.
+    The pool is public and clusters need no label, so this choice costs no privacy.
 
     `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
     can be compared query by query.
@@ -72,18 +72,18 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 
 
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take prototypes of what the student is unsure of: each stands for a group of doubtful samples that are alike.
+    """Take typical samples among those that the student is unsure of.
 
-    After Zhdanov 2019, *Diverse mini-batch active learning*: the samples that the student is least sure of, ten times
-    as many as queries, are clustered, each weighted by its doubt; the query is the sample nearest to a cluster's mean.
-    The least confident samples by themselves are often alike, or like no other. Where records vote on the query that
-    they lie near, such queries get few votes, and noise hides their labels. `seed` is not used.
+    After Zhdanov 2019, *Diverse mini-batch active learning*: the least confident samples, ten times as many as queries,
+    are clustered, each weighted by its doubt; the query is the sample nearest to a cluster's mean. The least confident
+    samples by themselves are often near-duplicates or outliers. Where records vote on their nearest query, such queries
+    get few votes, and noise hides their labels. `seed` is not used.
     """
     features, predictions = state.features, state.predictions
     assert features is not None
     assert predictions is not None
     doubtful = least_confident(state, _CANDIDATES * queries, seed)
-    # A sample that the student is sure of has hardly any weight, but some, or a sure student would leave none.
+    # Weights stay above 0, since a student may be sure of all samples.
     doubt = np.maximum(1 - predictions[doubtful].max(axis=1).astype(np.float64), 1e-6)
     return doubtful[nearest_samples(clustered(features[doubtful], queries, doubt)[1])]
 
@@ -91,18 +91,18 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Take samples that a collection of binary experts, one per class, is unconfident of, in random order.
 
-    PATE 2017, Appendix C.2, second attempt. Where too few are unconfident, others follow at random: so the number of
-    queries is kept and strategies can be compared. Raises PatebenchError if there are too few classes for a sample to
-    be unconfident.
+    PATE 2017, Appendix C.2, second attempt. If too few are unconfident, random others follow, so the number of queries
+    is constant and strategies can be compared. Raises PatebenchError if there are too few classes for a sample to be
+    unconfident.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
-            f"binary-experts queries samples where {OTHERS} other experts are in doubt, and there are"
-            f" {state.data.classes} classes in all; use least-confident"
+            f"binary-experts queries samples where {OTHERS} other experts are in doubt, and there are only"
+            f" {state.data.classes} classes; use least-confident"
         )
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
-    log.info("%d of %d open samples are unconfident; %d are queried", doubtful.sum(), len(shuffled), queries)
+    log.info("%d of %d unqueried samples are unconfident; %d are queried", doubtful.sum(), len(shuffled), queries)
     return np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
 
 
@@ -136,8 +136,8 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
     """Take, one after another, the image whose best match among labelled and already chosen images is the worst.
 
     Siamese networks (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015): two networks with shared
-    weights learn whether two images are equal. An image that is confidently matched with a labelled one need not be
-    queried. Raises PatebenchError if the samples are no images.
+    weights learn if two images are equal. An image that is confidently matched with a labelled one need not be queried.
+    Raises PatebenchError if the samples are not images.
     """
     import torch
 
@@ -145,7 +145,7 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
     pool = state.data.pool
     if pool.ndim != 4:
-        raise PatebenchError("siamese compares images, and these samples are no images; use least-confident")
+        raise PatebenchError("siamese compares images, and these samples are not images; use least-confident")
     with seeded(seed):
         network = train_siamese(torch.from_numpy(pool), seed)
     with torch.inference_mode():
@@ -154,10 +154,10 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
 
 def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
-    """Train a network for which two random views of one image of `pool` are equal, and views of two images are not.
+    """Train a network to decide if two random views show the same image of `pool`.
 
-    It is on the device of `models.device`. Its initial weights come from torch's global generator, all other draws from
-    `seed`.
+    The network is on the device of `models.device`. Its initial weights come from torch's global generator, all other
+    draws from `seed`.
     """
     import torch
     import torch.nn.functional as F
@@ -186,20 +186,20 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Return the positions of `queries` of the `candidates`, greedily: each has the worst best match with those before.
+    """Return positions of `queries` of the `candidates`, chosen greedily by the worst best match with earlier images.
 
-    `network` (first, second) gives the logit that two rows of `features` (samples, features) are of equal images. The
-    images before are the `labelled` ones and the candidates already chosen.
+    `network` (first, second) returns the logit that two rows of `features` (samples, features) are of equal images.
+    Earlier images are the `labelled` ones and the candidates already chosen.
     """
     import torch
 
-    among = features[candidates]
+    candidate_features = features[candidates]
     best = torch.full((len(candidates),), -torch.inf, device=features.device)
     for position in labelled:
-        best = torch.maximum(best, network(among, features[position]))
+        best = torch.maximum(best, network(candidate_features, features[position]))
     chosen: list[int] = []
     for _ in range(min(queries, len(candidates))):
         chosen.append(int(best.argmin()))
-        best = torch.maximum(best, network(among, among[chosen[-1]]))
+        best = torch.maximum(best, network(candidate_features, candidate_features[chosen[-1]]))
         best[chosen[-1]] = torch.inf
     return candidates[chosen]

@@ -1,4 +1,4 @@
-"""A student as a classifier of scikit-learn, for Python: what `patebench.train_student` returns."""
+"""A student as a scikit-learn classifier, for Python: the return value of `patebench.train_student`."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,26 +19,26 @@ _NO_LABEL = -1
 
 
 class StudentInputError(PatebenchError, ValueError):
-    """Samples or labels that do not suit a student; also a ValueError, as tools of scikit-learn expect."""
+    """Samples or labels that a student cannot use; also a ValueError, as scikit-learn's tools expect."""
 
 
 class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A student of released labels, as a classifier of scikit-learn.
+    """A student of released labels, as a scikit-learn classifier.
 
     Parameters
     ----------
-    method : name of `students.STUDENTS`.
-    model, recipe, epochs : chosen by the method and the pool if None; some methods take none of them.
+    method : name of a method in `students.STUDENTS`.
+    model, recipe, epochs : chosen by the method and the pool if None; some methods accept none of them.
     classes : number of classes; by default one more than the largest label.
     seed : base of all random draws. The same arguments give the same student on the same machine.
 
     Attributes
     ----------
     classes_ : (classes,) int array 0 … classes − 1.
-    curve_ : learning curve, a row for each epoch.
+    curve_ : learning curve, one row per epoch.
     shape_ : shape of one sample.
     trainer_ : the trained student.
-    n_features_in_, feature_names_in_ : of a table, the number of its columns, and their names if it was a DataFrame.
+    n_features_in_, feature_names_in_ : for a table, the number of its columns, and their names if it was a DataFrame.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         PatebenchError
             For arrays of another shape, type or range, an unknown name, and an option that the method does not take.
         """
-        given = {name: getattr(self, name) for name in StudentConfig.model_fields}
-        config = StudentConfig.checked({name: value for name, value in given.items() if value is not None})
+        options = {name: getattr(self, name) for name in StudentConfig.model_fields}
+        config = StudentConfig.checked({name: value for name, value in options.items() if value is not None})
         samples = _samples(X)
         _check_index(X, y)
         labels, number = _labels(y, len(samples), self.classes)
         data = StudentData(pool=samples, labels=labels, classes=number)
-        from patebench.students.student_training import train  # brings torch, after all arguments were checked
+        from patebench.students.student_training import train  # imports torch, so arguments are checked first
 
         self.trainer_: StudentTrainer
         self.trainer_, self.curve_ = train(data, config, seed=check_whole("seed", self.seed, 0))
@@ -119,25 +119,25 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _samples(x: ArrayLike) -> NDArray[Any]:
     """Return images of bytes (samples, channels, height, width) or a table in single precision; always a copy."""
-    given = check_array("samples", x)
-    images = given.ndim in (3, 4) and given.dtype == np.uint8
-    table = given.ndim == 2 and given.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
-    if given.size == 0 or not (images or table):
+    array = check_array("samples", x)
+    images = array.ndim in (3, 4) and array.dtype == np.uint8
+    table = array.ndim == 2 and array.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
+    if array.size == 0 or not (images or table):
         raise StudentInputError(
-            f"samples are {given.dtype} of shape {given.shape}; images must be uint8 (samples, channels, height, width)"
+            f"samples are {array.dtype} of shape {array.shape}; images must be uint8 (samples, channels, height, width)"
             " or (samples, height, width), tables numbers (samples, features), not sparse"
         )
     if images:
-        return np.array(given[:, None] if given.ndim == 3 else given, order="C")
+        return np.array(array[:, None] if array.ndim == 3 else array, order="C")
     with np.errstate(over="ignore"):
-        numbers = np.array(given, dtype=np.float32, order="C")
+        numbers = np.array(array, dtype=np.float32, order="C")
     if not np.isfinite(numbers).all():
         raise StudentInputError("samples hold NaN or infinite values; fill or drop them first")
     return numbers
 
 
 def _check_index(x: ArrayLike, y: ArrayLike) -> None:
-    """Refuse labels whose index is not that of the samples, where both have one."""
+    """Refuse labels whose index differs from that of the samples, where both have one."""
     frame = frame_of(x)
     if frame is not None and hasattr(y, "index") and hasattr(y, "reindex") and not frame.index.equals(y.index):
         raise StudentInputError(
@@ -147,13 +147,13 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
 
 def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """Return the labels of the whole pool, and the number of classes."""
-    given = check_array("labels", labels)
-    if given.shape != (samples,) or given.dtype.kind not in "iu":
+    array = check_array("labels", labels)
+    if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(
-            f"labels are {given.dtype} of shape {given.shape}; whole numbers of shape ({samples},) are needed, one for "
+            f"labels are {array.dtype} of shape {array.shape}; whole numbers of shape ({samples},) are needed, one for "
             "each sample of the pool, −1 where it has none"
         )
-    least, largest = int(given.min()), int(given.max())
+    least, largest = int(array.min()), int(array.max())
     if largest >= MOST_CLASSES:
         raise StudentInputError(
             f"labels go up to {largest}, and there may be {MOST_CLASSES:,} classes; count them from 0"
@@ -163,4 +163,4 @@ def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArr
         raise StudentInputError("no sample of the pool has a label, so there is nothing to learn from")
     if least < _NO_LABEL or largest >= number:
         raise StudentInputError(f"labels run from {least} to {largest}; −1 and 0 to {number - 1} are allowed")
-    return given.astype(np.int64), number
+    return array.astype(np.int64), number

@@ -1,9 +1,9 @@
 """Consistency under strong augmentation, after FixMatch (Sohn et al. 2020), made robust to wrong labels.
 
-The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the
-pool's samples. Where it is confident, the student learns that label on a strong view. The confidence that this takes
-falls in the course of the training: late in training the EMA is right about most samples, and a sample that never
-counts is never learnt. On large pools, released labels are cleaned first (`pseudo_labels.cleaned`).
+The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the pool's
+samples. Where it is confident, the student learns that label on a strong view. The confidence threshold falls during
+training: late in training the EMA is right about most samples, and a sample that never passes the threshold is never
+learnt. On large pools, released labels are cleaned first (`pseudo_labels.cleaned`).
 """
 
 import math
@@ -26,13 +26,15 @@ from patebench.students.semi_supervised import (
     model_for,
 )
 
-#: Factor by which students that clean the labels train for fewer epochs.
+#: Divisor of the number of epochs for students that clean the labels.
 _CLEANING_SPEED_UP = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsistencySettings(SemiSupervisedSettings):
-    """The EMA's label counts where its probability is above `confident`, which falls to `confident_last`; the weight of
+    """Settings of the consistency term.
+
+    The EMA's label counts where its probability is above `confident`, which falls to `confident_last`. The weight of
     the consistency term rises over the first share `ramp` of the training.
     """
 
@@ -44,7 +46,7 @@ class ConsistencySettings(SemiSupervisedSettings):
 
 
 class Consistency:
-    """The objective: cross-entropy of released labels, and of the EMA's confident predictions on strong views."""
+    """Objective: cross-entropy of released labels, and of the EMA's confident predictions on strong views."""
 
     def __init__(self, settings: ConsistencySettings, alignment: DistributionAlignment) -> None:
         self.settings, self.alignment = settings, alignment
@@ -73,21 +75,21 @@ def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network, of the model that `config` names or one for the pool; see `model_for`.
+    """Return the trainer of a network of the model that `config` names, or of one for the pool; see `model_for`.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
     settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
     kept = _cleaned(data, config, settings) if len(data.pool) >= LARGE else data
-    found = _trainer(kept, model_for(data, config, large="student-cnn"), settings)
-    found.settings |= {"labels left out": len(data.labelled) - len(kept.labelled)}
-    return found
+    student = _trainer(kept, model_for(data, config, large="student-cnn"), settings)
+    student.settings |= {"labels left out": len(data.labelled) - len(kept.labelled)}
+    return student
 
 
 def _cleaned(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
     """Return `data` without the labels that short trainings of a small network contradict.
 
-    On small pools such trainings would learn too little to judge.
+    Small pools are not cleaned, since such trainings would learn too little from them.
     """
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
     model = model_for(data, config)

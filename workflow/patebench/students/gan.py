@@ -1,13 +1,14 @@
 """The student of PATE 2017: a semi-supervised GAN (Salimans et al. 2016, *Improved techniques for training GANs*).
 
-The discriminator assigns samples to k classes or to "generated"; released labels teach it the classes, the pool what
-real samples are. The generator matches the mean of the discriminator's features on the pool (feature matching).
+The discriminator assigns samples to k classes or to "generated". Released labels teach it the classes, and the pool
+shows it real samples. The generator matches the mean of the discriminator's features on the pool (feature matching).
 Networks are fully connected for tables and grey images, 1000-500-250-250-250 as for MNIST in the paper, and
-convolutional for colour images, as there for SVHN; images have values in [0, 1].
+convolutional for colour images, as for SVHN in the paper. Images have values in [0, 1].
 
-Beyond the papers, which had six times as many samples or hours to train: real images are seen in random views, the
-weights have an EMA, and the discriminator must agree with the EMA where that is confident, after the consistency
-term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
+Three additions make up for less data and training time than in the papers, which had six times as many samples or
+hours. Real images are seen in random views. The weights have an EMA. The discriminator must agree with the EMA where
+that is confident, after the consistency term of Wei et al. 2018 (*Improving the improved training of Wasserstein
+GANs*).
 """
 
 import math
@@ -31,7 +32,7 @@ LATENT = 100
 
 
 class GaussianNoise(nn.Module):
-    """Adds Gaussian noise of standard deviation `deviation` in training, and nothing in evaluation."""
+    """Module that adds Gaussian noise of standard deviation `deviation` in training, and nothing in evaluation."""
 
     def __init__(self, deviation: float) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class GaussianNoise(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """Returns the logits (samples, classes) of the real classes, and the features whose means the generator must match.
+    """Network that returns the logits (samples, classes) of the real classes, and features for the generator to match.
 
     The logit of the class "generated" is fixed at 0: of k + 1 free logits one would be redundant (Salimans et al. 2016,
     section 5).
@@ -58,15 +59,15 @@ class Discriminator(nn.Module):
 
 
 def convolutional(shape: tuple[int, ...]) -> bool:
-    """Return whether samples of `shape` are images in colour, of at least 16 pixels a side."""
+    """Return True if samples of `shape` are colour images of at least 16 pixels a side."""
     return len(shape) == 3 and shape[0] > 1 and min(shape[1:]) >= 16
 
 
 def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[str, Discriminator, nn.Module]:
     """Return the model's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
-    `noise` is the standard deviation of the Gaussian noise on the perceptron's hidden layers; its input has 0.6 times
-    that, so 0.3 by default, as in the paper. The convolutional network has dropout instead.
+    `noise` is the standard deviation of the Gaussian noise on the perceptron's hidden layers. Its input has 0.6 times
+    that, 0.3 by default, as in the paper. The convolutional network has dropout instead.
     """
     if convolutional(shape):
         return "salimans-cnn", _convolutional(shape, classes), _deconvolutional(shape)
@@ -121,7 +122,7 @@ def _convolutional(shape: tuple[int, ...], classes: int) -> Discriminator:
 
 
 def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
-    """Return two transposed convolutions with stride 2, from a quarter of the size of the images to the whole."""
+    """Return a generator of two transposed convolutions with stride 2, from a quarter of the image size to all."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(
@@ -156,7 +157,7 @@ class GANSettings:
 
 
 class GANTrainer(PoolTrainer):
-    """Trains a discriminator and a generator; the EMA of the discriminator's weights is the student that predicts."""
+    """Trainer of a discriminator and a generator; the EMA of the discriminator's weights is the student."""
 
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
         scale = _Unit() if data.pool.ndim == 4 else Standardise(torch.from_numpy(data.pool).to(device()))
@@ -205,7 +206,7 @@ class GANTrainer(PoolTrainer):
 
     @torch.no_grad()
     def _ema_probabilities(self, x: Tensor) -> Tensor:
-        """Return the EMA's probabilities (samples, classes) for weak views of `x`, aligned with the classes' shares."""
+        """Return the EMA's probabilities (samples, classes) for weak views of `x`, aligned with the class shares."""
         self.ema.eval()
         with autocast(self.device):
             logits = self.logits(self.views.weak(x))
@@ -228,7 +229,7 @@ class GANTrainer(PoolTrainer):
         return generated, gradient, loss, matching
 
     def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """Take a step of an optimiser, 0 of the discriminator and 1 of the generator, by backpropagation from `output`.
+        """Take a step of an optimiser, 0 for the discriminator or 1 for the generator, by gradients from `output`.
 
         `gradient` is that of the loss with respect to `output`; None if `output` is the loss.
         """
@@ -245,7 +246,7 @@ class GANTrainer(PoolTrainer):
 
 
 class _Unit(nn.Module):
-    """Scales bytes to [0, 1]."""
+    """Module that scales bytes to [0, 1]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.float() / 255

@@ -1,6 +1,6 @@
-"""The interface of a student method: what it sees, what may be configured, and what it returns.
+"""The interface of a student method: its data, its configuration and its result.
 
-Plain values, free of torch and of files.
+The module needs neither torch nor files.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.students import STUDENTS, refuse_choice
 
-#: Public features (samples, features) of any samples (samples, …): near each other for samples that are alike.
+#: Computes public features (samples, features) of any samples (samples, …); similar samples have similar features.
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyTable:
-    """A released table of noisy counts (queries, classes), and what is public of the votes in it.
+    """A released table of noisy counts (queries, classes), and public facts about its votes.
 
-    `queries` (queries,) are positions in the pool, `variance` is that of each cell's noise, and `records` is how many
-    private records voted, each on `neighbours` queries; None: on the query in whose cell it lies.
+    `queries` (queries,) are positions in the pool, and `variance` is that of each cell's noise. `records` is the number
+    of private records that voted, each on `neighbours` queries; None: on the query in whose cell it lies.
     """
 
     counts: NDArray[np.float64]
@@ -38,13 +38,16 @@ class NoisyTable:
 class StudentData:
     """Everything that a student may learn from; all of it is public.
 
-    `pool` (samples, …) holds all public samples, bytes for images and floats for tables. `labels` (samples,) holds the
-    label that was released for each, −1 for samples that were not queried or not answered. `log_likelihood` (samples,
-    classes) is ln Pr[what was released | class] up to a constant for each sample, and 0 for samples that were not
-    queried: under a local mechanism, whose channel is public, or of a released table, whose noise is. Of a table that
-    is read as a whole it is ln Pr[class | table]. None for other mechanisms, whose releases depend on private counts.
-    `features` are those that the pool taught without a label, for methods whose registry entry asks for them, and
-    `table` is what was released where records voted on the queries that they are nearest to.
+    Parameters
+    ----------
+    pool : (samples, …) all public samples, bytes for images and floats for tables
+    labels : (samples,) the label released for each, −1 for samples that were not queried or not answered
+    log_likelihood : (samples, classes) ln Pr[release | class] up to a constant per sample, 0 for samples not queried.
+        It is known under a local mechanism, whose channel is public, and for a released table, whose noise is public.
+        For a table that is read as a whole it is ln Pr[class | table]. None for other mechanisms, whose releases depend
+        on private counts.
+    features : features learnt from the pool without labels, for methods whose registry entry asks for them
+    table : the released table where records voted on their nearest queries
     """
 
     pool: NDArray[Any]
@@ -67,9 +70,9 @@ class StudentData:
 
 
 def _learner(model: str, info: ValidationInfo) -> str:
-    """Refuse a model that votes on given queries alone, where one is needed that learns."""
+    """Refuse a model that only votes on given queries, where one is needed that learns."""
     if not info.context and on_queries(model):
-        raise mistake(f"'{model}' votes on queries and predicts nothing else; only teachers can be it", code="learner")
+        raise mistake(f"'{model}' votes on queries and predicts nothing else; use it for teachers only", code="learner")
     return model
 
 
@@ -82,18 +85,20 @@ Learner = Annotated[Model, AfterValidator(_learner)]
 
 
 class StudentConfig(Parameters):
-    """A student's method and what is chosen for it; what is left out is the method's own choice."""
+    """A student's method and options; the method chooses options that are left out."""
 
-    method: Method = Field(description="How the student learns, a name of the registry of student methods.")
+    method: Method = Field(description="Name of the student's method in the registry of student methods.")
     model: Learner | None = Field(
         None,
-        description="The model, a name of the registry of models; by default the method chooses by the data's shape.",
+        description="Name of the model in the registry of models; by default the method chooses by the data's shape.",
     )
     recipe: Recipe | None = Field(
         None,
-        description="How the model is trained, a name of the registry of recipes; only for methods that follow one.",
+        description="Name of the training recipe in the registry of recipes; only for methods that use one.",
     )
-    epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the method's.")
+    epochs: Whole | None = Field(
+        None, ge=1, description="Number of passes over the training data; by default the method's."
+    )
 
     @model_validator(mode="after")
     def _belong_together(self, info: ValidationInfo) -> Self:
@@ -106,12 +111,11 @@ class StudentConfig(Parameters):
 
 @dataclass(frozen=True, kw_only=True)
 class AcquisitionState:
-    """What an acquisition strategy chooses by: the pool with the labels released so far, predictions and features.
+    """Inputs of an acquisition strategy: the pool with the labels released so far, predictions and features.
 
-    `queried` (queries,) are the positions that were queried before, whether answered or not. `predictions` (samples,
-    classes) are the student's probabilities for the whole pool, None before there is a student. `config` is how the
-    student is trained, None where there is none. `features` (samples, features) of the pool are None for strategies
-    that need none.
+    `queried` (queries,) are the positions queried before, answered or not. `predictions` (samples, classes) are the
+    student's probabilities for the whole pool, None before there is a student. `config` is the student's configuration,
+    None without a student. `features` (samples, features) of the pool are None for strategies that need none.
     """
 
     data: StudentData
@@ -147,10 +151,10 @@ class StudentTrainer(Student, Protocol):
     settings: dict[str, Any]
 
     def epoch(self) -> dict[str, float]:
-        """Train for one epoch; return what the learning curve shows of it, such as mean losses, by name."""
+        """Train for one epoch; return its entries of the learning curve, such as mean losses, by name."""
 
     def state(self) -> dict[str, Any]:
         """Return everything that the remaining epochs depend on: tensors, numbers, text and containers of them."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a `state`, which another process may have returned."""
+        """Continue from a `state`, possibly one of another process."""

@@ -1,6 +1,6 @@
-"""Students without a network: each sample has the label of its nearest query, or labels spread over a graph.
+"""Students without a network: nearest labels, or labels spread over a graph.
 
-Neither draws random numbers, and each is made in one step.
+Neither draws random numbers, and each is trained in one step.
 """
 
 from typing import Any
@@ -14,22 +14,22 @@ from patebench.models.scaling import Columns
 from patebench.students.interface import Features, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
-#: How much of a sample's label comes from its neighbours; the rest is the label that was released for it.
+#: Share of a sample's label that comes from its neighbours; the rest is its released label.
 _ALPHA = 0.8
-#: Larger pools have a graph of nearest neighbours: every pair of samples would take gigabytes.
+#: Largest pool with a graph of all pairs of samples; larger ones use nearest neighbours, to save gigabytes.
 _DENSE = 4_000
 _NEIGHBOURS = 7
-#: Spreading shrinks a change to `_ALPHA` of it each time, so it ends long before.
+#: Limit on the steps of spreading, which ends long before, since each step shrinks changes by the factor `_ALPHA`.
 _MOST_STEPS = 1_000
-#: Samples predicted at once.
+#: Samples per batch of predictions.
 _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that gives each sample the label of the cell of the pool it lies in.
+    """Return the trainer of a student that gives each sample the label of its cell of the pool.
 
-    It shows what labels of clusters are worth by themselves, so that one sees what a student adds. Nearness is that of
-    the features by which the queries were chosen, where the student is given these, and else that of the samples.
+    It is a baseline for cluster labels without any learning. Distances are those of the features by which the queries
+    were chosen, if the student has them, and else those of the samples.
     """
     features = data.features or _of_samples(data.pool)
 
@@ -46,7 +46,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _of_samples(pool: NDArray[Any]) -> Features:
-    """Return features: bytes as they are, columns of tables standardised; no vector of the pool is longer than 1."""
+    """Return a function that flattens samples and standardises tables; the pool's longest vector gets length 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flat(x: NDArray[Any]) -> NDArray[np.float64]:
@@ -57,10 +57,10 @@ def _of_samples(pool: NDArray[Any]) -> Features:
 
 
 def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a graph of the whole pool.
+    """Return the trainer of a student that spreads labels over a graph of the whole pool.
 
-    Zhou et al. 2004, *Learning with local and global consistency*: samples of the pool pass their labels on to samples
-    like them until nothing changes; released labels may change too.
+    Zhou et al. 2004, *Learning with local and global consistency*: samples of the pool pass their labels on to similar
+    samples until nothing changes; released labels may change too.
     """
     kernel = "rbf" if len(data.pool) <= _DENSE else "knn"
     standardise = data.pool.dtype != np.uint8
@@ -75,11 +75,12 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
 
 
 class Spreading:
-    """Scikit-learn's LabelSpreading with a scale that suits the pool, for samples (samples, features) of any size.
+    """Scikit-learn's LabelSpreading with a scale adapted to the pool, for samples (samples, features) of any size.
 
-    With the kernel "rbf" two samples are alike by exp(−d²/s²), d their distance and s half of the usual one of a sample
-    to its last near neighbour: with a wider kernel the many samples far away outvote the near ones. With "knn" a sample
-    is like its near neighbours alone. With `standardise` features are standardised.
+    With the kernel "rbf", the similarity of two samples is exp(−d²/s²), where d is their distance and s half of the
+    median distance of a sample to its last near neighbour. With a wider kernel the many distant samples would outvote
+    the near ones. With "knn" a sample is similar to its near neighbours alone. With `standardise`, features are
+    standardised.
     """
 
     classes_: NDArray[np.int64]
@@ -93,24 +94,25 @@ class Spreading:
 
         self.columns = Columns.of(x) if self.standardise else None
         scaled, near = self._scaled(x), min(_NEIGHBOURS, len(x) - 1)
-        how = {"gamma": _gamma(scaled, near)} if self.kernel == "rbf" else {"n_neighbors": near}
-        self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **how).fit(scaled, y)
+        options = {"gamma": _gamma(scaled, near)} if self.kernel == "rbf" else {"n_neighbors": near}
+        self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **options).fit(scaled, y)
         self.classes_ = self.model.classes_
 
     def predict_proba(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return probabilities of `classes_`; all equal for a sample that no label has reached."""
-        found = np.empty((len(x), len(self.classes_)))
+        """Return probabilities of `classes_`; all equal for a sample that no label reaches."""
+        probabilities = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
-            with np.errstate(invalid="ignore"):  # 0/0 where nothing is reached
-                found[start : start + _BLOCK] = self.model.predict_proba(self._scaled(x[start : start + _BLOCK]))
-        return np.where(np.isnan(found), 1 / len(self.classes_), found)
+            block = self._scaled(x[start : start + _BLOCK])
+            with np.errstate(invalid="ignore"):  # 0/0 for samples that no label reaches
+                probabilities[start : start + _BLOCK] = self.model.predict_proba(block)
+        return np.where(np.isnan(probabilities), 1 / len(self.classes_), probabilities)
 
     def _scaled(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
         return np.asarray(self.columns.transform(x) if self.columns else x, np.float64)
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
-    """Return 1/s² of the kernel, s half of the median distance to the last of `near` nearest neighbours."""
+    """Return 1/s² of the kernel, with s half of the median distance to the last of `near` nearest neighbours."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]

@@ -1,4 +1,4 @@
-"""What students do against wrong labels: agreement with confident predictions, alignment of classes, label cleaning."""
+"""Methods against wrong labels: agreement with confident predictions, alignment of classes, label cleaning."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,12 @@ from patebench.students.interface import Student, StudentData
 def agreement_loss(
     logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, done: float
 ) -> Tensor:
-    """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities` (likewise).
+    """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities`.
 
-    A student so learns the confident predictions of its EMA (pseudo-labels, as in FixMatch; Sohn et al. 2020). Samples
-    count where the probability of that class is above a threshold, which falls from `confident` to `confident_last` as
-    `done`, the share of the training steps taken, rises from 0 to 1. The mean is over all samples.
+    Both have the same shape. The student thus learns the confident predictions of its EMA (pseudo-labels, as in
+    FixMatch; Sohn et al. 2020). Samples count where the probability of that class is above a threshold, which falls
+    from `confident` to `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean
+    is over all samples.
     """
     probability, label = ema_probabilities.max(1)
     sure = probability > confident + done * (confident_last - confident)
@@ -29,9 +30,9 @@ _DECAY = 0.99
 
 
 class DistributionAlignment(nn.Module):
-    """Scales predicted probabilities so that their mean over the pool moves towards the shares of the classes.
+    """Module that scales predicted probabilities so that their mean over the pool moves towards the class shares.
 
-    Berthelot et al. 2020, *ReMixMatch*, section 3.1: a student that takes many 4s for 9s predicts too many 9s.
+    Berthelot et al. 2020, *ReMixMatch*, section 3.1: a student that mistakes many 4s for 9s predicts too many 9s.
     `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean prediction.
     """
 
@@ -46,7 +47,7 @@ class DistributionAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor) -> Tensor:
-        """Return the aligned `probabilities` (samples, classes) of a batch, which also updates the moving average."""
+        """Align the `probabilities` (samples, classes) of a batch, and update the moving average."""
         self.guessed.lerp_(probabilities.mean(0), 1 - _DECAY)
         aligned = probabilities * (self.shares / self.guessed)
         return aligned / aligned.sum(1, keepdim=True)
@@ -55,8 +56,8 @@ class DistributionAlignment(nn.Module):
 def class_shares(counts: Tensor) -> Tensor:
     """Return the estimated share (classes,) of each class, all above 0, from its number of released labels `counts`.
 
-    Labels are few, so most of the difference between counts is chance: the estimate shrinks the empirical shares
-    towards equal ones, by the part of Pearson's χ² that chance explains, on average the number of classes less one (the
+    Labels are few, so most of the difference between counts is chance. The estimate shrinks the empirical shares
+    towards equal ones by the part of Pearson's χ² that chance explains, on average the number of classes minus one (the
     positive-part estimator of James & Stein, as in Efron & Morris 1975, *Data analysis using Stein's estimator and its
     generalizations*). Without a label, all shares are equal.
     """
@@ -67,20 +68,20 @@ def class_shares(counts: Tensor) -> Tensor:
 
 
 _FOLDS = 4
-#: `cleaned` leaves out a label with a probability below this one, …
+#: Probability below which `cleaned` removes a label.
 _IMPROBABLE = 0.1
-#: … unless more than this share of the labels would be: the students that judge have then learnt too little; …
+#: Largest share of labels that `cleaned` removes; with more, the judging students have learnt too little.
 _MOST = 0.25
-#: … or less than this share: those labels then belong to rare samples rather than being wrong. A few wrong labels do
-#: little harm, and the only label of a kind of sample stands for all samples of that kind.
+#: Smallest share of labels that `cleaned` removes. Fewer improbable labels belong to rare samples rather than being
+#: wrong. A few wrong labels do little harm, and a rare kind of sample may have only one label.
 _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without labels that are improbable to students that `train` makes of the labels of other folds.
+    """Return `data` without labels that are improbable to students that `train` makes from the other folds' labels.
 
-    Noise changes labels, and a student would learn them as they are. Cross-fitting as in Northcutt et al. 2021,
-    *Confident learning*; a wrong label on which most teachers agree is not improbable, and stays. Classes with fewer
+    Noise changes labels, and a student would learn them as they are. Cross-fitting follows Northcutt et al. 2021,
+    *Confident learning*. A wrong label on which most teachers agree is not improbable, and is kept. Classes with fewer
     labels than folds keep theirs. Folds are stratified by class and drawn from torch's global generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
@@ -91,7 +92,7 @@ def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> Stude
     for held_out in (np.flatnonzero(fold == number) for number in range(_FOLDS)):
         if 0 < len(held_out) < len(labelled):
             judge = train(data.without(labelled[held_out]))
-            found = judge.log_probabilities(data.pool[labelled[held_out]])
-            probability[held_out] = np.exp(found[np.arange(len(held_out)), labels[held_out]])
+            log_p = judge.log_probabilities(data.pool[labelled[held_out]])
+            probability[held_out] = np.exp(log_p[np.arange(len(held_out)), labels[held_out]])
     improbable = (probability < _IMPROBABLE) & (np.bincount(labels)[labels] >= _FOLDS)
     return data.without(labelled[improbable]) if _LEAST <= improbable.mean() <= _MOST else data

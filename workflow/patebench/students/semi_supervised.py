@@ -57,20 +57,21 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return the settings "batch", at most `batch` and less for a small pool, and "epochs"; see `epochs_for`."""
+    """Return the settings "batch", at most `batch` and smaller for a small pool, and "epochs"; see `epochs_for`."""
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
 
 
 def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """Return the number of epochs that `config` gives, else `small` for small pools and `large` for large ones."""
+    """Return the number of epochs of `config`, else `small` for small pools and `large` for large ones."""
     return config.epochs or (small if len(data.pool) < LARGE else large)
 
 
 def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
     """Return the model that `config` names, else one for the pool.
 
-    It is mlp for tables, student-cnn for colour images, and for grey ones small-cnn, or `large` if the pool is large.
+    It is mlp for tables and student-cnn for colour images. For grey images it is small-cnn, or `large` if the pool is
+    large.
     """
     if config.model:
         return config.model
@@ -82,10 +83,10 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
 
 
 class PoolTrainer:
-    """What trainers share that learn from the whole pool: its samples, views of them, the EMA that predicts, the state.
+    """Base class of trainers that learn from the whole pool: its samples, their views, the predicting EMA, the state.
 
-    `scale` brings samples to the scale of the network. `parts` are all modules, optimisers and schedules that change in
-    training, by name; "ema" holds the student.
+    `scale` scales samples for the network. `parts` are all modules, optimisers and schedules that change in training,
+    by name; "ema" is the student.
     """
 
     recipe = "own"
@@ -103,7 +104,7 @@ class PoolTrainer:
         self.views, self.step = Views(fill=fill), 0
 
     def batches(self, order: Tensor, steps: int) -> Iterator[Batch]:
-        """Yield the batches of an epoch: the pool in this `order` (samples,), and as many labelled samples as set.
+        """Yield the batches of an epoch: the pool in this `order` (samples,), each with random labelled samples.
 
         `steps` is the number of steps of the whole training.
         """
@@ -130,9 +131,9 @@ class PoolTrainer:
 
 
 class SemiSupervisedTrainer(PoolTrainer):
-    """Trains one network by an objective; the EMA of its weights is the student that predicts.
+    """Trainer of one network by an objective; the EMA of its weights is the student that predicts.
 
-    `modules` are what else changes in training and so belongs to its state, such as what the objective keeps count of.
+    `modules` are further modules that change in training and so belong to its state, such as the objective's averages.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class SemiSupervisedTrainer(PoolTrainer):
         self.optimiser = AdamW(
             self.net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
-        # A cycle of fewer steps has no room for the warm-up; a short training ends before its cycle does.
+        # The warm-up needs a cycle of at least 20 steps; a shorter training ends before its cycle does.
         cycle = max(self.steps, 20) + 1
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser, settings.learning_rate, total_steps=cycle, pct_start=0.1

@@ -1,7 +1,7 @@
 """The training loop of all students: progress, learning curve, early stopping, checkpoints.
 
-A student depends on its data and config alone. `evaluate` may look at anything, such as the test set, to draw the
-learning curve: what it returns is recorded and never read.
+A student depends on its data and config alone. `evaluate` may read anything, such as the test set, to draw the learning
+curve: its result is recorded and never read.
 """
 
 import logging
@@ -27,27 +27,27 @@ from patebench.students.interface import Student, StudentConfig, StudentData, St
 
 log = logging.getLogger("patebench")
 
-#: One row per epoch: its number under "epoch", then what was measured, by name.
+#: One row per epoch: its number under "epoch", then measured values by name.
 Curve = list[dict[str, float]]
 #: Measures a student: numbers by name.
 Evaluate = Callable[[Student], Mapping[str, float]]
 
-#: Number of evaluations of a training, evenly spread, for the learning curve and for early stopping, …
+#: Number of evenly spaced evaluations of a training, for the learning curve and for early stopping.
 _EVALUATIONS = 20
-#: … which compares the student's predictions for this many samples of the pool, …
+#: Number of samples of the pool whose predictions early stopping compares.
 _PROBE_SAMPLES = 1000
-#: … and ends the training when this many evaluations in a row changed none of them.
+#: Number of evaluations in a row without a changed prediction that end the training.
 _PATIENCE = 5
 
-#: Raise this when the state of a training is laid out in another way: older checkpoints are then not used.
+#: Version of the layout of a training's state; checkpoints of other versions are not used.
 _CHECKPOINT_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A file that holds the state of a training while it lasts, written every `seconds`.
+    """A file that holds the state of an unfinished training, written every `seconds`.
 
-    `identity` names the training: a checkpoint with another one is not used.
+    `identity` names the training: a checkpoint with another identity is not used.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Checkpoint:
 
 @dataclass
 class _Training:
-    """A training of a student on a pool, and all that changes from epoch to epoch.
+    """A training of a student on a pool, with everything that changes from epoch to epoch.
 
     `probe_predictions` (samples,) are the labels predicted at the last evaluation, and `unchanged` is the number of
     evaluations in a row that changed none of them.
@@ -90,7 +90,7 @@ class _Training:
                 progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict some of the pool, and count how often in a row the predictions were the same."""
+        """Predict part of the pool, and count how often in a row the predictions were the same."""
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)
@@ -112,7 +112,7 @@ class _Training:
             torch.save({"identity": self.identity(checkpoint), "state": state}, temporary)
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from the checkpoint if there is one, it can be read and it is of this training."""
+        """Continue from the checkpoint if it exists, can be read and belongs to this training."""
         if not checkpoint.path.is_file():
             return
         try:
@@ -121,7 +121,7 @@ class _Training:
             log.warning("%s: cannot be read (%s); training starts again", checkpoint.path, type(fault).__name__)
             return
         if saved.get("identity") != self.identity(checkpoint):
-            log.warning("%s: is of another training; this one starts again", checkpoint.path)
+            log.warning("%s: belongs to another training; this one starts from the beginning", checkpoint.path)
             return
         state = saved["state"]
         self.trainer.restore(state["trainer"])
@@ -129,10 +129,10 @@ class _Training:
         probes = state["probe_predictions"]
         self.probe_predictions = None if probes is None else probes.numpy()
         torch.set_rng_state(state["random"])
-        log.info("goes on after epoch %d, from %s", self.epochs_done, checkpoint.path)
+        log.info("continuing after epoch %d, from %s", self.epochs_done, checkpoint.path)
 
     def identity(self, checkpoint: Checkpoint) -> str:
-        """Return which training a checkpoint is of: the caller's identity, settings, torch and the file's layout."""
+        """Return the identity of a checkpoint: the caller's identity, settings, torch's version and the layout."""
         trainer = self.trainer
         settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
         return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"
@@ -149,9 +149,9 @@ def train(
 ) -> tuple[StudentTrainer, Curve]:
     """Train a student on `data` as `config` says, and return it with its learning curve.
 
-    Same data, config and seed: same student, whether or not the training was interrupted, and whatever `evaluate`
-    measures. Training ends early when the predictions for the pool, which is public, no longer change. With a
-    `checkpoint`, an interrupted training continues from there; its file is removed at the end.
+    The same data, config and seed give the same student, even if the training was interrupted, and for any `evaluate`.
+    Training ends early when the predictions for the pool, which is public, no longer change. With a `checkpoint`, an
+    interrupted training continues from there; its file is removed at the end.
 
     Raises PatebenchError for data that the method cannot learn from, and NotFiniteError where losses or predictions are
     NaN.

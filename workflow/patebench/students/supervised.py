@@ -1,11 +1,10 @@
-"""Students that learn from the labelled samples alone: from labels as they are, or knowing that they are noisy.
+"""Students that learn from labelled samples alone: from labels as they are, or with a model of their noise.
 
-`trainer` fits any learner. `noise_aware` maximises the likelihood of what was released. Under local mechanisms, and
-where noisy counts are released, that likelihood is public (`StudentData.log_likelihood`). Under others what was
-released depends on the private counts, so the share of wrong labels is estimated from the released labels alone: by
-cross-validation, among the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident
-learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*),
-section 4.2.
+`trainer` fits any learner. `noise_aware` maximises the likelihood of the release. Under local mechanisms, and where
+noisy counts are released, that likelihood is public (`StudentData.log_likelihood`). Under others the release depends on
+the private counts, so the share of wrong labels is estimated from the released labels alone: by cross-validation, among
+the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident learning*). The loss is
+corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
 """
 
 from collections.abc import Callable
@@ -24,14 +23,14 @@ from patebench.students.interface import StudentConfig, StudentData, StudentTrai
 
 RECIPE = "modern"
 _FOLDS = 4
-#: With more than half of the labels wrong, no correction helps.
+#: Largest estimated share of wrong labels; above it, no correction helps.
 _MOST_WRONG = 0.5
 
 LogProbabilities = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 class NetworkTrainer:
-    """Trains a network of the registry, epoch by epoch."""
+    """Trainer of a network of the registry, epoch by epoch."""
 
     def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
         self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
@@ -47,7 +46,7 @@ class NetworkTrainer:
 
 
 class OneStepTrainer:
-    """Makes a student in one call of `fit`, which returns what computes its log-probabilities."""
+    """Trainer of a student in one call of `fit`, which returns the function for its log-probabilities."""
 
     epochs = 1
     log_probabilities: LogProbabilities
@@ -75,7 +74,7 @@ class OneStepTrainer:
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a learner, of any model and recipe, on the labelled samples of the pool.
 
-    `seed` is of the learner; the initial weights of a network come from torch's global generator.
+    `seed` seeds the learner; the initial weights of a network come from torch's global generator.
     """
     model, recipe = model_and_recipe(data, config)
     learner = make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
@@ -100,7 +99,7 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
     """Return the trainer of a network, of any recipe, on the samples of the pool that have a label.
 
     Its settings record the channel, "public" or "estimated", and the estimated share of "wrong labels". Raises
-    PatebenchError if the model is no network.
+    PatebenchError if the model is not a network.
     """
     model, recipe = model_and_recipe(data, config)
     network = require_network(make_learner(model, recipe, classes=data.classes, epochs=config.epochs), model)
@@ -120,8 +119,8 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
     """Return −ln Σ_class Pr[class | sample] Pr[released | class], the mean over a batch.
 
-    `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) are of
-    the samples at the positions `rows` (batch,).
+    `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) belong
+    to the samples at the positions `rows` (batch,).
     """
     released = log_likelihood.to(logits.device)[rows]
     return -(logits.log_softmax(1) + released).logsumexp(1).mean()
@@ -134,22 +133,23 @@ def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
 
 
 def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
-    """Return the estimated share of wrong labels: of those that a student of the other folds contradicts with
-    confidence.
+    """Return the estimated share of wrong labels: those that a student of the other folds contradicts with confidence.
 
-    A student is confident where its probability is at least its mean for samples that bear that label. The estimate is
-    shrunk towards one half of a wrong label, and is never 0, so that no label counts as certain. `network` is fitted to
-    each fold with `seed`.
+    A student is confident where its probability is at least its mean over samples with that label. The estimate is
+    shrunk towards half of a wrong label, and is never 0, so no label counts as certain. `network` is fitted to each
+    fold with `seed`.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS
-    found = np.zeros((len(labelled), data.classes))
+    probabilities = np.zeros((len(labelled), data.classes))
     for fold in range(min(_FOLDS, len(labelled)) if len(labelled) > 1 else 0):
         others, held_out = labelled[folds != fold], labelled[folds == fold]
         network.fit(data.pool[others], data.labels[others], seed=seed)
-        found[folds == fold] = np.exp(network.log_probabilities(data.pool[held_out]))
-    predicted = found.argmax(1)
-    typical = np.array([found[labels == k, k].mean() if (labels == k).any() else 1.0 for k in range(data.classes)])
-    confident = found.max(1) >= typical[predicted]
+        probabilities[folds == fold] = np.exp(network.log_probabilities(data.pool[held_out]))
+    predicted = probabilities.argmax(1)
+    typical = np.array(
+        [probabilities[labels == k, k].mean() if (labels == k).any() else 1.0 for k in range(data.classes)]
+    )
+    confident = probabilities.max(1) >= typical[predicted]
     contradicted = np.sum(confident & (predicted != labels))
     return float(min(_MOST_WRONG, (contradicted + 0.5) / (confident.sum() + 1)))

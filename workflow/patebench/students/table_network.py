@@ -1,9 +1,9 @@
-"""A network that learns what a regression of the noisy table says of the pool, for photographs.
+"""A network that learns the predictions of a regression of the noisy table on the pool, for photographs.
 
-The regression (`table_regression.py`) sees fixed features and gives every sample of the pool the probabilities of its
-classes. A small convolutional network learns these (distillation; Hinton et al. 2015) from moved and mirrored images.
-It cannot learn what noise and features got wrong of single images, so it is right more often than its teacher. The
-pool and the table are public, so all of this is free.
+The regression (`table_regression.py`) uses fixed features and gives every sample of the pool the probabilities of its
+classes. A small convolutional network learns these (distillation; Hinton et al. 2015) from shifted and mirrored images.
+It cannot learn the regression's errors on single images, so it is more accurate than the regression. The pool and the
+table are public, so this costs no privacy.
 """
 
 from dataclasses import replace
@@ -25,10 +25,10 @@ from patebench.students.supervised import NetworkTrainer
 from patebench.students.table_regression import fitted
 
 _RECIPE = replace(PLAIN, learning_rate=3e-3, batch=64)
-#: So many images are looked at, each so often at least, and at most.
+#: Target for the number of images seen in training, and the least and largest number of passes.
 _LOOKS, _LEAST, _MOST = 180_000, 10, 60
-#: By how many pixels a batch is moved at most. By whole ones: smooth moves blur images, so that batch normalisation
-#: would learn the statistics of blurred ones.
+#: Largest shift of a batch, in whole pixels: fractional shifts blur images, and batch normalisation would then learn
+#: the statistics of blurred ones.
 _PIXELS = 4
 _WIDTHS = (32, 64, 128)
 
@@ -36,7 +36,7 @@ _WIDTHS = (32, 64, 128)
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a network on the whole pool. Draws from torch's global generator.
 
-    PatebenchError for a pool of tables, and where there is no table of noisy counts to read.
+    Raises PatebenchError for a pool of tables, and without a table of noisy counts.
     """
     if data.pool.ndim != 4:
         raise PatebenchError("the method 'table-network' is for images; for tables use table-regression")
@@ -50,21 +50,21 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 class _MirrorTrainer(NetworkTrainer):
-    """Predicts by the mean over an image and its mirror image."""
+    """Trainer of a network that predicts by the mean over an image and its mirror image."""
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         one, other = super().log_probabilities(x), super().log_probabilities(mirrored(x))
-        found: NDArray[np.float64] = np.logaddexp(one, other) - np.log(2)
-        return found
+        mean: NDArray[np.float64] = np.logaddexp(one, other) - np.log(2)
+        return mean
 
 
 def mirrored(x: NDArray[Any]) -> NDArray[Any]:
-    """Return images (samples, channels, height, width), left for right."""
+    """Return images (samples, channels, height, width) with left and right exchanged."""
     return np.ascontiguousarray(x[..., ::-1])
 
 
 class RandomView(nn.Module):
-    """In training, half of a batch mirrored and all of it moved; draws from torch's global generator."""
+    """Module that, in training, mirrors half of a batch and shifts all of it; draws from torch's global generator."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:

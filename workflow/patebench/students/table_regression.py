@@ -1,10 +1,10 @@
 """Learn a linear student of a whole table of noisy counts, by regression of the table on votes of the public pool.
 
-With features f, shares s of the classes and votes v, the table less n · mean of v·s' is expected to be n · A · W, where
-A = mean of v·f' is the same for the public pool. So W follows from the table alone: least squares on n·A (sufficient
-statistics with noise, as in Foulds et al. 2016), error N(0, σ² + c·Σ) and prior N(0, τ²·spread of the features^2p),
-where c, p and τ maximise the evidence (MacKay 1992). All of it is public.
-Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
+With features f, shares s of the classes and votes v, the table minus n · mean of v·s' has the expectation n · A · W,
+where A = mean of v·f' is the same for the public pool. So W follows from the table alone, by least squares on n·A
+(sufficient statistics with noise, as in Foulds et al. 2016), with error N(0, σ² + c·Σ) and prior N(0, τ²·spread of the
+features^2p). c, p and τ maximise the evidence (MacKay 1992). All of this is public. Derivation:
+docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ Array = NDArray[np.float64]
 
 #: Values tried for c (1: the error of a sample of n records alone), for p, and for ln τ².
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
-#: Regression of 0 and 1 shrinks shares towards each other: ln of a probability is this many times the share.
+#: Factor from a share to ln of a probability; regression of 0 and 1 shrinks shares towards each other.
 _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a regression, which is made in one step and draws no random numbers."""
+    """Return the trainer of a regression, which is fitted in one step and draws no random numbers."""
     return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 
 def fitted(data: StudentData, method: str) -> LogProbabilities:
-    """Fit the regression to the pool and the table, and return what computes its log-probabilities (samples, classes).
+    """Fit the regression to the pool and the table, and return a function for its log-probabilities (samples, classes).
 
-    The share of a class among samples like these is linear in the features, so it need not lie in 0 … 1. Labels are not
-    read. Raises PatebenchError, which names the `method`, if there are no features or no table.
+    The share of a class among similar samples is linear in the features, so it may lie outside 0 … 1. Labels are not
+    read. Raises PatebenchError with the name of the `method` if there are no features or no table.
     """
     table, features = data.table, data.features
     if table is None or features is None:
@@ -54,7 +54,7 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 
 
 def overall(table: NoisyTable) -> Array:
-    """Return the share of all records in each class (classes,): that of all votes, whose number dwarfs the noise."""
+    """Return the share of each class among all votes (classes,); their number dwarfs the noise."""
     votes = np.maximum(table.counts.sum(axis=0), 0)
     return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
 
@@ -62,21 +62,21 @@ def overall(table: NoisyTable) -> Array:
 def regression(features: Array, table: NoisyTable) -> Array:
     """Return W (features, classes), from the pool's `features` (samples, features) and the table."""
     votes = _votes(features, table)
-    together = votes.T @ features
+    products = votes.T @ features
     own = votes[table.queries, np.arange(len(table.queries))]
-    together -= own[:, None] * features[table.queries]  # a query lies nearest to itself, and no record does
-    scaled = together / len(features) * table.records
+    products -= own[:, None] * features[table.queries]  # a query is nearest to itself; records are not queries
+    scaled = products / len(features) * table.records
     covariance, axes = np.linalg.eigh(np.cov(votes.T, bias=True).reshape(2 * (len(table.queries),)))
-    each = (votes.sum(axis=0) - own) / len(features) * table.records
-    rest = table.counts - each[:, None] * overall(table)
+    expected = (votes.sum(axis=0) - own) / len(features) * table.records
+    rest = table.counts - expected[:, None] * overall(table)
     centred = rest - rest.mean(axis=1, keepdims=True)
-    given = _Turned(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
-    found = (_fit(given, table, error, power) for error, power in product(_ERRORS, _POWERS))
-    return max(found, key=lambda fit: fit[0])[1]
+    rotated = _Rotated(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
+    fits = (_fit(rotated, table, error, power) for error, power in product(_ERRORS, _POWERS))
+    return max(fits, key=lambda fit: fit[0])[1]
 
 
 def _votes(features: Array, table: NoisyTable) -> Array:
-    """Return how the samples of the pool would vote (samples, queries): 0 and 1."""
+    """Return the votes of the pool's samples on the queries (samples, queries): 0 and 1."""
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
@@ -84,26 +84,26 @@ def _votes(features: Array, table: NoisyTable) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Turned:
-    """n·A (queries, features) and the table (queries, classes) along the axes of the votes' covariance."""
+class _Rotated:
+    """n·A (queries, features) and the table (queries, classes), rotated to the axes of the votes' covariance."""
 
-    together: Array
+    products: Array
     table: Array
     covariance: Array
     spread: Array
 
 
-def _fit(given: _Turned, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
-    """Return ln Pr[table] at the best τ, and W there.
+def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
+    """Return ln Pr[table] at the best τ, and W at that τ.
 
-    Each row's counts less their mean have one direction less than there are classes, of which a vote has the length
-    1 − 1/classes, shared by all of them: 1/classes each.
+    The centred counts of a row have one dimension less than there are classes. In them a vote has length 1 − 1/classes,
+    shared equally: 1/classes for each.
     """
-    classes = given.table.shape[1]
-    variance = table.variance + error * table.records / classes * given.covariance
-    prior = given.spread**power
-    left = given.together * prior / np.sqrt(variance)[:, None]
-    right = given.table / np.sqrt(variance)[:, None]
+    classes = rotated.table.shape[1]
+    variance = table.variance + error * table.records / classes * rotated.covariance
+    prior = rotated.spread**power
+    left = rotated.products * prior / np.sqrt(variance)[:, None]
+    right = rotated.table / np.sqrt(variance)[:, None]
     squares, axes = np.linalg.eigh(left.T @ left)
     kept = squares > squares[-1] * 1e-10
     squares, axes = squares[kept], axes[:, kept]

@@ -28,8 +28,10 @@ _XI = 1e-2
 
 @dataclass(frozen=True, kw_only=True)
 class VATSettings(SemiSupervisedSettings):
-    """`radius` is that of the ball, as a share of the norm of a standardised sample, √(number of features); the weight
-    of the adversarial and entropy terms rises over the first share `ramp` of the training.
+    """Settings of the adversarial term.
+
+    `radius` is that of the ball, as a share of the norm of a standardised sample, √(number of features). The weight of
+    the adversarial and entropy terms rises over the first share `ramp` of the training.
     """
 
     radius: float = 0.2
@@ -37,7 +39,7 @@ class VATSettings(SemiSupervisedSettings):
 
 
 class VirtualAdversarial:
-    """The objective: cross-entropy of released labels, the adversarial divergence, and the entropy of predictions."""
+    """Objective: cross-entropy of released labels, the adversarial divergence, and the entropy of predictions."""
 
     def __init__(self, settings: VATSettings) -> None:
         self.settings = settings
@@ -81,7 +83,7 @@ def _divergence(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network, of the model that `config` names or one for the pool's shape.
+    """Return the trainer of a network of the model that `config` names, or of one for the pool's shape.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """

@@ -1,1 +1,1 @@
-"""Teachers: one learner per shard, trained in chunks, asked for their votes, joined into one vote matrix."""
+"""Teachers: one learner per shard, trained in chunks, queried for their votes, and joined into one vote matrix."""

@@ -1,7 +1,7 @@
-"""What teachers say of the pool beyond their votes: sums of probabilities for distillation, and knowledge for PET-DL.
+"""Outputs of teachers beyond their votes: sums of probabilities for distillation, and knowledge for PET-DL.
 
-Both are as private as the shards: no noise protects them, and nothing learnt from them is private. Only chunks hold the
-knowledge, and of probabilities for distillation only the sum over teachers is ever written.
+Both are as private as the shards: no noise protects them, and models trained on them are not private. Only chunk files
+store the knowledge. For distillation, only the sum of the probabilities over teachers is ever written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,14 +36,15 @@ class SoftVotes:
 def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
     """Return log-probabilities (teachers, queries, classes), uniform where those of a teacher are NaN.
 
-    The training of a teacher may diverge on its shard. Then it still votes, and what the others say is still written.
+    Training may diverge on a teacher's shard. That teacher still votes, and the outputs of the others are still
+    written.
     """
-    found = teachers.log_probabilities(queries)
-    return np.where(np.isnan(found).any(axis=2, keepdims=True), -np.log(found.shape[2]), found).astype(found.dtype)
+    log_p = teachers.log_probabilities(queries)
+    return np.where(np.isnan(log_p).any(axis=2, keepdims=True), -np.log(log_p.shape[2]), log_p).astype(log_p.dtype)
 
 
 def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """Return softmax(logits / temperature) (…, classes), where `log_probabilities` are the logits up to a constant."""
+    """Return softmax(logits / temperature) (…, classes); `log_probabilities` are the logits up to a constant."""
     scaled = log_probabilities.astype(np.float64) / temperature
     exponentials = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
     probabilities: NDArray[np.float64] = exponentials / exponentials.sum(axis=-1, keepdims=True)
@@ -51,45 +52,45 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return the array "soft" of the whole ensemble, the sum of that of its chunks; none if they have none."""
+    """Return the array "soft" of the whole ensemble, summed over its chunks; no array if they have none."""
     if not chunks[0].meta.get("temperatures"):
         return {}
     total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
     return {"soft": np.asarray(total, np.float32)}
 
 
-#: What is asked for where no layer is: the probabilities alone.
+#: Value of `wanted` for probabilities without the hints of a layer.
 PROBABILITIES = "probabilities"
 
-#: The largest number in half precision, in which hints are kept.
+#: The largest number in half precision, in which hints are stored.
 _MOST = float(np.finfo(np.float16).max)
 
 
 class TeacherKnowledge:
-    """Probabilities (teachers, queries, classes) of the pool and, where a layer is named, hints (teachers, queries,
-    features).
+    """Probabilities of the pool and, if a layer is named, hints, for each teacher of a chunk.
 
-    `wanted` is None for nothing, `PROBABILITIES`, or the name of a layer for both.
+    Probabilities are (teachers, queries, classes), hints (teachers, queries, features). `wanted` is None for nothing,
+    `PROBABILITIES`, or the name of a layer for both.
     """
 
     def __init__(self, wanted: str | None) -> None:
         self.wanted = wanted
-        self.found: dict[str, list[NDArray[Any]]] = {}
+        self.outputs: dict[str, list[NDArray[Any]]] = {}
         self.positions: list[int] = []
 
     def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
-        """Keep what fitted `teachers` at these positions of the chunk say of the `queries` (queries, …)."""
+        """Add the outputs of fitted `teachers`, at these positions of the chunk, for the `queries` (queries, …)."""
         if self.wanted is None:
             return
         self.positions += positions
-        said = {"probabilities": np.exp(finite_opinions(teachers, queries)).astype(np.float32)}
+        outputs = {"probabilities": np.exp(finite_opinions(teachers, queries)).astype(np.float32)}
         if self.wanted != PROBABILITIES:
             hints = np.nan_to_num(teachers.hints(queries, self.wanted), posinf=_MOST, neginf=-_MOST)
-            said["hints"] = np.clip(hints, -_MOST, _MOST).astype(np.float16)
-        for name, each in said.items():
-            self.found.setdefault(name, []).append(each)
+            outputs["hints"] = np.clip(hints, -_MOST, _MOST).astype(np.float16)
+        for name, values in outputs.items():
+            self.outputs.setdefault(name, []).append(values)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Return the arrays of the chunk's file, in the order of its teachers."""
         order = np.argsort(self.positions)
-        return {name: np.concatenate(each)[order] for name, each in self.found.items()}
+        return {name: np.concatenate(values)[order] for name, values in self.outputs.items()}

@@ -1,6 +1,6 @@
 """Train the teachers of a chunk: stacked as one network on a GPU, one after another on a CPU.
 
-On a CPU a single network keeps a core busy; stacking only adds grouped convolutions, which are slower there.
+On a CPU a single network already uses a whole core; stacking would only add grouped convolutions, which are slower.
 """
 
 import logging
@@ -20,7 +20,7 @@ from patebench.models.stack import Shard, Stack, stackable
 
 log = logging.getLogger("patebench")
 
-#: Called with the number of teachers that are trained; those half trained in a stack count as a half.
+#: Progress callback, called with the number of trained teachers; half-trained ones in a stack count as a half.
 Done = Callable[[int], None]
 
 
@@ -58,11 +58,11 @@ def train(
     *,
     stacked: bool | None = None,
 ) -> Iterator[tuple[list[int], TrainedTeachers]]:
-    """Train a teacher on each of the `shards`, with the seed of the same position.
+    """Train a teacher on each of the `shards`, with the seed at the same position.
 
-    Yields groups of teachers as soon as they are trained, each with the positions of its teachers. `stacked` says
-    whether networks are trained in stacks; by default they are on a GPU. Learners that are no networks, and networks
-    with layers that forbid it (`stackable`), are trained one by one in any case. `done` reports progress.
+    Yields groups of teachers as soon as they are trained, each with the positions of its teachers. `stacked` decides if
+    networks are trained in stacks; by default they are on a GPU. Other learners, and networks with layers that cannot
+    be stacked (`stackable`), are always trained one by one. `done` reports progress.
     """
     template = make_teacher()
     if isinstance(template, Network) and template.recipe.oversample:
@@ -82,14 +82,14 @@ def train(
 
 
 def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
-    """Return whether networks like `template` are to be trained in stacks on shards like `shard`."""
+    """Return True if networks like `template` are trained in stacks on shards like `shard`."""
     if wanted is None:
         wanted = template.device.type == "cuda"
     return wanted and stackable(template.build(shard[0].shape[1:], template.classes))
 
 
 def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
-    """Group the positions of shards by the number of steps that they take: a group can be trained as a stack."""
+    """Group the positions of shards by their number of training steps: a group can be trained as a stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -100,8 +100,8 @@ def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
 class _StackedChunk:
     """The shards and seeds of a chunk, of which those at the positions `members` are trained as stacks.
 
-    A stand-in takes the place of every other teacher, so that shapes, on which last bits depend, are the same however
-    many teachers take another number of steps: that follows from the sizes of their shards, which may be private.
+    A placeholder takes the position of every other teacher, so shapes, on which last bits depend, do not depend on how
+    many teachers take another number of steps. That number follows from the sizes of the shards, which may be private.
     """
 
     template: Network
@@ -110,10 +110,10 @@ class _StackedChunk:
     members: frozenset[int]
 
     def stack(self, places: Sequence[int]) -> tuple[list[int], Stack]:
-        """Return which of the teachers at these positions an untrained stack shows, and the stack."""
+        """Return an untrained stack for the teachers at `places`, and which of these teachers it shows."""
         x, y = self.shards[min(self.members)]
-        stand_in = np.zeros_like(x), np.zeros_like(y)
-        shards = [self.shards[place] if place in self.members else stand_in for place in places]
+        placeholder = np.zeros_like(x), np.zeros_like(y)
+        shards = [self.shards[place] if place in self.members else placeholder for place in places]
         shown = [number for number, place in enumerate(places) if place in self.members]
         stack = Stack(self.template, shards, [self.seeds[place] for place in places], shown)
         return [places[number] for number in shown], stack
@@ -122,23 +122,23 @@ class _StackedChunk:
 def _stacks(
     chunk: _StackedChunk, places: list[int], ready: int, done: Done
 ) -> Iterator[tuple[list[int], TrainedTeachers]]:
-    """Train the chunk's members at `places` as one stack, or as several if the device's memory is too small for one.
+    """Train the chunk's members at `places` as one stack, or as several if the device's memory is too small.
 
-    `ready` teachers of the chunk are trained already.
+    `ready` is the number of the chunk's teachers that are already trained.
     """
     count = len(chunk.members.intersection(places))
     if not count:
         return
-    found: tuple[list[int], Stack] | None = None
+    trained: tuple[list[int], Stack] | None = None
     try:
-        found = chunk.stack(places)
-        found[1].fit(lambda epoch, of: done(ready + count * epoch // of))
+        trained = chunk.stack(places)
+        trained[1].fit(lambda epoch, of: done(ready + count * epoch // of))
     except torch.OutOfMemoryError:
         if len(places) == 1:
             raise
-        found = None
-    if found is not None:
-        yield found
+        trained = None
+    if trained is not None:
+        yield trained
         return
     half = len(places) // 2
     log.info("%d teachers at once do not fit into the memory of the device; halving them", len(places))
