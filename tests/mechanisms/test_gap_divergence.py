@@ -135,7 +135,7 @@ def test_extremes_stay_bounds(noise):
 
 
 def test_too_large_a_table_is_one_line():
-    with pytest.raises(PatebenchError, match="ask fewer teachers, or add less noise") as fault:
+    with pytest.raises(PatebenchError, match="use fewer teachers, or less noise") as fault:
         gap_divergence(DiscreteGaussian(1e5), [2.0], 1000, 10)
     assert "\n" not in str(fault.value)
 

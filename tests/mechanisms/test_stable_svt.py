@@ -130,5 +130,5 @@ def test_no_query_stands_alone():
 
 @pytest.mark.parametrize("cutoff", [1.5, math.inf])
 def test_the_cutoff_is_a_whole_number(cutoff):
-    with pytest.raises(PatebenchError, match=r"StableSVT: cutoff = .* is no whole number"):
+    with pytest.raises(PatebenchError, match=r"StableSVT: cutoff = .* is not a whole number"):
         StableSVT(1.0, 1e-6, cutoff)

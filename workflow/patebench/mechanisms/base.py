@@ -380,7 +380,7 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
 
 
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
-    """Return the labels that a budget allows, with the rest set to NO_ANSWER, and the number of queries answered.
+    """Return the labels that a budget allows, with the rest set to NO_ANSWER, and the number of queries asked.
 
     Queries are drawn independently, so dropping the last ones is the same as never having asked them.
     """

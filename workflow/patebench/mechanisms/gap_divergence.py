@@ -138,7 +138,7 @@ class _Window:
         if (high - low) * (teachers + 1) > _MOST:
             raise PatebenchError(
                 f"with {teachers} teachers and noise of scale {noise.scale:g} the table of divergences by gap is too "
-                "large; ask fewer teachers, or add less noise"
+                "large; use fewer teachers, or less noise"
             )
         end = max(summed + teachers + 9, -low + below)
         log_p = noise.log_weights(np.arange(-end, end)) - noise.log_normaliser()
@@ -164,7 +164,7 @@ class _Window:
         return result
 
 
-# Case 1: the first class loses a vote.
+# The first class loses a vote.
 
 
 class _Ties(NamedTuple):
@@ -292,7 +292,7 @@ def _running(way: Sequence[Sequence[_Side]], order: float) -> Array:
     return np.maximum.accumulate(worst, axis=1)
 
 
-# Case 2: two other classes lose and gain.
+# Two other classes lose and gain a vote.
 
 
 def _neither(window: _Window, order: float, cap: float) -> Array:

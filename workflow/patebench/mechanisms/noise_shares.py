@@ -92,7 +92,8 @@ def plurality(noisy: Counts) -> Labels:
 class DistributedGNMax(NoiseShares):
     """argmax of noisy counts, each with n discrete Gaussian shares of variance σ²/(n − t); t is the tolerance.
 
-    Labels follow from the released noisy counts, so no data-dependent bound of the labels can be smaller.
+    Labels follow from the revealed noisy counts, whose cost is the same for all votes, so there is no data-dependent
+    bound.
     """
 
     shown = Shown("distributed GNMax", color="blue", marker="H")

@@ -164,7 +164,9 @@ class SparseVector(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.parameters()["cutoff"] % 1:
-            raise PatebenchError(f"{type(self).__name__}: cutoff = {self.parameters()['cutoff']:g} is no whole number")
+            raise PatebenchError(
+                f"{type(self).__name__}: cutoff = {self.parameters()['cutoff']:g} is not a whole number"
+            )
 
     @property
     @abstractmethod
