@@ -182,7 +182,7 @@ def test_a_sampler_that_changes_its_rate_on_the_way_is_refused() -> None:
     noisy = NoisySteps(sampler, 50, noise=1.0, clip=1.0, rng=_rng())
     sampler.rate = 0.2
     noisy.step(_nothing)
-    with pytest.raises(PatebenchError, match=r"rate was 0\.1 and is 0\.2"):
+    with pytest.raises(PatebenchError, match=r"rate changed from 0\.1 to 0\.2"):
         noisy.spent()
 
 

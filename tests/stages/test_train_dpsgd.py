@@ -110,7 +110,7 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncod
     ("settings", "words"),
     [
         ({"form": "linaer"}, r"form: is 'linaer' \(did you mean 'linear'\?\)"),
-        ({"form": "scratch", "model": "logistic", **FEW}, "'logistic' is no network"),
+        ({"form": "scratch", "model": "logistic", **FEW}, "'logistic' is not a network"),
         ({"form": "scratch", "model": "mlp", "compression": 2, **FEW}, "needs a network that can be made smaller"),
         ({"form": "linear", "epsilon": 1e-9}, "no noise up to"),
     ],
