@@ -52,7 +52,7 @@ def test_a_full_disk_is_one_line_and_leaves_everything_as_it_was(votes: Path, tm
         failed = stage(votes, *command, largest=1000)  # type: ignore[arg-type]
         assert failed.returncode == 2
         assert failed.stderr == (
-            f"patebench: {out}: it can not be written (File too large); raise the limit on the size of files and run "
+            f"patebench: {out}: it cannot be written (File too large); raise the limit on the size of files and run "
             "the same command again.\n"
         )
         assert [path.name for path in out.parent.iterdir()] == ([out.name] if before else [])

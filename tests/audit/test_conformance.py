@@ -66,12 +66,12 @@ class Fails(Sound):
 BROKEN = {
     Sound: [],
     GlobalRandomness: ["equal seeds draw equal labels"],
-    ChangesVotes: ["votes are left as they are"],
-    MoreThanSaid: ["labels are drawn as the probabilities say"],
-    LessThanLost: ["no bound says less than what is lost"],
-    NoWorstCase: ["a worst case is the same whatever the votes"],
+    ChangesVotes: ["votes are not modified"],
+    MoreThanSaid: ["labels follow the stated probabilities"],
+    LessThanLost: ["no bound is below the audited ε"],
+    NoWorstCase: ["worst-case bounds do not depend on the votes"],
     Nothing: ["bounds are stated"],
-    Discrete: ["labels to hand out"],
+    Discrete: ["labels can be released"],
     Fails: ["labels are classes, or −1 for no answer", "equal seeds draw equal labels", "the audit"],
 }
 
@@ -92,4 +92,4 @@ def test_what_is_wrong_is_found(kind: type[Sound]) -> None:
 
 
 def test_noise_that_was_forgotten_is_found() -> None:
-    assert "labels are drawn as the probabilities say" in broken(NO_NOISE)
+    assert "labels follow the stated probabilities" in broken(NO_NOISE)

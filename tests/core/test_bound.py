@@ -45,13 +45,13 @@ def test_json_holds_the_adjacency_and_the_kind() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"epsilon": -0.1}, "is no bound"),
-        ({"epsilon": math.nan}, "is no bound"),
+        ({"epsilon": -0.1}, "must be at least 0"),
+        ({"epsilon": math.nan}, "must be at least 0"),
         ({"delta": 0.0}, r"not in \(0, 1\)"),
         ({"delta": 1.0}, r"not in \(0, 1\)"),
         ({"delta": math.nan}, r"not in \(0, 1\)"),
-        ({"kind": Kind.DATA_DEPENDENT}, "can not be publishable"),
-        ({"kind": Kind.CLAIMED}, "can not be publishable"),
+        ({"kind": Kind.DATA_DEPENDENT}, "cannot be publishable"),
+        ({"kind": Kind.CLAIMED}, "cannot be publishable"),
     ],
 )
 def test_what_is_no_bound_is_refused(changes: dict[str, Any], words: str) -> None:

@@ -84,7 +84,7 @@ def test_scale_zero_is_no_noise_and_what_can_not_be_drawn_is_refused():
     assert not Entropy().normal(scale=0.0, size=5).any()
     assert Entropy().normal(scale=3.0, size=0).shape == (0,)
     for scale in (-1.0, math.nan, math.inf, 2 * LARGEST_SCALE):
-        with pytest.raises(PatebenchError, match="can not be drawn exactly"):
+        with pytest.raises(PatebenchError, match="cannot be drawn exactly"):
             Entropy().laplace(scale=scale, size=1)
 
 

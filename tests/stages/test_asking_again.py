@@ -240,7 +240,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         with pytest.raises(ArtefactError, match=fault):
             aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
     write_arrays(tmp_path / "votes.npz", VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
-    with pytest.raises(ArtefactError, match="it holds votes on other queries than it names"):
+    with pytest.raises(ArtefactError, match="its queries differ from its files of queries"):
         aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
     join: dict[str, Any] = {name: again.folder / again.split / f"{name}.npz" for name in ("pool", "truth", "test")}
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
@@ -283,7 +283,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
         vote(*files[::-1])
     with pytest.raises(ArtefactError, match="it was not selected in a round after"):
         vote(files[0], files[0])
-    with pytest.raises(ArtefactError, match="it selects again what was selected before"):
+    with pytest.raises(ArtefactError, match="it selects a query that was selected before"):
         vote(*files, files[1])
     command[command.index("--model") + 1] = "logistic"
     with pytest.raises(ArtefactError, match="its queries were selected in a round, after labels were released"):
@@ -319,7 +319,7 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
     again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": tmp_path / "ledger"}
     with pytest.raises(ArtefactError, match="it was drawn from votes of another partition"):
         aggregate.run(**{**again, "votes": tmp_path / "other.npz"})
-    with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
+    with pytest.raises(ArtefactError, match="is a release that is not entered there"):
         aggregate.run(**{**again, "ledger": tmp_path / "elsewhere"})
     assert len(Ledger.read(path).entries) == 2
 

@@ -137,7 +137,7 @@ def test_a_test_sample_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_images_are_not_to_blame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path, images=True)
     without_bounds(monkeypatch)
-    with pytest.raises(PatebenchError, match="images hold bytes, which are not to blame: choose another model"):
+    with pytest.raises(PatebenchError, match="images hold bytes, which are not the cause: choose another model"):
         world.student(method="supervised", epochs=1)
 
 

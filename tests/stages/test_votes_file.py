@@ -72,9 +72,9 @@ def test_the_first_queries_alone(saved):
         (COUNTS + 0.5, "fractions such as 7.5"),
         (np.where(COUNTS == 7, np.nan, COUNTS), "NaN"),
         (np.where(COUNTS == 7, np.inf, COUNTS), "infinite"),
-        (-COUNTS, "no numbers of votes"),
-        (COUNTS.astype(np.uint64) + np.uint64(2**63), "no numbers of votes"),
-        (np.full((2, 2), 1e300), "no numbers of votes"),
+        (-COUNTS, "use numbers from 0 to"),
+        (COUNTS.astype(np.uint64) + np.uint64(2**63), "use numbers from 0 to"),
+        (np.full((2, 2), 1e300), "use numbers from 0 to"),
         (COUNTS.ravel(), "two dimensions"),
         (COUNTS[None], "two dimensions"),
         (np.zeros((0, 10), dtype=int), "without a single vote"),
@@ -119,7 +119,7 @@ def test_nothing_is_unpickled(tmp_path):
     with pytest.raises(PatebenchError, match="pickled objects, which are never loaded"):
         read(tmp_path / "objects.npy")
     (tmp_path / "plain.pkl").write_bytes(pickle.dumps(COUNTS))
-    with pytest.raises(PatebenchError, match=r"is no \.npy file and no CSV"):
+    with pytest.raises(PatebenchError, match=r"is neither a \.npy file nor CSV"):
         read(tmp_path / "plain.pkl")
 
 
@@ -197,20 +197,20 @@ def test_votes_in_lines_of_text(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("7,2,1\n10,0\n", "is no table of numbers"),
-        ("7,2,1\n10,x,0\n", "is no table of numbers"),
-        ("7,2,1\n10,,0\n", "is no table of numbers"),
-        ("cat,dog\n", "holds no numbers"),
-        ("7;2;1\n10;0;0\n", "no numbers|is no table"),
-        ("7\t2\t1\n10\t0\t0\n", "no numbers|is no table"),
-        ("1O,10\n20,0\n20,0\n", "line 1 has '1O' beside numbers; write names alone, or numbers alone"),
-        ("=1+1,2\n2,1\n", "line 1 has '=1\\+1' beside numbers"),
-        (",cat,dog\n0,5,5\n1,4,6\n", "its first column has no name, as a column of row numbers"),
+        ("7,2,1\n10,0\n", "is not a table of numbers"),
+        ("7,2,1\n10,x,0\n", "is not a table of numbers"),
+        ("7,2,1\n10,,0\n", "is not a table of numbers"),
+        ("cat,dog\n", "contains no numbers"),
+        ("7;2;1\n10;0;0\n", "no numbers|is not a table"),
+        ("7\t2\t1\n10\t0\t0\n", "no numbers|is not a table"),
+        ("1O,10\n20,0\n20,0\n", "line 1 mixes '1O' with numbers; write only names or only numbers"),
+        ("=1+1,2\n2,1\n", "line 1 mixes '=1\\+1' with numbers"),
+        (",cat,dog\n0,5,5\n1,4,6\n", "its first column has no name, like a column of row numbers"),
         ("7,2,1\n10,nan,0\n", "NaN"),
         ("7,2,1\n10,0,1\n", "query 0 has 10 votes and query 1 has 11"),
-        ("7,2,1\n-10,0,20\n", "no numbers of votes"),
+        ("7,2,1\n-10,0,20\n", "use numbers from 0 to"),
         ("7\n7\n", "at least one query and two classes"),
-        ("7,2\0,1\n", "beside numbers"),
+        ("7,2\0,1\n", "with numbers"),
     ],
 )
 def test_lines_of_text_that_are_no_counts(tmp_path, text, message):

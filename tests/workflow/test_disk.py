@@ -31,7 +31,7 @@ def test_a_full_disk_stops_the_run_and_with_more_space_it_goes_on(
     run = workflow(tiny)
     status, said = run.attempt("--until", "split")
     assert status != 0
-    assert "private.npz: it can not be written (No space left on device); free space and run the same command" in said
+    assert "private.npz: it cannot be written (No space left on device); free space and run the same command" in said
     assert "Traceback" not in said
     assert not [path for path in small_disk.rglob("*") if path.suffix in (".npz", ".tmp")]
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)

@@ -1,20 +1,20 @@
-"""The Python interface: what can be done with votes and labels of your own, as functions of values.
+"""The Python interface: functions for your own votes and labels.
 
     import patebench
 
-    patebench.bounds(counts, "gnmax", sigma=40, delta=1e-5)        # every ε, the least that you may publish first
-    patebench.label(counts, "gnmax", sigma=40, release=True)       # labels to hand out
+    patebench.bounds(counts, "gnmax", sigma=40, delta=1e-5)        # every ε, the smallest publishable one first
+    patebench.label(counts, "gnmax", sigma=40, release=True)       # labels for release
     patebench.audit("gnmax", sigma=40, teachers=250, classes=10, delta=1e-5)
     patebench.calibrate("gnmax", epsilon=1, delta=1e-5, queries=286)
     patebench.train_student(pool, labels, classes=10).predict(x)
 
-Votes are counts (queries × classes), a matrix (teachers × queries) of labels 0 … classes − 1 with `classes`, each as an
-array or a DataFrame, or `Votes`. A matrix with more teachers than queries may be a transposed one: confirm it with
-`teachers`. A mechanism is a name of `MECHANISMS` with its parameters as keywords, or a `Mechanism`, which has them;
-make one with `make_mechanism` where a parameter is called as an argument is. ε is always for data sets that differ in
-one teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
+Votes are counts (queries × classes), or with `classes` a matrix (teachers × queries) of labels 0 … classes − 1, each as
+an array or a DataFrame, or `Votes`. A matrix with more teachers than queries may be transposed: confirm it with
+`teachers`. A mechanism is a name in `MECHANISMS` with its parameters as keywords, or a `Mechanism`. Use
+`make_mechanism` if a parameter has the same name as an argument. ε is always for data sets that differ in one teacher's
+shard, in nats. All errors are `PatebenchError`s of one line.
 
-A thin layer: the work is done by the functions named in each docstring. Nothing here reads or writes a file.
+The functions named in each docstring do the work. Nothing here reads or writes a file.
 """
 
 import warnings
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from patebench.students.classifier import Student
 
-#: Largest seed of streams that `core.seeds` derives, as long as those that numpy proposes.
+#: Largest seed: 128 bits, as NumPy recommends for seeds.
 _LARGEST_SEED = 2**128 - 1
 
 
@@ -58,16 +58,22 @@ def bounds(
     release: bool = False,
     **parameters: float,
 ) -> list[Bound]:
-    """Every bound on ε of labelling these votes: the least that depends on no votes first, then those that do.
+    """Return every bound on ε of labelling these votes: publishable ones first, in ascending order of ε.
 
-    `queries` states the cost of the first so many; by default of all. With `release` only those bounds are stated that
-    hold for the discrete noise of `label(…, release=True)`; without, those for continuous noise. A `data_dependent`
-    bound tells of the votes and may not be published. Each bound names the theorem that it follows from. None is
-    drawn at random: sanitised bounds are drawn by `patebench epsilon --sanitise`.
+    A `data_dependent` bound leaks information on the votes and may not be published. Each bound names its theorem.
+    Sanitised bounds, which need random noise, are available from `patebench epsilon --sanitise`. See
+    `Mechanism.bounds`.
 
-    Raises PatebenchError for votes, a mechanism, a parameter, δ or a number of queries that will not do, and for
-    `release` of a mechanism without a discrete form, or at a δ of at least 1/teachers; without `release` such a δ is a
-    warning. See `Mechanism.bounds`.
+    Parameters
+    ----------
+    queries : number of queries, the first ones; by default all
+    release : return bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
+
+    Raises
+    ------
+    PatebenchError
+        For invalid arguments, and with `release` for a mechanism without a discrete form or a δ of at least 1/teachers.
+        Without `release`, such a δ is a warning.
     """
     _, made = _named(mechanism, parameters, check_truth("release", release))
     delta = check_delta(delta)
@@ -89,20 +95,28 @@ def label(
     teachers: int | None = None,
     **parameters: float,
 ) -> "Labels | pd.Series[int]":
-    """Draw one label for each query (queries,) by the mechanism; −1 (`NO_ANSWER`) where it abstains.
+    """Draw one label per query with the mechanism; −1 (`NO_ANSWER`) where it abstains.
 
-    Labels of a DataFrame of votes are a Series, whose index names the queries.
+    Give either `seed` or `release`. See `Mechanism.release` and `core.entropy`.
 
-    With `seed` the same labels can be drawn again: they are for experiments, since whoever knows the seed can take the
-    noise off. With `release=True` noise is discrete, comes from the operating system's entropy and cannot be drawn
-    again: for labels to hand out. Each call is then a release of its own, and all calls on the same votes are paid for
-    together.
+    Parameters
+    ----------
+    seed : seed for reproducible labels, for experiments only: anyone who knows the seed can subtract the noise
+    release : draw labels for a release, with discrete noise from the operating system's entropy. Each call is a release
+        of its own; the total ε is that of all calls on the same votes.
 
-    Raises PatebenchError unless exactly one of both is given, for votes, a mechanism or a parameter that will not do,
-    and for `release` of a mechanism without a discrete form. See `Mechanism.release` and `core.entropy`.
+    Returns
+    -------
+    (queries,) int array
+        For a DataFrame of votes a Series, indexed by query.
+
+    Raises
+    ------
+    PatebenchError
+        For invalid arguments, and for `release` of a mechanism without a discrete form.
     """
     if (seed is None) != check_truth("release", release):
-        raise PatebenchError("give either seed=…, for labels to draw again, or release=True, for labels to hand out")
+        raise PatebenchError("give either seed=… for reproducible labels, or release=True for labels to release")
     _, made = _named(mechanism, parameters, release)
     draws, given = (
         Draws(None if seed is None else check_whole("seed", seed, 0, _LARGEST_SEED), "label"),
@@ -129,14 +143,22 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """What a mechanism loses at least, whatever so many teachers vote among so many classes, beside all that it states.
+    """Audit a mechanism: compare lower bounds on ε for `teachers` and `classes` with all stated bounds.
 
-    One query is always audited, and each number in `queries` of queries together. The search for the worst pair of
-    adjacent votes is exact. The code is also run `runs` times on each of two such votes, drawn from `seed`, and what
-    that shows holds with this `confidence`. Each of the `findings` has the `stated` bounds, each with its `verdict`:
-    `holds`, `violated` or `vacuous`.
+    The audit covers one query, and each number of queries in `queries`. It searches for the worst pair of adjacent
+    votes and computes its ε exactly. It also runs the code on two adjacent votes. Each of the `findings` contains the
+    `stated` bounds with a `verdict`: `holds`, `violated`, `disagrees` or `vacuous`. See `audit.verdict.run_audit`.
 
-    Raises PatebenchError for a mechanism, a parameter or a number that will not do. See `audit.verdict.run_audit`.
+    Parameters
+    ----------
+    runs : number of runs on each of the two adjacent votes
+    confidence : probability with which the ε lower bound from the runs is valid
+    seed : seed of the runs
+
+    Raises
+    ------
+    PatebenchError
+        For invalid arguments.
     """
     from patebench.config.parameters import AuditParameters
 
@@ -153,7 +175,7 @@ def audit(
 
 
 class Audit(verdict.Audit):
-    """An audit, which prints as tables: `print(patebench.audit(…))`."""
+    """An audit that prints as tables: `print(patebench.audit(…))`."""
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -177,16 +199,27 @@ def calibrate(
     release: bool = False,
     **parameters: float,
 ) -> Calibration:
-    """The least noise for so many `queries`, or, without `queries`, the most queries at the given noise.
+    """Find the least noise for `queries` queries or, without `queries`, the largest number of queries.
 
-    The target (ε, δ) is kept whatever the votes are, with `release` by what is stated of the discrete noise of
-    `label(…, release=True)`, else by the bounds of continuous noise. For the noise give all parameters but the one to
-    find, for the queries all of them, or a `Mechanism`. `classes` and `teachers` are needed where the cost depends on
-    them. The result has the `parameters`, `queries` and `bounds`, the least ε first, and `released`, the bound to tell
-    if the labels are drawn with `release=True`.
+    The worst-case ε at `delta` is at most `epsilon`. To find the noise, give all parameters except one. To find the
+    number of queries, give all parameters, or a `Mechanism`. See `calculator.calculations.solve`.
 
-    Raises PatebenchError where nothing keeps the target, what is given leaves more or less than one thing to find, and
-    for `release` of a mechanism without a discrete form. See `calculator.calibrate.solve`.
+    Parameters
+    ----------
+    classes, teachers : needed if the cost depends on them
+    release : use bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
+
+    Returns
+    -------
+    Calibration
+        The `parameters`, `queries` and `bounds`, smallest ε first, and `released`, the bound to publish for labels
+        drawn with `release=True`.
+
+    Raises
+    ------
+    PatebenchError
+        If the target cannot be reached, if there is not exactly one unknown, and for `release` of a mechanism without a
+        discrete form.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
     epsilon, release, delta = check_real("epsilon", epsilon), check_truth("release", release), check_delta(delta)
@@ -194,7 +227,7 @@ def calibrate(
     teachers = None if teachers is None else check_whole("teachers", teachers)
     for size, known in (("classes", classes), ("teachers", teachers)):
         if known is None and size in getattr(kind, "cost_needs", ()):
-            raise PatebenchError(f"what {kind.__name__} costs depends on the number of {size}; give {size}=…")
+            raise PatebenchError(f"the cost of {kind.__name__} depends on the number of {size}; give {size}=…")
     count = None if queries is None else check_whole("queries", queries)
     _check_size_of_delta(delta, None if teachers is None else check_whole("teachers", teachers), release)
     if isinstance(mechanism, str):
@@ -216,19 +249,19 @@ def train_student(
 ) -> "Student":
     """Train a student on a public `pool` and the `labels` that were released for some of its samples.
 
-    The pool and the labels are all it sees, so it costs no more ε than they did. It is a classifier of scikit-learn.
+    The student sees only the pool and the labels, so it costs no additional ε. It is a scikit-learn classifier.
 
     Parameters
     ----------
-    pool : images of bytes, (samples, channels, height, width) or grey ones (samples, height, width), or a table
-        (samples, features) of numbers, also as a DataFrame.
-    labels : (samples,) int array or Series: labels 0 … classes − 1, and −1 for samples without a label.
-    method, classes, seed, options : the parameters of `Student`.
+    pool : byte images (samples, channels, height, width) or (samples, height, width), or a table (samples, features) of
+        numbers, also as a DataFrame
+    labels : (samples,) int array or Series: labels 0 … classes − 1, and −1 for samples without a label
+    method, classes, seed, options : the parameters of `Student`
 
     Raises
     ------
     PatebenchError
-        For arrays of another shape, type or range, an unknown name, and an option that the method does not take.
+        For arrays of another shape, type or range, an unknown name, or an option that the method does not have.
     """
     from patebench.students.interface import StudentConfig
 
@@ -240,13 +273,13 @@ def train_student(
 
 
 def _named(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
-    """What messages and tables call a mechanism, and itself; for a `release` it needs a discrete form."""
+    """Return the name of a mechanism for messages and tables, and the mechanism; check it for a `release`."""
     if isinstance(mechanism, str):
         name, made = mechanism, make_mechanism(mechanism, parameters)
     elif isinstance(mechanism, Mechanism):
         name, made = type(mechanism).__name__, mechanism
         if parameters:
-            raise PatebenchError(f"{name} has its parameters already; leave out {', '.join(parameters)}")
+            raise PatebenchError(f"{name} already has its parameters; leave out {', '.join(parameters)}")
     else:
         what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else quote(mechanism)
         raise PatebenchError(f"a mechanism is a name, such as 'gnmax', or a Mechanism with its parameters, not {what}")
@@ -256,7 +289,7 @@ def _named(mechanism: object, parameters: dict[str, float], release: bool = Fals
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Refuse a release at a δ of at least 1/n for n `teachers`; warn about other uses, and where n is not known."""
+    """Refuse a release at a δ of at least 1/n for n `teachers`; warn in other cases, also if n is unknown."""
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)
@@ -264,7 +297,7 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
 
 
 def _votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """The votes, whose number of teachers is confirmed where a bare table may be misread."""
+    """Return the votes; check the number of `teachers` if a table might be transposed."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
     found = _read(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):

@@ -1,1 +1,1 @@
-"""What stages share to read and write artefacts: provenance, vote files, ledgers, releases and records."""
+"""Shared code of stages to read and write artefacts: inputs that belong together, vote files, releases and records."""

@@ -1,4 +1,4 @@
-"""Artefacts that several stages read, with the checks that they belong together."""
+"""Read artefacts that several stages need, and check that they belong together."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from patebench.features import Encoder
     from patebench.models.learner import Learner
 
-#: Number of samples for which a fitted learner must not predict NaN: one that diverged does so for all.
-_LOOKED_AT = 1000
+#: Number of samples for which predictions of a fitted learner are checked; a diverged learner predicts NaN for all.
+_CHECKED_SAMPLES = 1000
 
-#: What to do about files of rounds that do not go together.
+#: What to do about files of rounds that do not belong together.
 OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run snakemake again"
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Read the samples of the given role; ArtefactError if the file holds those of another role."""
+    """Read samples of the given `role`; raise ArtefactError if the file contains samples of another role."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
             path,
-            f"it holds the {samples.meta['role']} samples where the {role} ones are needed",
+            f"it contains the {samples.meta['role']} samples, and the {role} samples are needed",
             "give the right file",
             code="kind",
         )
@@ -44,11 +44,11 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
-    """Refuse inputs of a stage that were made of others than each other, as their layouts' `parents` say.
+    """Raise ArtefactError unless the inputs of a stage were made from each other, by the `parents` of their layouts.
 
     Parameters
     ----------
-    inputs : artefacts by the name that others have for them, such as `pool`; None stands for one that is not given.
+    inputs : artefacts by the names that `parents` use, such as `pool`; None for an input that is not given
     """
     artefacts = [
         (name, each)
@@ -65,7 +65,7 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 @contextmanager
 def blamed_on(samples: Artefact) -> Iterator[None]:
-    """Name the file and the row where a model of these SAMPLES, or of this POOL, computes NaN or infinities."""
+    """Convert a NotFiniteError of a model to an error that names the file and row of SAMPLES or a POOL."""
     try:
         yield
     except NotFiniteError as fault:
@@ -75,14 +75,14 @@ def blamed_on(samples: Artefact) -> Iterator[None]:
 
 
 def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
-    """Refuse a fitted learner that predicts NaN for some of the first samples of `source`."""
+    """Refuse a fitted learner that predicts NaN for any of the first samples of `source`."""
     with blamed_on(source):
-        predicted = learner.log_probabilities(source["x"][:_LOOKED_AT])
+        predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
         check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
-    """Read the encoder that was learnt from this POOL; ArtefactError for another or an unsound one."""
+    """Read the encoder learnt from this POOL; raise ArtefactError for a different or unsound one."""
     found = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=found)
     try:
@@ -93,12 +93,12 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
 
 
 def encoder_of(pool: Artefact) -> str:
-    """Return the name of the encoder that learns features of a POOL, which the pool stores."""
+    """Return the name of the encoder for the features of a POOL, which the pool stores."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """Read a partition of exactly these private samples, with disjoint shards; ArtefactError otherwise."""
+    """Read a partition of exactly these private samples; raise ArtefactError unless its shards are disjoint."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -110,10 +110,10 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
-    """Read the artefact of votes, and return it with its votes on the pool.
+    """Read an artefact of votes, and return it with its votes on the pool.
 
-    Silence is refused unless the artefact says that its teachers may keep silent: that is public, by their model. Votes
-    that were made in rounds say how many queries each had, so that whoever counts them pays for each.
+    Abstentions are refused unless the artefact allows its teachers to abstain, which is a public property of their
+    model. For votes made in rounds, the votes store the number of queries of each round, so that each is accounted for.
     """
     source = read_arrays(path, VOTES)
     votes = Votes.of(source["votes"], int(source.meta["classes"]), abstentions=may_abstain(source))
@@ -121,7 +121,7 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the facts of a PARTITION, or of a CHUNK or VOTES of it, that labels store: `PARTITION_FACTS` by name.
+    """Return the `PARTITION_FACTS`, which labels store, from a PARTITION or from a CHUNK or VOTES of it.
 
     They are None for votes without a partition, such as a table.
     """
@@ -130,10 +130,10 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 
 
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
-    """Refuse LABELS that were drawn from other `votes` than those of `source`, by what the labels store.
+    """Refuse LABELS that were drawn from other votes than `votes` of `source`, by the facts that the labels store.
 
-    Labels from a seed store the digest of their votes; those of a release and of the secure path do not, so these may
-    have been drawn from other votes of as many teachers on the same queries, with the same partition rule.
+    Labels from a seed store the digest of their votes. Labels of a release or of the secure path do not, so they are
+    accepted if they come from other votes of as many teachers on the same queries, with the same partition rule.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -145,7 +145,7 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
             digest = name in ("votes", "pool")
             beside = "" if digest else f" ({show(stored[name])} instead of {show(value)})"
             fault = f"it was made with another {name} than {source.path}{beside}"
-            raise ArtefactError(labels.path, fault, "give the votes that it was drawn from", code="mismatch")
+            raise ArtefactError(labels.path, fault, "give the votes from which it was drawn", code="mismatch")
 
 
 def may_abstain(source: Artefact) -> bool:
@@ -154,48 +154,49 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def way_of_voting(chunk: Artefact) -> dict[str, Any]:
-    """Return on how many queries each record of a CHUNK votes; nothing if teachers were trained instead."""
+    """Return the number of queries on which each record of a CHUNK votes; nothing if teachers were trained instead."""
     model = chunk.meta["model"]
     return {"neighbours": chunk.meta["training"].get("neighbours")} if model in MODELS and on_queries(model) else {}
 
 
 def check_whole_pool(source: Artefact) -> None:
-    """Refuse a CHUNK or VOTES of queries that were selected beforehand, where votes on every sample are needed."""
+    """Refuse a CHUNK or VOTES of selected queries if votes on every sample are needed."""
     if "queries" in source.arrays:
         raise ArtefactError(
             source.path,
-            f"it holds votes on {len(source['queries'])} selected queries, and those on the whole pool are needed",
+            f"it contains votes on {len(source['queries'])} selected queries, and votes on the whole pool are needed",
             "give votes of an ensemble without queries of its own",
             code="queries",
         )
 
 
-def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = None) -> NDArray[np.integer]:
-    """Return the positions of the queries of LABELS in a pool of `pool` samples; the first ones by default."""
+def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = None) -> NDArray[np.integer]:
+    """Return the positions of the queries of LABELS in a pool of `pool` samples; by default the first samples."""
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
-        raise ArtefactError(labels.path, f"its queries are not different samples of {of}", mend, code="queries")
+        raise ArtefactError(labels.path, f"its queries are not different samples of {of}", fix, code="queries")
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Queries that rounds selected, in that order.
+    """The queries that one or several rounds selected, in order.
 
-    The QUERIES of each round, and of all together the positions in the pool, and what the student predicted.
+    `files` are the QUERIES of each round. `positions` in the pool and the student's `predictions` are for all rounds
+    together.
     """
 
     files: list[Artefact]
     positions: NDArray[np.integer]
-    #: Their places among the queries of the votes.
+    #: Their positions among the queries of the votes.
     columns: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Read the QUERIES of one round or several in turn, of the pool of these VOTES.
+        """Read the QUERIES of one or several successive rounds on the pool of `votes`.
 
-        Of votes that were made in rounds these are the last ones.
+        If the votes were made in rounds, these must be the last ones.
         """
         files = [_read_queries(path, votes) for path in paths]
         positions = np.concatenate([each["queries"] for each in files])
@@ -203,7 +204,7 @@ class Selected:
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return what labels and bounds store: each round's strategy, student and number of queries, and its file."""
+        """Return the facts that labels and bounds store: strategy, student, number of queries and digest per round."""
         rounds = [
             {**{name: each.meta[name] for name in ("strategy", "student")}, "queries": len(each["queries"])}
             for each in self.files
@@ -211,24 +212,24 @@ class Selected:
         return {"rounds": rounds, "queries_files": [each.digest for each in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
-        """Return the votes on these queries, with the student's predictions for them and the size of each round."""
+        """Return the votes on these queries, with the student's predictions and the size of each round."""
         chosen = votes.at(self.columns).with_predictions(self.predictions)
         return replace(chosen, rounds=tuple(len(each["queries"]) for each in self.files))
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
-    """Refuse a query that was put before."""
+    """Raise ArtefactError if a query is selected twice."""
     if len(np.unique(positions)) < len(positions):
-        raise ArtefactError(path, "it selects again what was selected before", OF_ROUNDS, code="rounds")
+        raise ArtefactError(path, "it selects a query that was selected before", OF_ROUNDS, code="rounds")
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """Return where the queries at these positions of the pool are among the queries of VOTES."""
+    """Return the indices, among the queries of VOTES, of the queries at `positions` in the pool."""
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
         if positions.max() >= votes["votes"].shape[1]:
             raise ArtefactError(
-                files[-1].path, f"it selects a sample that {votes.path} has no votes on", OF_ROUNDS, code="rounds"
+                files[-1].path, f"it selects a sample without votes in {votes.path}", OF_ROUNDS, code="rounds"
             )
         return positions
     held = votes["queries"]
@@ -238,7 +239,7 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
             votes.path, f"its last votes are not on {', '.join(str(f.path) for f in files)}", OF_ROUNDS, code="rounds"
         )
     if not np.array_equal(held[columns], positions):
-        raise ArtefactError(votes.path, "it holds votes on other queries than it names", OF_ROUNDS, code="rounds")
+        raise ArtefactError(votes.path, "its queries differ from its files of queries", OF_ROUNDS, code="rounds")
     return columns
 
 
@@ -250,7 +251,7 @@ def _read_queries(path: Path, votes: Artefact) -> Artefact:
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the predictions of all rounds; zeros for a round before there was a student."""
+    """Return the predictions of all rounds; zeros for rounds before the first student."""
     if not any("predictions" in each.arrays for each in rounds):
         return None
     nothing = [np.zeros((len(each["queries"]), classes), np.float32) for each in rounds]

@@ -1,8 +1,8 @@
-"""Facts of artefacts as records: from files to what figures and tables are made of, and the manifest of a run.
+"""Read artefacts into records, the data of figures and tables, and read the manifest of a run.
 
-Splits, trainings, students and rounds are named from facts of artefacts, never from paths. The facts are read into the
-models that declare them (config/parameters.py), whose slugs also name folders, so a name in a table is that of a
-folder, and a new parameter is in both.
+Names of splits, trainings, students and rounds are derived from facts of artefacts, never from paths. The facts are
+read into the models that declare them (config/parameters.py), whose slugs also name folders. Names in tables and
+folders are therefore equal, and a new parameter appears in both.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from patebench.reporting.publishable import Release
 
 
-#: The kinds of artefacts of models that are private themselves.
+#: Kinds of artefacts of private models.
 PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")
 
-#: Entries that records take from a private model, those that each has and those that it may lack.
+#: Entries that records take from a private model: required ones, then optional ones.
 _PRIVATE_MODEL = (
     *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
 )
@@ -43,7 +43,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
-    """Return these entries of an object in the artefact `path`; raises ArtefactError for the first missing one."""
+    """Return the entries `names` of an object in the artefact `path`; raise ArtefactError for the first missing one."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
             raise ArtefactError(path, f"it lacks '{name}'")
@@ -51,12 +51,12 @@ def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
 
 
 def present(content: Facts, names: Iterable[str]) -> Facts:
-    """Return those of the entries that `content` has: older artefacts lack some."""
+    """Return the entries `names` that `content` contains; older artefacts lack some."""
     return {name: content[name] for name in names if name in content}
 
 
 def of_split(path: Path, content: Facts) -> Facts:
-    """Return the columns of a split: `setting` is the split without its seed, `beside_pool` that without its pool."""
+    """Return the columns of a split: `setting` is the split without its seed, `beside_pool` also without its pool."""
     facts = take(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
     named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
@@ -64,12 +64,12 @@ def of_split(path: Path, content: Facts) -> Facts:
 
 
 def of_training(path: Path, content: Facts) -> str:
-    """Return how a model was trained, as configured: defaults are left out."""
+    """Return the slug of a model's training, without parameters at their defaults."""
     return _training(path, content).slug
 
 
 def of_ensemble(path: Path, summary: Facts) -> str:
-    """Return the column `ensemble` of records from what join_votes says of an ensemble."""
+    """Return the column `ensemble` of records from the summary that join_votes writes."""
     found = take(path, summary, ("teachers", "partition"))
     asked = ("queries", summary.get("queries"))
     return slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
@@ -90,7 +90,7 @@ def of_naming(path: Path, content: Facts) -> Facts:
 
 
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
-    """Return a record of the kind "private_model" for each bound of such a model."""
+    """Return one record of the kind "private_model" per bound of a private model."""
     check_kind(path, content, PRIVATE_MODEL_KINDS)
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
@@ -105,13 +105,13 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
 
 
 def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
-    """Raise ArtefactError for a file that is of none of these kinds."""
+    """Raise ArtefactError for a file that is of none of `kinds`."""
     if content["kind"] not in kinds:
         raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(kinds)} is needed")
 
 
 def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the method and its options; for the whole pool, also how many of the first queries it learnt from."""
+    """Return the slug of a student's method and options; for the whole pool also the number of queries it used."""
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
@@ -119,7 +119,8 @@ def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds.
 
-    `rounds` names the student first, as each has queries and labels of its own. For the whole pool all are empty or 0.
+    `rounds` starts with the student, since each has queries and labels of its own. For the whole pool all columns are
+    empty or 0.
     """
     given = take(path, content, ("rounds",))["rounds"]
     if not isinstance(given, list):
@@ -143,7 +144,7 @@ def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
 
 
 def read_records(files: Iterable[Path]) -> "Records":
-    """Return the records in all these files; raises ArtefactError for the first unsound one.
+    """Return the records in all `files`; raise ArtefactError for the first unsound one.
 
     `files` may be collected records of ensembles, baselines, named clusters, audits and private models, in any order.
     """
@@ -166,7 +167,7 @@ def _collected(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audited(path: Path, content: Facts) -> list[Facts]:
-    """Return a record for each bound that an audit compared, and for each lower bound that it found."""
+    """Return one record per bound that an audit compared, and per lower bound that it found."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}
@@ -177,7 +178,7 @@ def _audited(path: Path, content: Facts) -> list[Facts]:
         raise ArtefactError(path, f"it is no audit as patebench writes it ({fault})") from None
 
 
-#: Which artefacts hold records, by kind, and how they are read.
+#: Readers of artefacts with records, by kind.
 _READERS: Mapping[str, Callable[[Path, Facts], Sequence[Facts]]] = {
     "collect": _collected,
     "train_baseline": lambda path, content: [of_baseline(path, content)],
@@ -195,10 +196,10 @@ def read_releases(
     students: Sequence[Path] = (),
     pools: Sequence[Path] = (),
 ) -> "list[Release]":
-    """Return the releases in these files, in the order of the labels.
+    """Return the releases in `labels`, in their order.
 
-    Bounds, students and pools belong to the labels whose digests they name. Raises ArtefactError for labels that are no
-    release, and for a file that belongs to none.
+    Bounds, students and pools belong to the labels whose digests they store. Raises ArtefactError for labels that are
+    not a release, and for a file that belongs to none of the labels.
     """
     from patebench.reporting.publishable import Release, Student
 
@@ -232,15 +233,15 @@ def read_releases(
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the label set, one of these, that a file is about, and the content of the file."""
+    """Return the digest of the label set in `released` to which a file belongs, and the content of the file."""
     content = read_json(path, kind)
     if content.get("labels") not in {release.digest for release in released}:
-        raise ArtefactError(path, "it is of labels that are not among the given ones", "give these labels too")
+        raise ArtefactError(path, "it belongs to labels that are not among the given ones", "give these labels too")
     return content["labels"], content
 
 
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:
-    """Read a manifest; ArtefactError if the file is none, or lacks an entry, or one of these further ones."""
+    """Read a manifest; raise ArtefactError if the file is not one, or lacks an entry or one of `more`."""
     content = read_json(path, "manifest")
     for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished", *more):
         if entry not in content:

@@ -1,4 +1,4 @@
-"""What a student is told and sees, for the stages that train one or select queries for it."""
+"""The data that a student sees, for stages that train a student or select queries for it."""
 
 import logging
 from itertools import accumulate, pairwise
@@ -21,10 +21,11 @@ log = logging.getLogger("patebench")
 def student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
 ) -> "StudentData":
-    """Return what a student sees of a POOL and the first `queries` of its LABELS; with `whole_table` the table.
+    """Return a POOL with the first `queries` of its LABELS; with `whole_table` also the released table.
 
-    Of a released table of noisy counts it sees the most likely labels: each query's by itself, or of all together with
-    FEATURES of the pool. Those that are more likely wrong than right are left out where their class has enough others.
+    From a table of noisy counts without `whole_table`, the most likely labels are computed: for each query separately,
+    or for all together with FEATURES of the pool. Labels that are more likely wrong than right are left out if their
+    class has enough others.
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read
@@ -34,7 +35,9 @@ def student_data(
     check_together(pool=samples, labels=released, features=features)
     given = released["labels"]
     if queries > len(given):
-        raise PatebenchError(f"{plural(queries, 'query')} asked for, and {released.path} holds {len(given)}")
+        raise PatebenchError(
+            f"{plural(queries, 'query')} requested, and {released.path} contains {len(given)}; request fewer"
+        )
     if not (given[:queries] >= 0).any():
         raise ArtefactError(
             released.path,
@@ -63,46 +66,46 @@ def student_data(
 
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
-    """Return the table of LABELS of all their queries, at the positions `asked`; ArtefactError if there is none."""
+    """Return the table of LABELS with all queries, at positions `asked`; raise ArtefactError if there is none."""
     from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable
 
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
-            "it holds no table of votes by records on the queries nearest to them",
-            "give labels by sparse-gnmax or sparse-lnmax of teachers of nearest-query",
+            "it contains no table of votes of records on their nearest queries",
+            "give labels by sparse-gnmax or sparse-lnmax from teachers of nearest-query",
         )
     if len(asked) < len(released["labels"]):
         raise ArtefactError(
-            released.path, "its table is read as a whole", f"ask for all {len(released['labels'])} queries"
+            released.path, "its table is used as a whole", f"request all {len(released['labels'])} queries"
         )
     neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]
     if most < (neighbours or 1):
         raise ArtefactError(
             released.path,
-            f"its mechanism counts {most:g} of the {neighbours} votes of a record, so a row is of no neighbourhood",
-            "give labels of a mechanism whose k is that number",
+            f"its mechanism counts {most:g} of the {neighbours} votes of a record, so neighbourhoods are incomplete",
+            f"give labels of a mechanism with k = {neighbours}",
         )
     variance = noise_of(released.meta).variance
     if variance == 0:
-        raise ArtefactError(released.path, "its table has no noise, so nothing says how far to trust it", "add noise")
+        raise ArtefactError(released.path, "its table has no noise, so it has no likelihood", "add noise")
     counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
     return NoisyTable(counts=counts, queries=asked, variance=variance, records=records, neighbours=neighbours)
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
-    """Return how many of the first `queries` each round selected; nothing without rounds."""
+    """Return the number of the first `queries` that each round selected; nothing without rounds."""
     ends = [0, *accumulate(each["queries"] for each in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]
 
 
 def _tell(released: Artefact, queries: int, read: NDArray[np.integer]) -> None:
-    """Say how many labels that were read from a table are not those with the largest noisy counts."""
+    """Log the number of labels computed from a table that differ from those with the largest noisy counts."""
     hidden = read < 0
     other = ~hidden & (read != released["labels"][:queries])
     log.info(
-        "table of %d queries: %d labels are not the largest count's, %d are left out",
+        "table of %d queries: %d labels differ from the largest count, %d are left out",
         queries,
         other.sum(),
         hidden.sum(),

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 _STYLES = {Verdict.HOLDS: None, Verdict.VIOLATED: "bold red", Verdict.DISAGREES: "red", Verdict.VACUOUS: "dim"}
 
 _SENTENCES = {
-    Verdict.HOLDS: "Nothing was found that contradicts a bound with a proof.",
-    Verdict.VIOLATED: "A bound that is stated as proven does not hold.",
-    Verdict.DISAGREES: "The code does not do what it says, so no bound is one on what it does.",
-    Verdict.VACUOUS: "No bound with a proof says anything.",
+    Verdict.HOLDS: "No bound with a proof is contradicted.",
+    Verdict.VIOLATED: "A bound that is stated as proven is violated.",
+    Verdict.DISAGREES: "Releases do not follow the stated probabilities, so no bound applies to the code.",
+    Verdict.VACUOUS: "All bounds with a proof are vacuous.",
 }
 
 
@@ -59,14 +59,14 @@ def _words(audit: Audit, finding: Finding) -> list[str]:
     pair = finding.pair
     claims = {each.verdict for each in finding.stated if each.bound.kind is Kind.CLAIMED}
     found = [
-        *(["What is claimed does not hold."] if Verdict.VIOLATED in claims else []),
+        *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
         _SENTENCES[worst_verdict(finding)],
         *(f"Disagreement: {line}." for line in audit.disagreements),
         *_elsewhere(finding),
         f"Exact: ε {_least(finding.exact)} between {_between(pair)}.",
     ]
     if finding.sampled.event is None:
-        return [*found, "Sampled: ε = ∞, since independent generators give the same noise, which can be taken off."]
+        return [*found, "Sampled: ε = ∞, since independent generators give the same noise, which can be subtracted."]
     found.append(_counted(finding.sampled))
     if finding.discrete is not None:
         rates, same = finding.discrete.rates, "" if audit.disagreements else "; the operating system's noise agrees"
@@ -86,7 +86,7 @@ def _counted(sampled: Sampled) -> str:
     pair, rates, wider = sampled.pair, sampled.rates, ""
     if pair.words:
         return (
-            f"Sampled: ε {_least(sampled.epsilon)}: an event that a tenth of the tables chose showed "
+            f"Sampled: ε {_least(sampled.epsilon)}: an event, chosen on a tenth of the tables, occurred "
             f"{_times(rates.positives, rates.runs)} others on D and {_times(rates.false_positives, rates.runs)} on D′, "
             f"{pair.words}, at {100 * rates.confidence:.4g}% confidence; μ ≥ {at_least(rates.mu())}."
         )
@@ -94,7 +94,7 @@ def _counted(sampled: Sampled) -> str:
         wider = f" (and a wider one {_times(sampled.wider.positives, rates.runs)} and {sampled.wider.false_positives})"
     sure = f"{100 * rates.confidence:.4g}% confidence"
     return (
-        f"Sampled: ε {_least(sampled.epsilon)}: an event that a tenth of the answers chose showed "
+        f"Sampled: ε {_least(sampled.epsilon)}: an event, chosen on a tenth of the answers, occurred "
         f"{_times(rates.positives, rates.runs)} others on the counts {histogram(pair.counts.tolist())}, and "
         f"{_times(rates.false_positives, rates.runs)} with one vote moved from class {pair.source} to {pair.target}"
         f"{wider}, at {sure}; as Gaussian privacy, μ ≥ {at_least(rates.mu())} per query."

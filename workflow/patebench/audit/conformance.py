@@ -37,11 +37,11 @@ class Conformance(AuditSetting):
         """Yield every check; a failure does not stop the others."""
         yield self._tried("labels are classes, or −1 for no answer", self._labels)
         yield self._tried("equal seeds draw equal labels", self._seeds)
-        yield self._tried("votes are left as they are", self._left_alone)
+        yield self._tried("votes are not modified", self._left_alone)
         yield self._tried("probabilities sum to one", self._probabilities)
         yield self._tried("bounds are stated", self._bounds)
-        yield self._tried("a worst case is the same whatever the votes", self._worst_case)
-        yield self._tried("labels to hand out", self._discrete)
+        yield self._tried("worst-case bounds do not depend on the votes", self._worst_case)
+        yield self._tried("labels can be released", self._discrete)
         try:
             audited = run_audit(self, [1, _TOGETHER])
         except Exception as fault:  # a third-party mechanism may raise anything
@@ -73,13 +73,16 @@ class Conformance(AuditSetting):
         for name, labels in self._drawn_labels("labels").items():
             low, high = int(np.min(labels)), int(np.max(labels))
             if np.shape(labels) != (_QUERIES,) or low < -1 or high >= self.classes:
-                return False, f"of {name} votes: shape {np.shape(labels)}, {low} to {high}"
+                return False, f"{name} votes: shape {np.shape(labels)}, {low} to {high}"
         return True, f"{len(self._tables())} tables of {_QUERIES} queries"
 
     def _seeds(self) -> tuple[bool, str]:
         first, second = self._drawn_labels("seeds"), self._drawn_labels("seeds")
         odd = [name for name in first if not np.array_equal(first[name], second[name])]
-        return not odd, f"others for {listing(odd)} votes; draw from `rng` alone" if odd else "drawn twice each"
+        return (
+            not odd,
+            f"different labels for {listing(odd)} votes; draw from `rng` alone" if odd else "drawn twice each",
+        )
 
     def _left_alone(self) -> tuple[bool, str]:
         for name, votes in self._tables().items():
@@ -94,16 +97,16 @@ class Conformance(AuditSetting):
         for name, votes in self._tables().items():
             log_p = self.mechanism.log_outcome_probabilities(votes)
             if log_p is None:
-                return None, "it states none, so nothing exact can be said of it"
+                return None, "it states none, so exact checks are not possible"
             if not np.allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-6):
-                return False, f"not of {name} votes"
+                return False, f"they do not for {name} votes"
         return True, f"{_QUERIES} queries of each table"
 
     def _bounds(self) -> tuple[bool, str]:
         for name, votes in self._tables().items():
             found = self.mechanism.bounds(votes, [1, _QUERIES], self.delta)
             if not any(np.isfinite(bound.epsilon) for bound in found):
-                return False, f"none below ∞ of {name} votes"
+                return False, f"no finite bound for {name} votes"
         return True, listing(sorted({f"{bound.accountant} ({bound.kind})" for bound in found}))
 
     def _worst_case(self) -> tuple[bool | None, str]:
@@ -112,7 +115,7 @@ class Conformance(AuditSetting):
         if not first:
             return None, "it states none"
         if any(other.keys() != first.keys() or not _equal(other, first) for other in others):
-            return False, "a worst case that depends on the votes is none; call it data-dependent"
+            return False, "a worst-case bound depends on the votes; declare it data-dependent"
         return True, plural(len(first), "bound")
 
     def _stated(self, votes: Votes) -> dict[tuple[str, ...], float]:
@@ -122,18 +125,21 @@ class Conformance(AuditSetting):
 
     def _discrete(self) -> tuple[bool | None, str]:
         if not self.mechanism.discrete:
-            return None, "it has no discrete form (`discrete`), so its labels can not be handed out"
+            return None, "it has no discrete form (`discrete`), so its labels cannot be released"
         for name, votes in self._tables().items():
             labels = self.mechanism.release(votes, Draws(None, "conformance").source())
             if np.shape(labels) != (_QUERIES,) or np.min(labels) < -1 or np.max(labels) >= self.classes:
-                return False, f"of {name} votes: shape {np.shape(labels)}, {np.min(labels)} to {np.max(labels)}"
+                return False, f"{name} votes: shape {np.shape(labels)}, {np.min(labels)} to {np.max(labels)}"
             stated = self.mechanism.bounds(votes, [_QUERIES], self.delta, discrete=True)
             if not any(bound.kind is Kind.WORST_CASE for bound in stated):
-                return False, "no worst case holds for discrete noise; say why one does (`discrete` of an accountant)"
+                return (
+                    False,
+                    "no worst-case bound is valid for discrete noise; set `discrete` of its accountant",
+                )
         return True, "drawn from the operating system's entropy, and bounded"
 
     def _drawn(self, audited: Audit) -> Check:
-        what = "labels are drawn as the probabilities say"
+        what = "labels follow the stated probabilities"
         if audited.disagreements:
             return Check(what, False, audited.disagreements[0])
         if self.mechanism.log_outcome_probabilities(self._tables()["any"]) is None:
@@ -141,16 +147,16 @@ class Conformance(AuditSetting):
         return Check(what, True, f"{self.runs} runs of each of two adjacent tables, and more")
 
     def _private(self, audited: Audit) -> Check:
-        what = "no bound says less than what is lost"
+        what = "no bound is below the audited ε"
         broken = [
             f"{each.bound.accountant} ({each.bound.kind}) states {at_most(above_zero(each.bound.epsilon))} for "
-            f"{finding.queries}, and {at_least(each.audited)} is lost"
+            f"{plural(finding.queries, 'query')}, below the audited {at_least(each.audited)}"
             for finding in audited.findings
             for each in finding.stated
             if each.verdict is Verdict.VIOLATED
         ]
         found = max((finding.exact for finding in audited.findings), default=0.0)
-        lost = f"ε ≥ {at_least(found)} on the worst votes that were found"
+        lost = f"ε ≥ {at_least(found)} on the worst votes found"
         return Check(what, not broken, listing(broken, 2) if broken else lost)
 
 

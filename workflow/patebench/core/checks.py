@@ -1,4 +1,4 @@
-"""Check values: arguments of functions, and numbers that models compute. A fault is a PatebenchError in one line."""
+"""Check arguments of functions and numbers computed by models. A fault raises a PatebenchError of one line."""
 
 import operator
 import sys
@@ -13,24 +13,24 @@ from patebench.core.errors import PatebenchError
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Largest whole number of an argument: the largest 64-bit integer.
+#: Largest integer argument: the largest 64-bit integer.
 LARGEST = 2**63 - 1
-#: Largest number of classes: a table of counts has a column for each.
+#: Largest number of classes, as a table of counts has one column per class.
 MOST_CLASSES = 1_000_000
 
 
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return the values as an array; a DataFrame must hold numbers alone."""
+    """Return `values` as an array; a DataFrame must contain only numbers."""
     if (frame := frame_of(values)) is not None:
         return _frame_values(name, frame)
     try:
         return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
-    except Exception as fault:  # an object may do anything as it is made an array
-        raise PatebenchError(f"{name} cannot be made an array: {fault}") from None
+    except Exception as fault:  # an arbitrary object may raise anything
+        raise PatebenchError(f"{name} cannot be converted to an array: {fault}") from None
 
 
 def frame_of(values: object) -> "pd.DataFrame | None":
-    """Return the values if they are a DataFrame of pandas, which is not imported for that."""
+    """Return `values` if it is a pandas DataFrame, else None; does not import pandas."""
     pandas = sys.modules.get("pandas")
     return values if pandas is not None and isinstance(values, pandas.DataFrame) else None
 
@@ -49,13 +49,13 @@ def _frame_values(name: str, frame: "pd.DataFrame") -> NDArray[Any]:
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
-    """Return a whole number from `least` to `most`."""
+    """Return `value` as an int from `least` to `most`."""
     try:
         number = operator.index(value)
-    except Exception:  # an object may do anything
-        raise PatebenchError(f"{name} = {quote(value)} is no whole number") from None
+    except Exception:  # an arbitrary object may raise anything
+        raise PatebenchError(f"{name} = {quote(value)} is not a whole number") from None
     if isinstance(value, bool | np.bool_):
-        raise PatebenchError(f"{name} = {value} is no whole number")
+        raise PatebenchError(f"{name} = {value} is not a whole number")
     if number < least:
         raise PatebenchError(f"{name} = {quote(number)} is too small; it must be at least {least}")
     if number > most:
@@ -64,7 +64,7 @@ def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> i
 
 
 def check_real(name: str, value: Any) -> float:
-    """Return a number as a float; it may be infinite or NaN."""
+    """Return `value` as a float, which may be infinite or NaN."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         with suppress(OverflowError):  # an integer beyond floating-point numbers
             return float(value)
@@ -72,41 +72,41 @@ def check_real(name: str, value: Any) -> float:
 
 
 def check_truth(name: str, value: Any) -> bool:
-    """Return True or False."""
+    """Return `value` as a bool."""
     if not isinstance(value, bool | np.bool_):
         raise PatebenchError(f"{name} = {quote(value)} is neither True nor False")
     return bool(value)
 
 
 def check_text(name: str, value: Any) -> str:
-    """Return text."""
+    """Return `value`, which must be a string."""
     if not isinstance(value, str):
-        raise PatebenchError(f"{name} = {quote(value)} is no text")
+        raise PatebenchError(f"{name} = {quote(value)} is not text")
     return value
 
 
 def quote(value: object) -> str:
-    """Return the value as a message quotes it: on one line, at most 60 characters."""
+    """Return the representation of `value` for messages: one line of at most 60 characters."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # Python writes no integer of thousands of digits, and an object may do anything
+    except Exception:  # Python refuses to print integers of thousands of digits; an object may raise anything
         text = "a very long number" if isinstance(value, int) else f"a {type(value).__name__}"
     return shorten(text)
 
 
 def shorten(text: str) -> str:
-    """Return at most 60 characters of a text."""
+    """Shorten `text` to at most 60 characters."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class NotFiniteError(PatebenchError):
-    """A model computed NaN or infinities from the samples `x` (samples, …).
+    """A model computed NaN or infinities from the samples `x`.
 
     Parameters
     ----------
-    what : which numbers of which model are not finite, as a sentence.
-    x : the samples that the model learns from or predicts.
-    rows : (samples,) the row of each sample in the user's data; None if there is none to name.
+    what : sentence that names the model and the numbers that are not finite
+    x : (samples, …) training or prediction samples of the model
+    rows : (samples,) row of each sample in the user's data, if known
     """
 
     def __init__(self, what: str, x: NDArray[Any], rows: NDArray[np.integer] | None = None) -> None:
@@ -115,16 +115,16 @@ class NotFiniteError(PatebenchError):
 
 
 def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = False) -> None:
-    """Raise NotFiniteError if `numbers`, computed from the samples `x`, hold NaN, or infinities unless `infinite`."""
+    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN, or ±∞ unless `infinite`."""
     values = np.asarray(numbers, np.float64)
     if np.isnan(values).any() or not (infinite or np.isfinite(values).all()):
         raise NotFiniteError(what, x)
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Say which value of `x` is the largest, and what to do."""
+    """Return a text about the largest value of `x` and what to do."""
     if x.dtype.kind != "f":
-        return "its images hold bytes, which are not to blame: choose another model or recipe, or fewer epochs"
+        return "its images hold bytes, which are not the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))
     sample, feature = map(int, np.unravel_index(flat.argmax(), flat.shape))
     value = x.reshape(len(x), -1)[sample, feature]

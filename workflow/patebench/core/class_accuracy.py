@@ -1,6 +1,6 @@
-"""How well labels are predicted, beside what the largest class alone gives.
+"""Accuracy of predicted labels, with per-class recall and the share of the largest class for comparison.
 
-An accuracy says little where one class is most of the samples: whoever always predicts that class reaches its share.
+Accuracy is uninformative if one class dominates: always predicting that class reaches its share of the samples.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,30 +9,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Classes are unbalanced if the largest one is more than this many times as large as with equal classes.
+#: Classes are unbalanced if the largest share exceeds this multiple of 1/classes.
 UNBALANCED = 1.25
 
-#: What `class_accuracy` returns beside the accuracy.
+#: Keys that `class_accuracy` returns in addition to the accuracy.
 BESIDE_ACCURACY = ("largest_class", "balanced_accuracy", "recall")
 
 
 def class_accuracy(
     truth: NDArray[np.integer], predicted: NDArray[np.integer], names: Sequence[str], name: str = "{}"
 ) -> dict[str, Any]:
-    """Return the accuracy of predictions, with what tells whether it is good.
+    """Return the accuracy of predictions with figures for comparison.
 
     Parameters
     ----------
     truth, predicted : (samples,) int array; a prediction outside 0 … classes − 1 is wrong
-    names : names of the classes, that of class 0 first
+    names : names of the classes in order
     name : format of the returned keys, such as "label_{}"
 
     Returns
     -------
     dict
-        `accuracy`, the share of right predictions; `largest_class`, the share of samples in the largest class;
-        `recall`, by the name of each class the share of its samples that is right, None without a sample; and
-        `balanced_accuracy`, the mean of these. Without any sample all are None.
+        `accuracy`, the share of correct predictions; `largest_class`, the share of samples in the largest class;
+        `recall`, by class name the share of its samples with a correct prediction, None without a sample; and
+        `balanced_accuracy`, the mean recall. Without any sample all are None.
     """
     truth = np.asarray(truth, np.int64)
     samples = np.bincount(truth, minlength=len(names))
@@ -49,10 +49,10 @@ def class_accuracy(
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the classes are unbalanced, by the share of the largest one and the recall of each class."""
+    """Return True if the classes are unbalanced; `largest_class` and `recall` are those of `class_accuracy`."""
     return bool(recall and largest_class is not None and largest_class * len(recall) > UNBALANCED)
 
 
 def uncovered(labels: NDArray[np.integer], names: Sequence[str]) -> list[str]:
-    """Return the names of the classes that none of the released `labels` (queries,) is of."""
+    """Return the names of the classes that do not occur in the released `labels` (queries,)."""
     return [name for number, name in enumerate(names) if not (labels == number).any()]

@@ -1,9 +1,9 @@
 """Randomness for releases: the operating system's entropy, and noise on the integers by exact samplers.
 
-Laplace noise computed in floating point betrays what it was added to in its lowest bits (Mironov 2012, *On significance
-of the least significant bits for differential privacy*). Here noise is integer: the discrete Laplace and Gaussian
+The lowest bits of floating-point Laplace noise leak the value it was added to (Mironov 2012, *On significance of the
+least significant bits for differential privacy*). Here noise is integer: the discrete Laplace and Gaussian
 distributions, sampled exactly by OpenDP (Canonne, Kamath, Steinke 2020, *The discrete Gaussian for differential
-privacy*, section 5). Nothing drawn here can be drawn again.
+privacy*, section 5). Draws from the operating system's entropy cannot be reproduced.
 """
 
 import math
@@ -22,39 +22,39 @@ from patebench.core.seeds import Mode, Source
 Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
 
-#: A larger scale could pass the range of 64 bits: beyond 2⁶² with a probability below exp(−2²²).
+#: Largest scale of noise, in votes: noise exceeds 2⁶², near the range of 64 bits, with probability below exp(−2²²).
 LARGEST_SCALE = 2.0**40
 
-#: Discrete Gaussian noise of a smaller scale is 0: the probability of all else is below the smallest number.
+#: Discrete Gaussian noise of a smaller scale is 0: any other value has a probability below the smallest float.
 _NO_NOISE = 1e-100
 
-#: Largest scale of seeded discrete noise, whose distribution is kept as a table of 18 numbers per unit of scale.
+#: Largest scale of seeded discrete noise, whose distribution is stored as a table of 18 numbers per unit of scale.
 _LARGEST_TABLE = 2.0**22
 
 
 class Entropy:
-    """Offers what mechanisms use of a NumPy generator; scales are one number, in votes.
+    """The operating system's entropy with the methods of a NumPy generator that mechanisms use; scales are in votes.
 
-    A scale is rounded up by one unit in the last place: if it was rounded itself, as 1/γ is, then never to less noise
-    than the accountant reckons with.
+    A scale is rounded up by one unit in the last place, so that a rounded scale such as 1/γ never gives less noise than
+    the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
-        """Pr[x] ∝ exp(−|x|/scale)."""
+        """Draw x with Pr[x] ∝ exp(−|x|/scale)."""
         from opendp.measurements import make_laplace
         from opendp.metrics import l1_distance
 
         return _noise(lambda domain: make_laplace(domain, l1_distance(T="i64"), _up(scale)), size)
 
     def normal(self, *, scale: float, size: Size) -> Integers:
-        """Pr[x] ∝ exp(−x²/(2·scale²)): the discrete Gaussian, whose variance is at most scale²."""
+        """Draw x with Pr[x] ∝ exp(−x²/(2·scale²)): the discrete Gaussian, whose variance is at most scale²."""
         from opendp.measurements import make_gaussian
         from opendp.metrics import l2_distance
 
         return _noise(lambda domain: make_gaussian(domain, l2_distance(T="f64"), _up(scale)), size)
 
     def exponential(self, *, scale: float, size: Size) -> Integers:
-        """Pr[x ≥ k] = exp(−k/scale) for k = 0, 1, …: a discrete Laplace given that it is not negative."""
+        """Draw x with Pr[x ≥ k] = exp(−k/scale) for k = 0, 1, …: a discrete Laplace conditioned on x ≥ 0."""
         wanted = math.prod(size) if isinstance(size, tuple) else size
         found = np.empty(0, dtype=np.int64)
         while len(found) < wanted:
@@ -63,11 +63,11 @@ class Entropy:
         return found[:wanted].reshape(size)
 
     def random(self, size: Size) -> NDArray[np.float64]:
-        """Draw multiples of 2⁻⁵³ in [0, 1), all equally likely."""
+        """Draw uniformly from the multiples of 2⁻⁵³ in [0, 1)."""
         return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        """Draw uniformly from low … high − 1, without bias: words beyond the last whole multiple are drawn again."""
+        """Draw uniformly from low … high − 1 without bias: words beyond the last multiple of the range are redrawn."""
         span = high - low
         if not 1 <= span <= 2**63:
             raise PatebenchError(f"no integers can be drawn from {low} up to {high}")
@@ -77,14 +77,14 @@ class Entropy:
         return (words % np.uint64(span)).astype(np.int64) + low
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Return independent sources; one of entropy is independent of itself."""
+        """Return `n_children` independent sources; draws from entropy are independent, so all are this one."""
         return [self] * n_children
 
 
 class Rehearsal(Entropy):
-    """Draws no noise, and refuses the scales that `Entropy` refuses: every draw is the largest or the least there is.
+    """Constant draws at the largest (`most`) or smallest value, with the checks of scales of `Entropy`.
 
-    Which draws a mechanism makes may depend on those before: both ends together reach all that a query can need.
+    A mechanism's draws may depend on earlier ones: both extremes together reach all draws that a query can need.
     """
 
     def __init__(self, most: bool) -> None:
@@ -109,9 +109,9 @@ class Rehearsal(Entropy):
 
 
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
-    """Draw discrete Gaussian noise; from a seeded source by inverting its distribution, to 2⁻⁵³.
+    """Draw discrete Gaussian noise; from a seeded source by inverting its distribution, accurate to 2⁻⁵³.
 
-    That is what seeded draws are good for: to be repeated, not to protect.
+    That accuracy is sufficient for seeded draws, which are for experiments and not for releases.
     """
     if isinstance(source, Entropy):
         return source.normal(scale=scale, size=size)
@@ -125,7 +125,7 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
 
 @lru_cache(maxsize=8)
 def _distribution(scale: float) -> NDArray[np.float64]:
-    """Pr[noise ≤ x] from −9 scales on: many teachers draw with the same scale."""
+    """Return Pr[noise ≤ x] for x from −9 to 9 scales; cached, since many teachers use the same scale."""
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
     result: NDArray[np.float64] = below / below[-1]
@@ -133,7 +133,7 @@ def _distribution(scale: float) -> NDArray[np.float64]:
 
 
 def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
-    """Draw words of 64 bits, all equally likely, from any source."""
+    """Draw uniform 64-bit words from any source."""
     if isinstance(source, np.random.Generator):
         return source.integers(0, 2**64, size=size, dtype=np.uint64)
     return _words(size)
@@ -141,18 +141,18 @@ def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Draws:
-    """Where a stage draws from: the stream that seed and name give, or, without them, the operating system."""
+    """The source of a stage's noise: a stream named by `seed` and `stream`, or, without them, the operating system."""
 
     seed: int | None = None
     stream: str | None = None
 
     @classmethod
     def of(cls, release: bool, seed: int | None, stream: str | None) -> "Draws":
-        """Return the draws of a command that was given a seed and a stream, or `release` and neither."""
+        """Return the source for a command's options: a seed and a stream, or `release` without them."""
         if release and (seed is not None or stream is not None):
             raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")
         if not release and (seed is None or stream is None):
-            raise PatebenchError("give --seed and --stream for noise to repeat, or --release for noise to hand out")
+            raise PatebenchError("give --seed and --stream for reproducible noise, or --release for a private release")
         return cls(seed, stream)
 
     @property
@@ -160,7 +160,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the source for one purpose, which `names` distinguish from others of the stage."""
+        """Return the source for one purpose of the stage, identified by `names`."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -171,12 +171,12 @@ def _words(size: Size) -> NDArray[np.uint64]:
 
 def _up(scale: float) -> float:
     if not 0 <= scale <= LARGEST_SCALE:
-        raise PatebenchError(f"noise of scale {scale:g} can not be drawn exactly; scales from 0 to 2^40 can")
+        raise PatebenchError(f"noise of scale {scale:g} cannot be drawn exactly; use a scale from 0 to 2^40")
     return math.nextafter(scale, math.inf) if scale > 0 else 0.0
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Return what an OpenDP measurement adds to zeros."""
+    """Draw noise by applying an OpenDP measurement to zeros."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

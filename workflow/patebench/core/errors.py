@@ -1,4 +1,4 @@
-"""Errors that users see: one line that says what is wrong, where, and what to do about it."""
+"""Errors for users: one line that states what is wrong, where, and what to do about it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ class PatebenchError(Exception):
 
     Parameters
     ----------
-    message : what is wrong, what was expected and what to do; line breaks become spaces.
-    code : stable identifier of the kind of fault, such as "unknown-name"; programs and tests match it.
-    where : the file, option, argument or configuration key with the fault; the message starts with it.
+    message : what is wrong, what was expected and what to do; line breaks become spaces
+    code : stable identifier of the kind of fault, such as "unknown-name"; programs and tests match it
+    where : the file, option, argument or configuration key with the fault; the message starts with it
     """
 
     def __init__(self, message: str, *, code: str = "invalid", where: Path | str = "") -> None:
@@ -25,7 +25,7 @@ class PatebenchError(Exception):
 
 
 class FaultsError(PatebenchError):
-    """Several faults, found together. It reads as the first; commands print each of `faults` as one line."""
+    """Several faults found together. Its message is that of the first; commands print each of `faults` as one line."""
 
     def __init__(self, faults: Sequence[PatebenchError]) -> None:
         first = faults[0]
@@ -34,12 +34,12 @@ class FaultsError(PatebenchError):
 
 
 def separate(fault: PatebenchError) -> list[PatebenchError]:
-    """Return the faults that `fault` stands for: itself, or several."""
+    """Return the faults in a `FaultsError`, or `fault` itself."""
     return fault.faults if isinstance(fault, FaultsError) else [fault]
 
 
 def together(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Return what each of the calls returns; raise the faults of all calls at once."""
+    """Return the results of all calls; raise the faults of all calls together."""
     results: list[T] = []
     faults: list[PatebenchError] = []
     for call in calls:
@@ -62,7 +62,7 @@ class ArtefactError(PatebenchError):
 
 @contextmanager
 def located(where: Path | str) -> Iterator[None]:
-    """Let a fault start with `where`, the file, option or key that it concerns."""
+    """Prefix the message of a PatebenchError with `where`, the file, option or key that it concerns."""
     try:
         yield
     except PatebenchError as fault:
@@ -70,14 +70,14 @@ def located(where: Path | str) -> Iterator[None]:
 
 
 def _fix(path: Path) -> str:
-    """Return what to do about a faulty file; only files that patebench wrote may be deleted."""
+    """Return the advice for a faulty file; only files that patebench wrote may be deleted."""
     if is_own_file(path):
-        return "delete the file and run snakemake again to make it again"
-    return "it does not begin as files of patebench do: give the right file, or put a good copy back"
+        return "delete the file and run snakemake again to recreate it"
+    return "it does not begin like a file of patebench: give the right file, or restore a good copy"
 
 
 def is_own_file(path: Path) -> bool:
-    """Return True if a file begins as `core.files` writes it, however damaged the rest is, or if it is empty."""
+    """Return True if a file begins as `core.files` writes it, even if the rest is damaged, or if it is empty."""
     try:
         with open(path, "rb") as stream:
             head = stream.read(64)

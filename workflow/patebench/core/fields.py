@@ -1,7 +1,7 @@
-"""Base class and types of parameters, each declared once: a field with its type, default, bounds and sentence of help.
+"""Base class and types of parameters, each declared once: a field with its type, default, bounds and help text.
 
-The configuration, the options of commands, the words of paths, the schema for editors and the page for people follow
-from these declarations. A fault is one line that starts with the place of its key.
+The configuration, command options, path names, the schema for editors and the reference page are derived from these
+declarations. A fault is one line that starts with the path of its key.
 """
 
 import sys
@@ -42,7 +42,7 @@ _BOUNDS = {
     "less_than_equal": ("a value of at most", "le"),
 }
 
-#: For a field's `json_schema_extra`: the path does not spell the parameter.
+#: For a field's `json_schema_extra`: the parameter does not appear in paths.
 NOT_IN_PATH: dict[str, Any] = {"in_path": False}
 
 
@@ -68,30 +68,30 @@ class Parameters(BaseModel):
 
     @classmethod
     def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
-        """Return a model of what was given, which is the value of the key `where`.
+        """Return a model of `given`, the value of the key `where`.
 
-        With `record` it was read from a record, whose names need not be known to the registries of this installation.
-        Raises PatebenchError in one line for the first mistake.
+        With `record`, `given` was read from a record, whose names need not be in the registries of this installation.
+        Raises a PatebenchError for the first mistake.
         """
         try:
             return cls.model_validate(given, context=record)
         except ValidationError as fault:
-            # A misspelt key may be a missing one too: name what was written before what was not.
+            # A misspelt key may also be reported as missing: report unknown keys first.
             errors = sorted(fault.errors(), key=lambda error: "unknown key" not in error["msg"])
             raise _fault(errors[0], given, where) from None
 
     @classmethod
     def of(cls, others: "Parameters") -> Self:
-        """Return these parameters alone, of a model that has them among others."""
+        """Return these parameters from a model that contains them among others."""
         return cls(**{name: getattr(others, name) for name in cls.model_fields})
 
     @classmethod
     def not_in_path(cls) -> list[str]:
-        """Return the parameters that no path spells."""
+        """Return the names of the parameters that do not appear in paths."""
         return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
-        """Return the parameters that differ from their defaults, by the names of a command's options."""
+        """Return the parameters that differ from their defaults, by the names of command options."""
         fields = type(self).model_fields
         return {
             option_name(name): getattr(self, name)
@@ -101,13 +101,13 @@ class Parameters(BaseModel):
 
     @property
     def slug(self) -> str:
-        """Return these parameters as the name of a folder."""
+        """Return these parameters as a folder name."""
         return slug(*self.parts())
 
     def parts(self, *others: str) -> list[Part]:
-        """Return the parts of a slug that spell these parameters except `others` and those declared `NOT_IN_PATH`.
+        """Return the parts of a slug for these parameters, except `others` and those declared `NOT_IN_PATH`.
 
-        Text stands by itself and a number behind its name; a parameter without a value is left out.
+        Text stands alone, and a number follows its name; a parameter without a value is left out.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -120,30 +120,30 @@ def _in_path(field: FieldInfo) -> bool:
 
 
 def option_name(name: str) -> str:
-    """Return a parameter's name as commands spell it: hold-out for hold_out."""
+    """Return a parameter's name as a command option: hold-out for hold_out."""
     return name.replace("_", "-")
 
 
 def key_path(parent: str, *steps: str | int) -> str:
-    """Return a key's path as users read it: experiments.digits.ensembles[0].model."""
+    """Return a key's path for messages: experiments.digits.ensembles[0].model."""
     for step in steps:
         parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{shorten(str(step))}".lstrip(".")
     return parent
 
 
 def show(value: object) -> str:
-    """Return a value as a message quotes it, in the words of YAML."""
+    """Return a value for messages, in YAML notation."""
     return "empty" if value is None else str(value).lower() if isinstance(value, bool) else quote(value)
 
 
 def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
-    """Return the fault `hint` of a value; with `key`, of that key of a mapping. `code` is that of PatebenchError."""
+    """Return the error `hint` about a value, or about its entry `key`; `code` is that of PatebenchError."""
     return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
 
 
 @contextmanager
 def blamed_on_key(key: str) -> Iterator[None]:
-    """Let a PatebenchError inside a model's validator be a fault of the parameter `key`."""
+    """Convert a PatebenchError inside a model's validator to a fault of the parameter `key`."""
     try:
         yield
     except PatebenchError as fault:
@@ -151,7 +151,7 @@ def blamed_on_key(key: str) -> Iterator[None]:
 
 
 def known_to(registry: Registry) -> AfterValidator:
-    """Return a validator that refuses names which `registry` does not know, except in records."""
+    """Return a validator that refuses names outside `registry`, except in records."""
 
     def check(name: str, info: ValidationInfo) -> str:
         if not info.context and name not in registry:
@@ -165,7 +165,7 @@ def known_to(registry: Registry) -> AfterValidator:
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    """Return a validator that refuses text which is none of these names."""
+    """Return a validator that refuses text outside `names()`."""
 
     def check(name: str) -> str:
         allowed = list(names())
@@ -177,8 +177,8 @@ def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
     return AfterValidator(check)
 
 
-# The types of values. Text that spells a number or a truth value is taken for it where one is needed: command lines
-# give text, and YAML reads 1e-5 as text.
+# Types of values. Text is converted to a number or a truth value where one is needed: command lines give text, and YAML
+# reads 1e-5 as text.
 
 
 def _needed(what: str) -> PydanticCustomError:
@@ -195,7 +195,7 @@ def _number(value: Any) -> Any:
         raise _needed("a number")
     if not -sys.float_info.max <= value <= sys.float_info.max:
         raise _needed("a finite number")
-    return float(number(value))  # as slugs and commands spell it, so that none stands for two values
+    return float(number(value))  # as in slugs and commands, so that each spelling stands for one value
 
 
 def _whole(value: Any) -> Any:
@@ -224,7 +224,7 @@ def _text(value: Any) -> Any:
         return str(value)
     if not isinstance(value, str):
         raise _needed("text")
-    # Line breaks and half characters can stand in no path, command or page.
+    # Line breaks and surrogates are not possible in paths, commands and pages.
     if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value):
         raise _needed("text on one line, without control characters,")
     return value
@@ -246,23 +246,23 @@ def _list(value: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """Return a list of one value in place of the value itself."""
+    """Return `value` as a list unless it is one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 def _distinct(values: Sequence[T]) -> Sequence[T]:
     if len(set(values)) < len(values):
-        raise mistake(f"{show(list(values))} holds a value twice; give each once", code="twice")
+        raise mistake(f"{show(list(values))} contains a value twice; give each once", code="twice")
     return values
 
 
 def plain_name(text: str) -> str:
-    """Return text that can be a folder's name; raise the fault of any other."""
+    """Return `text` if it can be a folder name; raise an error otherwise."""
     if len(text) > _LONGEST_NAME:
         raise mistake(f"{show(text)} has {len(text)} characters; at most {_LONGEST_NAME} are allowed", code="name")
     if not PLAIN_NAME.fullmatch(text):
         rule = "only letters, digits, '_' and '-' are allowed, and the first must be a letter or digit"
-        raise mistake(f"{show(text)} is no plain name; {rule}", code="name")
+        raise mistake(f"{show(text)} is not a plain name; {rule}", code="name")
     return text
 
 
@@ -281,23 +281,23 @@ Names = Annotated[dict[str, T], BeforeValidator(_named)]
 List = Annotated[list[T], BeforeValidator(_list)]
 #: One value or a list of different ones; always a tuple afterwards.
 OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct), BeforeValidator(listed)]
-#: The same, but none is a value too.
+#: The same, but it may be empty.
 AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(listed)]
-#: One value or a list, in which values may come again.
+#: One value or a list, in which values may repeat.
 Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of a field without None, with the field's bounds."""
+    """Return the type of a field without None, with its bounds."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(each for each in kinds if each is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind
 
 
 def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, str]) -> type[Parameters]:
-    """Return a model of the same parameters, of which those named `lists` take one value or a list of values.
+    """Return a model of the same parameters in which those named `lists` take one value or a list of values.
 
-    Those in `by_default` may be left out: its texts say what they are then.
+    Those in `by_default` are optional; its texts describe the default.
     """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
@@ -312,14 +312,14 @@ def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, st
 
 
 def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
-    """Return the error for a fault that pydantic found in what was given."""
+    """Return the PatebenchError for an error that pydantic found in `given`."""
     place, scalar, value = where, False, given
     for step in error["loc"]:
         if isinstance(value, Mapping) and step in value:
             value, place = value[step], key_path(place, step)
         elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
             value, place = value[step], key_path(place, step)
-        else:  # a value that was put into a list, or spells a mapping
+        else:  # a scalar that was wrapped in a list or converted to a mapping
             scalar = scalar or isinstance(step, int)
     context = error.get("ctx", {})
     code = context.get("code", "value")

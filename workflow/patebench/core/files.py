@@ -1,8 +1,8 @@
 """Artefact files: written atomically, checked on every read, never unpickled.
 
-An array artefact is an uncompressed `.npz` that plain NumPy opens; its member `meta.json` holds the kind, the facts
-about it and a SHA-256 over everything. A JSON artefact carries the same kind and digest. Bytes depend on content alone
-(no time stamps), so equal experiments give equal files.
+An array artefact is an uncompressed `.npz` that plain NumPy opens. Its member `meta.json` holds the kind, facts about
+the artefact and a SHA-256 digest of all content. A JSON artefact holds a kind and a digest too. Bytes depend only on
+content (no time stamps), so equal experiments give equal files.
 """
 
 import errno
@@ -25,7 +25,7 @@ from patebench.core.errors import ArtefactError, is_own_file
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
 
-#: Why a file may not be writable, and what to do.
+#: Error numbers of a file that cannot be written → what to do.
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space and run the same command again"),
     errno.EFBIG: "raise the limit on the size of files and run the same command again",
@@ -34,21 +34,21 @@ _REFUSALS = {
 }
 
 
-#: What to do about a sound file of another kind, which nobody should delete.
+#: What to do about a sound file of another kind, which must not be deleted.
 _RIGHT = "give the right file"
-#: What to do where a stage made what does not fit its own file.
+#: What to do if a stage's output does not fit its own layout.
 _NOT_WRITTEN = "this is a fault of the stage, and running it again repeats it: report it with the log"
-#: What reading a damaged archive may raise, beside ValueError. A flipped bit may ask for a password or for another
-#: compression (RuntimeError), or for more than there is (MemoryError).
+#: Exceptions that reading a damaged archive may raise besides ValueError. A flipped bit may request a password or
+#: another compression (RuntimeError), or too much memory (MemoryError).
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True)
 class Field:
-    """What one array of an artefact must look like.
+    """Requirements on one array of an artefact.
 
-    `dims` names the axes; axes of one name have one length throughout the artefact; a trailing "..." stands for any
-    further axes. `low` is the least value allowed; `below` the name of a meta entry that every value must stay under.
+    `dims` names the axes; axes of the same name have equal lengths in all arrays; a trailing "..." stands for any
+    further axes. `low` is the least value allowed. `below` names a meta entry that every value must stay below.
     """
 
     kinds: str
@@ -60,11 +60,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays and meta entries that an artefact of one kind holds.
+    """The arrays and meta entries of an artefact of one kind.
 
-    `parents` names the entries with the digest of another artefact that this one was made of. `older` is what to do
-    about a file that lacks an entry, and `again` about one with any other fault, if it may not simply be deleted and
-    made again.
+    `parents` names the entries with digests of the artefacts from which this one was made. `older` is the advice about
+    a file that lacks an entry. `again` is the advice about any other fault if the file may not simply be deleted and
+    recreated.
     """
 
     kind: str
@@ -77,7 +77,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Artefact:
-    """A checked artefact: arrays by name, facts about them, and the digest that identifies the content."""
+    """A checked artefact: arrays by name, facts about them, and the digest of its content."""
 
     path: Path
     arrays: Mapping[str, NDArray[Any]]
@@ -88,7 +88,7 @@ class Artefact:
         return self.arrays[name]
 
     def require(self, entry: str, expected: object, of: str) -> None:
-        """Refuse the artefact unless `meta[entry]` equals what its partner `of` says."""
+        """Refuse the artefact unless `meta[entry]` equals `expected`, the value of the artefact `of`."""
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
             raise ArtefactError(self.path, f"it was made with another {entry} than {of}", fix, code="mismatch")
@@ -96,10 +96,10 @@ class Artefact:
 
 @contextmanager
 def atomic(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path beside `path` and rename it into place; on any error nothing is left behind.
+    """Yield a temporary path next to `path` and rename it to `path`; after an error no file remains.
 
-    Once this returns, the file outlives a power cut: its content is on the disk before its name is, and both are before
-    the caller goes on. What the disk or its limits refuse is one line that names the file.
+    Once this returns, the file survives a power failure: its content is flushed to disk before it is renamed. If the
+    disk refuses to write, an ArtefactError names the file.
     """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
@@ -118,9 +118,9 @@ def atomic(path: Path | str) -> Iterator[Path]:
 
 
 def claim(path: Path) -> bool:
-    """Create an empty file that did not exist, in one step; False if it did: one of several processes gets True.
+    """Create an empty file atomically; return False if it existed. Among several processes exactly one gets True.
 
-    Once this returns, the file outlives a power cut.
+    Once this returns, the file survives a power failure.
     """
     try:
         path.touch(exist_ok=False)
@@ -136,18 +136,18 @@ def claim(path: Path) -> bool:
 
 def _refused(path: Path, fault: OSError) -> ArtefactError:
     number = fault.errno or 0
-    return ArtefactError(path, f"it can not be written ({os.strerror(number)})", _REFUSALS[number], code="not-writable")
+    return ArtefactError(path, f"it cannot be written ({os.strerror(number)})", _REFUSALS[number], code="not-writable")
 
 
 def check_writable(path: Path) -> None:
-    """Refuse, before anything costly is done, a path below which nothing can be written."""
+    """Raise ArtefactError if `path` cannot be written; for use before expensive work."""
     with atomic(path.with_name(f".{path.name}.try")) as temporary:
         temporary.touch()
     path.with_name(f".{path.name}.try").unlink()
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, are on the disk."""
+    """Flush a file's content, or a folder's entries, to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -162,7 +162,7 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
-    """Write an array artefact and return its digest; what does not fit its layout is refused before writing."""
+    """Write an array artefact and return its digest; refuse, before writing, arrays that do not fit the layout."""
     path = Path(path)
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     facts = {**meta, "kind": layout.kind}
@@ -180,7 +180,7 @@ def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[
 
 
 def read_arrays(path: Path | str, layout: Layout) -> Artefact:
-    """Read an array artefact; raise ArtefactError with one line for anything that is not as `layout` says."""
+    """Read an array artefact; raise ArtefactError if it is damaged or does not fit `layout`."""
     try:
         return _read_arrays(Path(path), layout)
     except ArtefactError as fault:
@@ -199,7 +199,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
                     arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
     except ValueError as fault:
         if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
-            raise ArtefactError(path, "it holds pickled objects, which are never loaded", code="pickled") from None
+            raise ArtefactError(path, "it contains pickled objects, which are never loaded", code="pickled") from None
         raise ArtefactError(path, f"it is damaged ({fault})", code="damaged") from None
     except _UNREADABLE as fault:
         raise _damaged(path, fault) from None
@@ -211,7 +211,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
 
 
 def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
-    """Return the facts about an array artefact without its arrays; raise ArtefactError as `read_arrays` does."""
+    """Return the facts of an array artefact without its arrays; raise ArtefactError as `read_arrays` does."""
     path = Path(path)
     meta = _read_meta(path)
     _check_meta(path, layout, meta)
@@ -219,7 +219,7 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """Read an array artefact of any of these layouts, by kind; raise ArtefactError as `read_arrays` does."""
+    """Read an array artefact of one of `layouts` (by kind); raise ArtefactError as `read_arrays` does."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
         raise ArtefactError(path, f"it is of the unknown kind '{kind}'", _RIGHT, code="kind")
@@ -255,7 +255,7 @@ def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path | str, kind: str) -> dict[str, Any]:
-    """Read a JSON artefact of the given kind, checked against its digest."""
+    """Read a JSON artefact of the given kind and check its digest."""
     path = Path(path)
     content = _read_object(path)
     if content.get("kind") != kind:
@@ -269,7 +269,7 @@ def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
     path = Path(path)
     content = _read_object(path)
     if "kind" not in content:
-        raise ArtefactError(path, "it names no kind, so it is not a patebench artefact", code="not-ours")
+        raise ArtefactError(path, "it has no 'kind', so it is not a patebench artefact", code="not-ours")
     return content, _take_digest(path, content)
 
 
@@ -287,7 +287,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _take_digest(path: Path, content: dict[str, Any]) -> str:
-    """Take the digest off the content, which must have it."""
+    """Remove the digest from `content` and return it; raise ArtefactError if it does not match."""
     digest, found = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
     if digest != found:
         raise ArtefactError(path, "its checksum does not match its content", code="checksum")
@@ -333,7 +333,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
     if missing := needed - set(arrays):
         raise ArtefactError(path, f"it lacks the array '{min(missing)}'", code="layout")
     if extra := set(arrays) - set(layout.fields):
-        raise ArtefactError(path, f"it holds the unknown array '{min(extra)}'", code="layout")
+        raise ArtefactError(path, f"it contains the unknown array '{min(extra)}'", code="layout")
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
         if not isinstance(meta[limit], int):
             raise ArtefactError(
@@ -365,14 +365,14 @@ def _check_field(
     if array.size == 0:
         raise ArtefactError(path, f"its array '{name}' is empty", code="layout")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ArtefactError(path, f"its array '{name}' holds NaN or infinite values", code="layout")
+        raise ArtefactError(path, f"its array '{name}' contains NaN or infinite values", code="layout")
     if field.low is not None and array.min() < field.low:
         raise ArtefactError(
-            path, f"its array '{name}' holds {array.min()}, below the least value {field.low:g}", code="layout"
+            path, f"its array '{name}' contains {array.min()}, below the least value {field.low:g}", code="layout"
         )
     if field.below is not None and array.max() >= meta[field.below]:
         raise ArtefactError(
             path,
-            f"its array '{name}' holds {array.max()}, which must be below {field.below} = {meta[field.below]}",
+            f"its array '{name}' contains {array.max()}, which must be below {field.below} = {meta[field.below]}",
             code="layout",
         )

@@ -1,7 +1,7 @@
-"""The array artefacts that pass between stages: one layout each.
+"""Layouts of the array artefacts that stages exchange.
 
 Samples are images (samples, channels, height, width) of unsigned bytes or tables (samples, features) of floats. A
-label of −1 means "no answer", a vote of −1 that the teacher keeps silent.
+label of −1 means "no answer"; a vote of −1 means that the teacher abstains.
 """
 
 from patebench.core.files import Field, Layout
@@ -10,8 +10,8 @@ _X = Field("uf", ("samples", "..."))
 _Y = Field("iu", ("samples",), low=0, below="classes")
 _ROW = Field("iu", ("samples",), low=0)
 
-#: Samples with labels: the private data, the public data before the split, the test set. `owner` numbers the person of
-#: each record, where the data say so.
+#: Labelled samples: the private data, the public data before the split, the test set. `owner` is the number of the
+#: person whose record it is, if known.
 SAMPLES = Layout(
     "samples",
     {"x": _X, "y": _Y, "row": _ROW, "owner": Field("iu", ("samples",), low=0, optional=True)},
@@ -23,12 +23,12 @@ POOL = Layout(
     "pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names", "seed", "split"), parents=("public",)
 )
 
-#: A vector for each sample of the pool, near those of samples like it; learnt without a label.
+#: A feature vector for each sample of the pool, learnt without labels; similar samples have close vectors.
 FEATURES = Layout(
     "features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"), ("pool", "encoder")
 )
 
-#: The network that makes such vectors of samples of a shape: its weights in order, and what standardises a sample.
+#: The network that computes such vectors for samples of one shape: weights in order, and mean and spread of the inputs.
 ENCODER = Layout(
     "encoder",
     {
@@ -41,10 +41,10 @@ ENCODER = Layout(
     parents=("pool",),
 )
 
-#: The true labels of the pool: only evaluation reads them, no student does.
+#: The true labels of the pool, for evaluation only; no student reads them.
 TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"), ("pool",))
 
-#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`. Those that are public too are nobody's.
+#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`. Samples that are also public have no owner.
 PARTITION = Layout(
     "partition",
     {"indices": Field("iu", ("owned",), low=0, below="samples"), "offsets": Field("iu", ("bounds",), low=0)},
@@ -53,21 +53,21 @@ PARTITION = Layout(
 )
 
 _VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes")
-#: None of teachers that vote on queries alone.
+#: Missing if teachers vote on queries only.
 _TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes", optional=True)
-#: For each temperature in the facts, the sum of the teachers' softened probabilities of the pool, for distillation.
+#: Sum of the teachers' softened probabilities on the pool for each temperature in the facts, for distillation.
 _SOFT = Field("f", ("temperatures", "queries", "probabilities"), low=0, optional=True)
 
-#: What each teacher says of the pool beyond its votes: probabilities, and hints of one of its layers.
+#: Outputs of each teacher on the pool besides votes: probabilities, and activations (hints) of one layer.
 _KNOWLEDGE = {
     "probabilities": Field("f", ("teachers", "queries", "probabilities"), low=0, optional=True),
     "hints": Field("f", ("teachers", "queries", "features"), optional=True),
 }
-#: Of which samples the votes are, as positions in the pool, where not of all in turn: queries selected beforehand.
+#: Positions in the pool of the voted samples, if queries were selected beforehand; otherwise all samples in order.
 _ASKED = Field("iu", ("queries",), low=0, optional=True)
 _BALLOTS = {"votes": _VOTES, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
 
-#: What one job of teachers says: the numbers of the teachers and their votes on pool and test set.
+#: Output of one job of teachers: their numbers and their votes on pool and test set.
 CHUNK = Layout(
     "chunk",
     {"teachers": Field("iu", ("teachers",), low=0), **_BALLOTS, **_KNOWLEDGE},
@@ -83,23 +83,23 @@ VOTES = Layout(
     parents=("partition", "pool", "test"),
 )
 
-#: What labels, and shares of votes, store of the partition behind the votes: the rule that dealt the records to the
-#: teachers, with its public parameters, and what it protects, for machines and for people. They are None where votes
-#: come without a partition. None of them depends on a private record, so a file that is published may store them.
+#: Facts of the partition that labels and shares of votes store: the rule that assigns records to teachers, with its
+#: public parameters, and the changes that it protects, as names and as text. They are None for votes without a
+#: partition. None of them depends on a private record, so a published file may contain them.
 PARTITION_FACTS = ("partition_rule", "protects", "protection")
 
-#: What to do about damaged labels or shares, and about those without these facts: a release must not be deleted and
-#: drawn a second time.
+#: Advice about damaged labels or shares, and about those without these facts: a release must not be deleted and drawn
+#: a second time.
 _AGAIN = (
-    "if it is a release, put a good copy back, since drawing it again costs its privacy again; "
+    "if it is a release, restore a good copy, since drawing it again costs its privacy again; "
     "if it comes from a seed, delete the file and run snakemake again"
 )
-_OLDER = "an older version wrote it: use a release with the version that drew it, and make anything from a seed again"
+_OLDER = "an older version wrote it: use a release with the version that drew it, and recreate anything from a seed"
 
-#: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the
-#: pool; without it they are the first ones, in order. `kept` says which labels are the student's own: it kept
-#: them where the teachers gave no answer. `noisy_counts` are all that is released where labels are only read from them.
-#: `teachers` is the number of teachers in the release; on the secure path, `ensemble` is the number of all teachers.
+#: Released labels in query order; for local mechanisms also the reports of each teacher. `queries` are positions in the
+#: pool; without it, labels are for the first samples in order. `kept` marks the student's own predictions, used where
+#: the teachers gave no answer. `noisy_counts` are the whole release if labels are only computed from them. `teachers`
+#: is the number of teachers in the release; on the secure path, `ensemble` is the number of all teachers.
 LABELS = Layout(
     "labels",
     {
@@ -118,16 +118,17 @@ LABELS = Layout(
     again=_AGAIN,
 )
 
-#: Which of the ensemble's teachers it is made of.
+#: Numbers of the ensemble's teachers that are included.
 _SENDERS = Field("iu", ("teachers",), low=0, below="ensemble")
 
-#: What all files of one secure release store.
+#: Meta entries of all files of one secure release.
 _OF_SHARES = (
     *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
     *("abstentions", *PARTITION_FACTS),
 )
 
-#: What one aggregator gets of a chunk of teachers: words modulo 2⁶⁴ that alone tell nothing. `session` names the cut.
+#: Shares of one chunk of teachers for one aggregator: words modulo 2⁶⁴, uniform on their own. `session` identifies the
+#: splitting into shares.
 SHARES = Layout(
     "shares",
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
@@ -136,7 +137,7 @@ SHARES = Layout(
     again=_AGAIN,
 )
 
-#: What one aggregator publishes: its sum modulo 2⁶⁴, and whose shares are in it.
+#: Publication of one aggregator: the sum modulo 2⁶⁴ of its shares, and the teachers included.
 SHARE_SUM = Layout(
     "share-sum",
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
@@ -145,7 +146,7 @@ SHARE_SUM = Layout(
     again=_AGAIN,
 )
 
-#: What all sums together reveal: counts with the noise of every teacher that sent shares.
+#: Sum over all aggregators: counts with the noise of every teacher that sent shares.
 NOISY_COUNTS = Layout(
     "noisy-counts",
     {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
@@ -155,7 +156,7 @@ NOISY_COUNTS = Layout(
 )
 
 
-#: What one round queries: positions in the pool, and the student's predictions for them, if there is a student yet.
+#: Queries of one round: positions in the pool, and the student's predictions for them once there is a student.
 QUERIES = Layout(
     "queries",
     {
@@ -174,7 +175,7 @@ PREDICTIONS = Layout(
     parents=("pool", "labels"),
 )
 
-#: All of them by kind.
+#: All layouts by kind.
 LAYOUTS = {
     layout.kind: layout
     for layout in (

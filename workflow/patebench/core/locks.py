@@ -1,8 +1,8 @@
 """Locks that work on every file system, and records of running processes.
 
-A lock on an open file (`flock`) fails on some shared file systems and holds within one node only on others. A lock here
-is a folder with one file, which records the process that holds it; all that it needs is an atomic rename. Another
-process removes a record only if the recorded process has certainly ended, which can be known on its host alone.
+A lock on an open file (`flock`) fails on some shared file systems and is limited to one node on others. A lock here is
+a folder with one file that records the process holding it; it requires only an atomic rename. Another process removes a
+record only if the recorded process has certainly ended, which is known only on its own host.
 """
 
 import errno
@@ -20,30 +20,30 @@ from secrets import token_hex
 
 from patebench.core.errors import ArtefactError
 
-#: Seconds to wait for a lock that one process holds all that time.
+#: Maximum wait in seconds for a lock that the same process holds throughout.
 PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process of some host; `machine`, `boot`, `namespace` and `started` are empty where the system has none."""
+    """A process on some host; `machine`, `boot`, `namespace` and `started` are empty if the system has none."""
 
     host: str
-    #: Identifies the installed system: hosts of different networks may have one name.
+    #: Identifies the installed system, since hosts of different networks may have the same name.
     machine: str
-    #: Identifies the running kernel: process numbers start again with the next one.
+    #: Identifies the running kernel, since process numbers start again after a reboot.
     boot: str
     #: Identifies the container whose process numbers include `pid`.
     namespace: str
     pid: int
-    #: Start time in clock ticks since boot: process numbers are used again.
+    #: Start time in clock ticks since boot, since process numbers are reused.
     started: str
     #: When the record was written.
     since: str
 
     @classmethod
     def current(cls) -> "Process":
-        """Return the process that calls this."""
+        """Return the calling process."""
         pid = os.getpid()
         return cls(
             host=socket.gethostname(),
@@ -70,7 +70,7 @@ class Process:
         return json.dumps(asdict(self), indent=1) + "\n"
 
     def is_dead(self) -> bool:
-        """Return True only if this process has certainly ended, which can be known on its own host alone."""
+        """Return True only if this process has certainly ended, which is known only on its own host."""
         here = Process.current()
         if (self.host, self.machine) == (here.host, here.machine) and self.boot != here.boot:
             return "" not in (self.machine, self.boot, here.boot)
@@ -105,7 +105,7 @@ def _namespace() -> str:
 
 
 def _state_and_start(pid: int) -> tuple[str, str]:
-    """Return state and start time of a process of this host, empty where they cannot be read."""
+    """Return state and start time of a process on this host; empty if they cannot be read."""
     facts = _fact(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (facts[0], facts[19]) if len(facts) > 19 else ("", "")
 
@@ -114,8 +114,8 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 def alone(path: Path) -> Iterator[None]:
     """Hold the lock of a file, waiting while another process holds it.
 
-    The lock of a process that was killed is taken over on the same host. Raises ArtefactError if one process holds the
-    lock for longer than `PATIENCE_S`, and if no lock can be made.
+    On the same host, the lock of a killed process is taken over. Raises ArtefactError if one process holds the lock for
+    longer than `PATIENCE_S`, or if the lock cannot be created.
     """
     record = _acquire(path)
     try:
@@ -161,7 +161,7 @@ def _wait(path: Path, own: Path, lock: Path) -> None:
 
 
 def _rename(own: Path, lock: Path) -> bool:
-    """Rename a folder to one that is missing or empty; return False if there are files in it."""
+    """Rename `own` to `lock`, which must be missing or empty; return False if it contains files."""
     with suppress(OSError):
         lock.rmdir()
     names = os.listdir(own)

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar where somebody watches a terminal, plain lines in the log everywhere."""
+"""Progress of long work: a bar on a terminal, and plain lines in the log in all cases."""
 
 import logging
 import sys
@@ -12,22 +12,19 @@ log = logging.getLogger("patebench")
 
 _SECONDS_BETWEEN_LINES = 30.0
 
-#: How many bars are drawn: work inside other work has none of its own.
+#: Number of bars on the terminal; nested work draws none.
 _bars = 0
 
 
 class Report(Protocol):
-    """Takes the number of units done so far, and how many there are in all where that was not known before."""
+    """Callback for the number of units done so far, and their total if it was not known before."""
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
-    """Yield a function to be called with the number of `unit`s done so far, 0 … `total`.
-
-    Within the progress of other work it draws no bar.
-    """
+    """Yield a callback for the number of `unit`s done so far, 0 … `total`; nested calls draw no bar."""
     global _bars
     started = last = time.monotonic()
 
@@ -66,7 +63,7 @@ log = logging.getLogger("patebench")
 
 
 class LogFile(logging.FileHandler):
-    """A log that a full disk may end, but that never ends the work of which it tells."""
+    """A log file that ends if the disk is full, without stopping the work."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,13 @@
-"""Registries: a name, one file that implements it, loaded only when it is asked for.
+"""Registries: names of implementations, each of which is imported on first use.
 
-Loading is lazy so that stages which only count votes never import torch, and so that a configuration can be checked
-against the names without importing anything.
+Imports are lazy, so that stages which only count votes never import torch, and so that a configuration can be checked
+against the names without imports.
 
-Other packages add names of their own by entry points, which are looked for when all names are listed, or one that is
-not built in is asked for. What is built in cannot be replaced.
+Other packages add names by entry points, which are read when all names are listed or a name that is not built in is
+used. Built-in names cannot be replaced.
 
-A name may have facts, such as what options a method takes. Those of built-in things stand in the registry and are read
-without importing anything; those of another package are attributes of the thing itself.
+A name may have facts, such as the options of a method. Facts of built-in entries are in the registry and need no
+import; facts of another package's entries are attributes of the loaded object.
 """
 
 import difflib
@@ -27,24 +27,24 @@ FaultOf = Callable[[object], str | None]
 
 
 def imported(target: str) -> Any:
-    """Import what "module:attribute" names."""
+    """Import and return the object named "module:attribute"."""
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a check for functions that are called with these arguments, by position or by name beside others."""
+    """Return a check for functions that are called with `arguments`, by position or `by_name` with further ones."""
 
     def fault_of(found: object) -> str | None:
         said = f"is called with {plural(len(arguments), 'argument')} ({', '.join(arguments)})"
         if not callable(found):
-            return f"{said}, and is no function"
+            return f"{said}, and is not callable"
         try:
             signature = inspect.signature(found)
             signature.bind_partial(**dict.fromkeys(arguments)) if by_name else signature.bind(*arguments)
         except TypeError as fault:
-            return f"{said}, and cannot be: {fault}"
-        except ValueError:  # a function of C that tells nothing of its arguments
+            return f"{said}, and does not accept them: {fault}"
+        except ValueError:  # a C function without a signature
             return None
         return None
 
@@ -52,10 +52,10 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a check for values of the class that "module:class" names, which is imported only then."""
+    """Return a check for instances of the class "module:class", which is imported by the check."""
 
     def fault_of(found: object) -> str | None:
-        return None if isinstance(found, imported(target)) else f"is no {target.replace(':', '.')}"
+        return None if isinstance(found, imported(target)) else f"is not an instance of {target.replace(':', '.')}"
 
     return fault_of
 
@@ -65,21 +65,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: Names are parts of paths.
+#: Names that can be parts of paths.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
-    """Return a hint like " (did you mean 'lnmax'?)", or nothing if no allowed name is close."""
+    """Return a hint such as " (did you mean 'lnmax'?)", or "" if no allowed name is close."""
     close = difflib.get_close_matches(str(name).lower(), list(allowed), n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
 class Registry:
-    """Names of one kind of thing, each with the "module:attribute" that implements it.
+    """Names of one kind of object, each with the "module:attribute" that implements it.
 
-    With a `group`, the entry points of that group in installed packages are among them. `fault_of`, or the function
-    that "module:function" names, says of what such a package offers why it cannot be one of these, or None.
+    With a `group`, the registry includes the entry points of that group in installed packages. `fault_of`, a function
+    or its "module:function", checks an object from such a package and returns the reason to refuse it, or None.
     """
 
     def __init__(self, kind: str, group: str | None = None, fault_of: FaultOf | str | None = None) -> None:
@@ -92,7 +92,7 @@ class Registry:
     def add(self, name: str, target: str, **facts: Any) -> None:
         """Register `name`, implemented by `target` ("module:attribute"), with its facts.
 
-        Raises PatebenchError for a name that is taken.
+        Raises PatebenchError if the name is taken.
         """
         if name in self._targets:
             raise PatebenchError(f"the {self.kind} '{name}' is registered twice: {self._targets[name]} and {target}")
@@ -108,7 +108,7 @@ class Registry:
         return iter(self.names())
 
     def check(self, name: str) -> str:
-        """Return `name`, or raise one line that lists what is allowed."""
+        """Return `name`, or raise a PatebenchError that lists the known names."""
         if name not in self:
             shown = name if isinstance(name, str) and len(name) <= 60 else quote(name)
             near, known = self._hint(shown), ", ".join(self)
@@ -117,41 +117,41 @@ class Registry:
         return name
 
     def _hint(self, name: object) -> str:
-        """Return a hint at the entry that others call `name` (its fact `also`), or whose name is spelt like it."""
+        """Return a hint at the entry with the synonym `name` (in its fact `also`) or a similar spelling."""
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
 
     def fault_of(self, thing: object) -> str | None:
-        """Return why a thing cannot be one of these, or None."""
+        """Return the reason to refuse `thing` as an entry, or None."""
         check = imported(self._fault_of) if isinstance(self._fault_of, str) else self._fault_of
         return check(thing) if check else None
 
     def origin(self, thing: object) -> str | None:
-        """Return what another package calls a class or function that it offers; None for anything else."""
+        """Return a description of the entry point that another package offers for `thing`; None for others."""
         value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
         return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
     def is_built_in(self, name: str) -> bool:
-        """Return True if `name` is registered here and by no other package."""
+        """Return True if `name` is built in."""
         return name in self._targets
 
     def load(self, name: str) -> Any:
-        """Import and return what implements `name`."""
+        """Import and return the implementation of `name`."""
         if self.check(name) not in self._targets:
             return self._load_outside(self._outside[name])
         return imported(self._targets[name])
 
     def check_offered(self) -> None:
-        """Load all that other packages offer; PatebenchError for what can not be loaded, or is no such thing."""
+        """Load all entries from other packages; raise PatebenchError if one cannot be loaded or is refused."""
         for name in self._outside:
             self.load(name)
 
     def fact(self, name: str, fact: str, default: Any = None) -> Any:
-        """Return what is registered of `name` under `fact`, or `default`.
+        """Return the fact `fact` of `name`, or `default`.
 
-        Imports nothing if `name` is built in. What another package adds is loaded, and has the fact as an attribute.
-        Raises PatebenchError for an unknown name, or a package that can not be loaded.
+        Imports nothing if `name` is built in. An entry from another package is loaded and has the fact as an attribute.
+        Raises PatebenchError for an unknown name or a package that cannot be loaded.
         """
         if name in self._facts:
             return self._facts[name].get(fact, default)
@@ -159,7 +159,7 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
-        """Return what other packages add; PatebenchError for a name that is taken or cannot be part of a path."""
+        """Return the entry points of other packages; raise PatebenchError for a taken or unsuitable name."""
         if self.group is None:
             return {}
         from importlib.metadata import entry_points
@@ -167,7 +167,7 @@ class Registry:
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
             if not PLAIN_NAME.fullmatch(point.name):
-                raise PatebenchError(f"{self._named(point)} is no plain name: only letters, digits, '_' and '-' may be")
+                raise PatebenchError(f"{self._named(point)} has an invalid name; use only letters, digits, '_' and '-'")
             taken = self._targets.get(point.name) or (found[point.name].value if point.name in found else None)
             if taken:
                 raise PatebenchError(
@@ -177,7 +177,7 @@ class Registry:
         return found
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package offers that name under a group in which nobody looks for it."""
+        """Return a hint if a package offers `name` under another group of patebench."""
         for point in _points_like(self.group):
             if point.name == name and point.group != self.group:
                 return f" (the package {_package(point)} offers it under {point.group}, and not under {self.group})"
@@ -186,16 +186,16 @@ class Registry:
     def _load_outside(self, point: "EntryPoint") -> Any:
         try:
             found = point.load()
-        except (Exception, SystemExit) as fault:  # whatever the module of another package does as it is imported
+        except (Exception, SystemExit) as fault:  # importing another package may raise anything
             log.error("%s cannot be loaded", self._named(point), exc_info=fault)
             words = (
                 str(fault) if isinstance(fault, ImportError | AttributeError) else f"{type(fault).__name__}: {fault}"
             )
             raise PatebenchError(
-                f"{self._named(point)} cannot be loaded ({words}); mend or remove that package"
+                f"{self._named(point)} cannot be loaded ({words}); fix or remove that package"
             ) from None
         if why := self.fault_of(found):
-            raise PatebenchError(f"{self._named(point)} {why}; mend that package")
+            raise PatebenchError(f"{self._named(point)} {why}; fix that package")
         return found
 
     def _named(self, point: "EntryPoint") -> str:
@@ -203,18 +203,18 @@ class Registry:
 
 
 def check_groups(registries: Iterable[Registry]) -> None:
-    """Refuse what a package offers under a group that is like those of these registries: nobody would look there."""
+    """Refuse entry points under a group that resembles those of `registries` but is none of them."""
     groups = [registry.group for registry in registries if registry.group]
     for point in _points_like(groups[0]):
         if point.group not in groups:
             raise PatebenchError(
-                f"the package {_package(point)} offers '{point.name}' under the group {point.group}, which there is not"
-                f"{nearest(point.group, groups)}; mend that package: the groups are {', '.join(groups)}"
+                f"the package {_package(point)} offers '{point.name}' under the unknown group {point.group}"
+                f"{nearest(point.group, groups)}; fix that package: the groups are {', '.join(groups)}"
             )
 
 
 def _points_like(group: str | None) -> Iterator["EntryPoint"]:
-    """Yield all entry points of groups whose names begin as this one does, before the dot."""
+    """Yield all entry points of groups that share the part of `group` before the dot."""
     if group is None:
         return
     from importlib.metadata import entry_points

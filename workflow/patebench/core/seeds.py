@@ -1,7 +1,7 @@
-"""Named randomness: every stage draws from a generator derived from (base seed, stream name).
+"""Named random streams: every stage draws from a generator derived from (base seed, stream name).
 
-The stream name follows from the artefact's folder below the results, so the same experiment gives the same bytes
-wherever the results lie, in whatever order the jobs run and however the work is cut into chunks.
+The stream name is derived from the artefact's folder below the results. The same experiment therefore gives the same
+bytes for any location of the results, any order of jobs and any division into chunks.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 
 class Mode(StrEnum):
-    """Where the noise of a label set comes from."""
+    """The source of the noise of a label set."""
 
-    SEEDED = "seeded"  # a named stream: anybody can draw it again, so it is for experiments
-    RELEASE = "release"  # the operating system's entropy, discrete: for labels that are handed out
+    SEEDED = "seeded"  # a named stream: reproducible, for experiments
+    RELEASE = "release"  # discrete noise from the operating system's entropy, for labels that are released
 
 
 class Source(Protocol):
-    """What mechanisms draw from: a NumPy generator, or the operating system's entropy (`entropy.Entropy`)."""
+    """A source of noise for mechanisms: a NumPy generator, or the operating system's entropy (`entropy.Entropy`)."""
 
     def laplace(self, *, scale: float, size: int | tuple[int, ...]) -> NDArray[Any]: ...
 
@@ -36,16 +36,15 @@ class Source(Protocol):
     def spawn(self, n_children: int) -> Sequence[Self]: ...
 
 
-#: Words of folder names that were renamed → the words that streams keep. Whoever renames a folder, a parameter or the
-#: entry of a registry adds a line here, so that no random number changes.
+#: Renamed words of folder names → the words that stream names keep. Add a line when you rename a folder, a parameter or
+#: a registry entry, so that no random number changes.
 RENAMED: Mapping[str, str] = {}
 
 
 def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
-    It is frozen: it spells each word of the folder, as `sigma-20` in `gnmax/sigma-20_release`, as when it was first
-    used.
+    It is frozen: each word of the folder, such as `sigma-20` in `gnmax/sigma-20_release`, keeps its first spelling.
     """
     return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
 
@@ -58,11 +57,11 @@ def _first_spelling(word: str) -> str:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return a 63-bit seed for the stream that `names` spell; distinct names give independent streams."""
+    """Return a 63-bit seed for the stream `names`; distinct names give independent streams."""
     words = "\x1f".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Return a NumPy generator for the stream that `names` spell."""
+    """Return a NumPy generator for the stream `names`."""
     return np.random.Generator(np.random.PCG64(derive(seed, *names)))

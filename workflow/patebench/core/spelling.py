@@ -1,6 +1,6 @@
-"""How facts and options are spelt: as slugs in paths, as words of commands, and as environment variables.
+"""Spelling of facts and options: slugs in paths, words of commands, and environment variables.
 
-A slug is a name for a folder; nothing is read back out of one. Whoever needs the facts takes them from the artefact.
+A slug is a folder name and is never parsed; facts are read from the artefact instead.
 """
 
 import shlex
@@ -10,26 +10,26 @@ from typing import Any
 from patebench.core.checks import quote
 from patebench.core.errors import PatebenchError
 
-#: A bare word, a name with its value, or what is left out.
+#: A bare word, a name with its value, or None, which is left out.
 Part = str | None | tuple[str, str | float | None]
 
 
 def number(value: float) -> str:
-    """Return a number as slugs and command lines spell it: 12 significant digits, no trailing zeros."""
+    """Return a number as text for slugs and command lines: 12 significant digits, no trailing zeros."""
     return format(value, ".12g")
 
 
 def slug(*parts: Part) -> str:
-    """Join the parts by "_", such as "skew-0.8_mlp_epochs-5" of ("skew", 0.8), "mlp", ("epochs", 5).
+    """Join the parts by "_": ("skew", 0.8), "mlp", ("epochs", 5) gives "skew-0.8_mlp_epochs-5".
 
-    A string stands as it is; a pair gives `name-value`, with dashes for the underscores of the name and floats as
-    `number` has them; None and a pair whose value is None are left out. Without any part it is "".
+    A string is unchanged. A pair gives `name-value`, with dashes for underscores in the name and floats formatted by
+    `number`. None and pairs with the value None are left out. Without any part the slug is "".
     """
     return "_".join(word for part in parts if (word := _word(part)) is not None)
 
 
 def parameters_slug(parameters: Mapping[str, float]) -> str:
-    """Return a mechanism's parameters in their order and under their names: "sigma1-4_sigma2-10"."""
+    """Return the slug of a mechanism's parameters in their order: "sigma1-4_sigma2-10"."""
     return slug(*(f"{name}-{number(value)}" for name, value in parameters.items()))
 
 
@@ -43,23 +43,23 @@ def _word(part: Part) -> str | None:
 
 
 def command_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as words of a command.
+    """Return `options` as words of a command.
 
-    A value is text, a number, a truth value (--x or --no-x), a sequence (the option is repeated), a mapping (the option
-    is repeated with key=value) or None (left out).
+    A value is text, a number, a bool (--x or --no-x), a sequence (the option is repeated), a mapping (the option is
+    repeated with key=value) or None (left out).
     """
     return [word for name, value in options.items() for word in _words(name, value)]
 
 
 def shell_words(options: Mapping[str, Any]) -> str:
-    """Return options as text for a shell, quoted."""
+    """Return `options` as quoted text for a shell."""
     return shlex.join(command_words(options))
 
 
 def check_passed_on(texts: Iterable[str]) -> None:
-    """Refuse paths and values that Snakemake would pass to a cluster's shell unprotected; PatebenchError names one.
+    """Raise PatebenchError for a path or value that Snakemake would pass to a cluster's shell unprotected.
 
-    Snakemake quotes them as Python does: inside double quotes, where a single quote stands, the shell expands `$`.
+    Snakemake quotes as Python does: text with a single quote is put in double quotes, in which the shell expands `$`.
     """
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):
@@ -89,10 +89,10 @@ def _text(value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-#: The folder of downloaded data sets, in place of `data_root` of a configuration.
+#: Environment variable for the folder of downloaded data sets; overrides `data_root` of a configuration.
 DATA_VARIABLE = "PATEBENCH_DATA"
 
-#: What all releases from one private data set may cost together, and the name of that data, by the parameter's name.
+#: Environment variables, by parameter, for the total (ε, δ) of all releases from one private data set and its name.
 LEDGER_VARIABLES = {
     "budget": "PATEBENCH_LEDGER_BUDGET",
     "delta": "PATEBENCH_LEDGER_DELTA",

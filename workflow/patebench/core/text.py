@@ -1,7 +1,8 @@
-"""Words and numbers as people and JSON read them.
+"""Format words and numbers for people and JSON.
 
-Bounds are rounded to the side where they still hold, from the shortest digits that name the floating-point number, so
-that the written number, read again, is never on the wrong side, not even by a unit in the last place.
+Bounds are rounded in the direction in which they remain valid, starting from the shortest decimal representation of the
+floating-point number. The printed number, read back, is therefore never on the wrong side, not even by one unit in the
+last place.
 """
 
 import math
@@ -20,21 +21,21 @@ def plural(count: int, noun: str) -> str:
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
-    """Names one after the other, the first few of many."""
+    """Join `names` by commas; of more than `most`, the first ones and the number of the others."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-#: Digits of the largest floating-point number with many places after the point.
+#: Decimal precision: enough digits for the largest float with many decimal places.
 _PRECISION = 400
 
-#: Upper bounds below the first number are shown as the second one. Their exact value is rounding error or, at a large
-#: δ, zero, and no release that depends on private data is stated to cost nothing.
+#: Upper bounds on ε below the first number are shown as the second one. Their exact value is rounding error or, at a
+#: large δ, zero; no release that depends on private data is reported as ε = 0.
 _NEXT_TO_NOTHING, _SHOWN_INSTEAD = 1e-12, 1e-4
 
 
 def in_json(value: float) -> float | str:
-    """Return the value, or "inf" if it is infinite. NaN stays, for strict JSON to refuse."""
+    """Return the value, or "inf" if it is infinite. NaN is unchanged, so that strict JSON refuses it."""
     return str(float(value)) if math.isinf(value) else value
 
 
@@ -56,7 +57,7 @@ def at_least(found: float, digits: int = 4) -> str:
 
 
 def above_zero(epsilon: float) -> float:
-    """Return an upper bound ε as it may be shown: never 0."""
+    """Return an upper bound ε for display, which is never 0."""
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
 
@@ -71,12 +72,12 @@ def downward(found: float | Decimal, digits: int) -> str:
 
 
 def significant(value: float, digits: int) -> int:
-    """Return how many digits after the point give `digits` significant ones, for a positive value."""
+    """Return the number of decimal places that give `digits` significant digits of a positive value."""
     return digits - 1 - math.floor(math.log10(value))
 
 
 def exactly(value: float) -> Decimal:
-    """Return the shortest decimal number that names this floating-point number."""
+    """Return the shortest decimal number that represents this float."""
     return Decimal(repr(float(value)))
 
 

@@ -1,6 +1,6 @@
-"""Several processes for work that falls into pieces.
+"""Run independent pieces of work in several processes.
 
-Their number depends on the machine, not on what is computed: a command sets it once, and results do not depend on it.
+A command sets the number of processes once; results do not depend on it.
 """
 
 import os
@@ -21,20 +21,20 @@ def available() -> int:
 
 
 def use(processes: int) -> None:
-    """Set the number of processes that share work from now on."""
+    """Set the number of processes for all later work."""
     global _processes
     _processes = processes
 
 
 def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-    """Yield `work` of each piece in their order, computed by this process alone unless `use` set another number.
+    """Yield `work(piece)` for all pieces in order, computed in this process unless `use` set another number.
 
     Raises PatebenchError if a process is killed.
     """
     if _processes == 1:
         yield from map(work, pieces)
         return
-    # Imported here, as most commands need no process but their own and should start at once.
+    # Imported here, since most commands need only one process and should start quickly.
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -44,5 +44,5 @@ def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterat
             yield from pool(delayed(work)(piece) for piece in pieces)
     except TerminatedWorkerError as error:
         raise PatebenchError(
-            f"one of {_processes} processes was killed, perhaps for memory; give more of it, or fewer --threads"
+            f"one of {_processes} processes was killed, perhaps for lack of memory; use more memory or fewer --threads"
         ) from error

@@ -1,4 +1,5 @@
-"""Labels that are released: their conditions, and the ledger of all draws from one private data set.
+"""Releases of labels: their conditions, and the ledger of all draws from one private data set.
 
-Stages call it before they draw. Votes, labels and mechanisms come in as values; it reads and writes ledgers alone.
+Stages call this package before they draw noise. Votes, labels and mechanisms are passed as values; the package reads
+and writes only ledgers.
 """

@@ -1,4 +1,4 @@
-"""Conditions of a release: of its mechanism, its noise, its δ, its partition and the file to write."""
+"""Conditions of a release, on its mechanism, noise, δ, partition and output file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from patebench.mechanisms.base import Answering, Mechanism, check_releasable, ma
 def drawn_mechanism(
     name: str, parameters: Mapping[str, float], release: bool, seed: int | None, stream: str | None
 ) -> tuple[Mechanism, Draws]:
-    """Return the mechanism of a command and where it draws from; refuse to release one without a discrete form."""
+    """Return the mechanism of a command and its source of noise; refuse a release without a discrete form."""
     draws = Draws.of(release, seed, stream)
     made = make_mechanism(name, parameters)
     if draws.mode is Mode.RELEASE:
@@ -27,20 +27,21 @@ def drawn_mechanism(
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism of an artefact's facts, where an infinite parameter is the text "inf"."""
+    """Return the mechanism that an artefact's facts describe; an infinite parameter is the text "inf"."""
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
 
 
 def origin(votes: Artefact, mode: Mode) -> str | None:
-    """Return the digest of the votes; None for a release, as a digest confirms a guess of one teacher's votes."""
+    """Return the digest of the votes; None for a release, since it would confirm a guess of a teacher's votes."""
     return votes.digest if mode is Mode.SEEDED else None
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Refuse a release at a δ of at least 1/n, for n `teachers` or n records; warn on stderr otherwise.
+    """Refuse a release at a δ of at least 1/n for n `teachers` or n records; warn on stderr for seeded labels.
 
-    `votes` are VOTES or a CHUNK, which store the number of records. A release is refused by that number only where the
-    partition protects a record that is replaced and nothing else: elsewhere the number is private, and it only warns.
+    `votes` are VOTES or a CHUNK, which store the number of records. A release is refused because of that number only if
+    the partition protects the replacement of a record and nothing else. Otherwise the number is private, and there is
+    only a warning.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -56,9 +57,9 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 
 
 def unprotected(source: Artefact) -> str | None:
-    """Return why ε of a release from these VOTES, CHUNK or LABELS protects nobody; None if it may protect somebody.
+    """Return the reason why ε of a release from these VOTES, CHUNK or LABELS protects nobody, or None.
 
-    Votes without a partition, such as a table, do not say: of these ε is for the votes of one teacher.
+    For votes without a partition, such as a table, ε is for the votes of one teacher, and the result is None.
     """
     if source.meta.get("protects") is None or source.meta["protects"]:
         return None
@@ -67,27 +68,27 @@ def unprotected(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Refuse a release from VOTES or a CHUNK, or LABELS of one, whose partition protects nothing."""
+    """Refuse a release from VOTES, a CHUNK or LABELS whose partition protects nothing."""
     if mode is Mode.RELEASE and (fault := unprotected(source)):
         fix = f"use votes of a partition by one of {protecting()}"
         raise ArtefactError(source.path, fault, fix, code="unprotected")
 
 
 def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return how teachers vote, for labels that are read from a released table; nothing where no table is released.
+    """Return the facts on voting that labels computed from a released table need; nothing if no table is released.
 
-    `source` are their VOTES, or shares of these.
+    `source` are the VOTES, or shares of them.
     """
     names = ("neighbours",) if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}
 
 
 def refuse_second_release(out: Path | str, mode: Mode) -> None:
-    """Refuse a release in the place of another file: a second one would cost as much again."""
+    """Refuse a release to an existing file, since a second release would cost its ε again."""
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "it is there already, and if it is a release, drawing another one spends as much privacy again",
-            "publish that one; or give another place, and a limit for both in the ledger",
+            "it exists, and if it is a release, drawing another one spends as much privacy again",
+            "publish the existing file; or give another path, and a limit for both in the ledger",
             code="second-release",
         )

@@ -1,8 +1,8 @@
-"""The ledger of releases: one file for each private data set, into which a draw is entered before it is made.
+"""The ledger of releases: one file per private data set, into which every draw is entered before it is made.
 
-A ledger recognises its data by a digest of the private records, or of the counts of a table of votes, and by the name
-that a user gives to the data. A digest recognises neither a changed record nor another query: only a name does. The
-ledger is as private as the data. It does not contain draws that were made with another folder.
+The data of a ledger are recognised by a digest of the private records, or of the counts of a table of votes, and by the
+name that a user gives to the data. If a record or a query changes, the digest changes, and only the name recognises the
+data. The ledger is as private as the data. It does not contain draws that were made with another folder.
 """
 
 import logging
@@ -33,20 +33,20 @@ from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget
 log = logging.getLogger("patebench")
 _KIND = "ledger"
 
-#: Hexadecimal digits of a digest that a ledger keeps, to recognise its data.
+#: Number of hexadecimal digits of a digest that a ledger stores to recognise its data.
 _DIGITS = 32
 
-#: The (ε, δ) that the order of a ledger suits best where no limit is given with the first draw.
+#: The (ε, δ) for which the Rényi order of a ledger is optimised if the first draw has no limit.
 _NOMINAL = LedgerParameters(budget=4.0, delta=1e-5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A draw: what it makes, by which mechanism, for how many queries, and what it costs.
+    """An entry for one draw: its output file (`what`), mechanism, number of queries and privacy cost.
 
-    `key` is a random word that the release stores: nothing else shows whether it stands in a ledger. `ensemble` is the
-    number of all teachers; None for draws that are not of labels, and in older ledgers. `votes` is the digest of the
-    votes, None on the secure path, where nobody sees all. A ledger is private, so it may store one.
+    `key` is a random word that the release also stores; it is the only link between a release and its entry. `ensemble`
+    is the number of all teachers; None for draws other than labels, and in older ledgers. `votes` is the digest of the
+    votes, which is allowed since a ledger is private; None on the secure path, where nobody sees all votes.
     """
 
     what: str
@@ -62,9 +62,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stage enters a release: the folder of the ledgers, the limit of all releases, the name of the data.
+    """The place where a stage enters a release: folder of the ledgers, limit of all releases and name of the data.
 
-    Without a folder nothing is written: labels from a seed are no release.
+    Without a folder nothing is written, since labels from a seed are not a release.
     """
 
     folder: Path | None
@@ -75,13 +75,13 @@ class Place:
     def of(
         cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None, private: str | None
     ) -> "Place":
-        """Return the place of a command's options; PatebenchError for a release without a ledger, and vice versa."""
+        """Return the place from a command's options; raise PatebenchError unless releases, and only they, have one."""
         options = {"ledger": folder, "ledger-budget": budget, "ledger-delta": delta, "private": private}
         if mode is Mode.SEEDED and (used := [f"--{name}" for name, value in options.items() if value is not None]):
-            line = f"labels from a seed are no release, and no ledger counts them; leave out {used[0]}"
+            line = f"labels from a seed are not a release and are not entered in a ledger; leave out {used[0]}"
             raise PatebenchError(line, code="release", where=used[0])
         if mode is Mode.RELEASE and folder is None:
-            line = "is missing; a release is written down in the folder of ledgers before it is drawn"
+            line = "is missing; a release is entered in a ledger before it is drawn: give the folder of ledgers"
             raise PatebenchError(line, code="missing", where="--ledger")
         limits = {"budget": budget, "delta": delta, "private": private}
         given = {name: value for name, value in limits.items() if value is not None}
@@ -98,9 +98,9 @@ class Place:
         key: str | None = None,
         **more: Any,
     ) -> list[str]:
-        """Enter a draw by a mechanism on these votes of VOTES or a CHUNK, which is to become `out`.
+        """Enter a draw by a mechanism on `votes` of VOTES or a CHUNK, whose output will be `out`.
 
-        Returns the entry's key, for labels from a seed none, as nothing is entered. `more` are arguments of `cost`.
+        Returns a list with the entry's key, empty for labels from a seed. `more` are arguments of `cost`.
         """
         if self.folder is None:
             return []
@@ -116,9 +116,9 @@ class Place:
         return [entry.key]
 
     def check_same_shards(self, source: Artefact, before: Artefact) -> None:
-        """Refuse VOTES whose partition is not that of the draws of LABELS, whose neighbours would be others.
+        """Refuse VOTES whose partition differs from that of the draws of the LABELS `before`.
 
-        Tables of several rounds are bounded together for a change of one shard, so all must have the same shards.
+        Tables of several rounds have a joint bound for a change of one shard, so all must have the same shards.
         """
         if self.folder is None:
             return
@@ -126,47 +126,47 @@ class Place:
         own = set(before.meta["entries"])
         drawn = {each.key: each.spent.partition for each in ledger.entries if each.key in own}
         if drawn.keys() != own:
-            fault = f"{before.path} is a release, and it does not stand there"
+            fault = f"{before.path} is a release that is not entered there"
             raise ArtefactError(ledger.path, fault, "give its ledger", code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
             fault = f"it was drawn from votes of another partition than {source.path}"
-            raise ArtefactError(before.path, fault, "take votes of the same teachers in all rounds", code="mismatch")
+            raise ArtefactError(before.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
 
     def enter(self, records: str, entry: Entry) -> None:
-        """Enter a draw from the private records of this digest; do nothing without a folder."""
+        """Enter a draw from the private records with digest `records`; do nothing without a folder."""
         if self.folder is not None:
             enter(self.folder, records, entry, self.limit, self.private)
 
 
 def records_of(source: Artefact) -> str:
-    """Return a digest of the private records behind VOTES, a CHUNK or a table, whatever their data set is called.
+    """Return a digest of the private records behind VOTES, a CHUNK or a table; it does not depend on their name.
 
-    Votes without it have the digest of their partition, so that ensembles on the same shards share a ledger; and votes
-    without either that of their counts.
+    Without it, the digest of the partition is used, so that ensembles on the same shards share a ledger; without both,
+    the digest of the counts.
     """
     known = source.meta.get("records") or source.meta["partition"]
     return str(known or tallies(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
 
 
 def shards_of(source: Artefact) -> str:
-    """Return what names the shards that VOTES, a CHUNK or a table are of: draws of one name have the same teachers."""
+    """Return an identifier of the shards of VOTES, a CHUNK or a table; equal identifiers mean the same teachers."""
     return str(source.meta["partition"] or records_of(source))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """All draws from one private data set that were entered here.
+    """All entered draws from one private data set.
 
-    `records` are the digests by which the data are recognised, and `private` the name that was given to them.
+    The data are recognised by the digests `records` and the name `private`.
     """
 
     path: Path
     private: str | None = None
     records: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = ()
-    #: The (ε, δ) that all draws together keep.
+    #: Total (ε, δ) budget of all draws together.
     limit: LedgerParameters | None = None
-    #: The Rényi order at which the limit is kept. The first draw fixes it, before anything was seen.
+    #: The Rényi order at which the limit is checked. The first draw fixes it, before any output is known.
     order: float | None = None
 
     @property
@@ -174,29 +174,30 @@ class Ledger:
         return [each.spent for each in self.entries]
 
     def has_name(self, private: str | None) -> bool:
-        """True if `private` is the name of its data; capital letters do not count."""
+        """Return True if `private` is the name of the data, ignoring case."""
         return private is not None and self.private is not None and self.private.casefold() == private.casefold()
 
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
-        """Return the ledger of the records with this digest, or of the data of this name; empty if there is none.
+        """Return the ledger of the data with the digest `records` or the name `private`; an empty one if there is none.
 
-        ArtefactError for a damaged ledger in the folder, as it may be that of these data, and for data of two ledgers.
+        Raises ArtefactError for a damaged ledger in the folder, since it may be the ledger of these data, and if two
+        ledgers match.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
         found = [each for each in known if records in each.records or each.has_name(private)]
         if len(found) > 1:
             raise ArtefactError(
                 found[0].path,
-                f"it is a ledger of this private data, and so is {found[1].path}, and draws in two ledgers are not "
+                f"it and {found[1].path} are both ledgers of this private data, and draws in two ledgers are not "
                 "counted together",
-                "take the file that is a copy out of the folder, or leave out a --private that names other data",
+                "remove the file that is a copy from the folder, or leave out a --private that names other data",
                 code="two-ledgers",
             )
         if not found:
             path = folder / f"{private or records}.json"
             if path.exists():
-                fix = "choose another name --private"
+                fix = "choose another name for --private"
                 raise ArtefactError(path, "it is the ledger of other private data", fix, code="taken")
             return cls(path=path)
         (ledger,) = found
@@ -216,14 +217,14 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
-        fix = "restore it from a copy: without it nobody knows what was released from this data"
+        fix = "restore it from a copy; without it, releases from this data are not counted"
         try:
             content = read_json(path, _KIND)
         except ArtefactError as fault:
             raise ArtefactError(path, fault.fault, fix, code=fault.code) from None
         try:
             if content["orders"] != conversion.ORDERS.tolist():
-                line = "it counts at other orders than this version"
+                line = "its Rényi orders differ from those of this version"
                 raise ArtefactError(path, line, "use the version that wrote it", code="older")
             entries = tuple(_entry(each) for each in content["entries"])
             kept = content["limit"]
@@ -242,7 +243,7 @@ class Ledger:
 
     @property
     def kept(self) -> dict[str, float] | None:
-        """Return the limit as JSON has it."""
+        """Return the limit for JSON."""
         return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
 
@@ -256,19 +257,19 @@ def cost(
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
 ) -> Spending:
-    """Return the worst-case cost of labels of these queries in discrete noise; less if a budget (ε, δ) ends them.
+    """Return the worst-case cost of labelling the queries of `votes` with discrete noise.
 
-    A release's own budget is a filter at one order: there and at all orders below nothing exceeds what it allows.
+    A release's own `budget` (ε, δ) is a filter at one Rényi order. It caps the cost at that order and all lower ones.
     """
     check_abstentions(made, votes)
     valid = valid_for_discrete_noise(made.accountants(votes))
     found = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
     if found is None:
-        line = f"the mechanism '{name}' has no Rényi bound to write into a ledger; use another"
+        line = f"the mechanism '{name}' has no Rényi bound for the ledger; use another mechanism"
         raise PatebenchError(line, code="no-bound")
     divergences, failure = found
     if np.isinf(divergences).all():
-        line = f"'{name}' with these parameters hides nothing (ε = ∞), so there is no release; add noise"
+        line = f"'{name}' with these parameters has ε = ∞, so it cannot be released; add noise"
         raise PatebenchError(line, code="no-noise")
     if budget is not None:
         keeper = keeper_of(check_budget(name, made, votes.teachers, votes.classes), *budget)
@@ -280,19 +281,19 @@ def cost(
 def enter(
     folder: Path, records: str, entry: Entry, limit: LedgerParameters | None, private: str | None = None
 ) -> Ledger:
-    """Enter a draw before it is made; PatebenchError, and nothing written, for one that may not be made.
+    """Enter a draw before it is made; raise PatebenchError and write nothing if it is not allowed.
 
     Parameters
     ----------
     records : digest of the private records
-    limit : what all draws together may cost; it is fixed with the first draw, and without it there may be no other
-    private : the name of the private data, which stays
+    limit : total (ε, δ) of all draws; fixed with the first draw, and without it no second draw is allowed
+    private : permanent name of the private data
     """
     with alone(folder / "ledgers"):
         before = Ledger.of(folder, records, private)
         if not before.entries:
             _check_others(folder, limit, private)
-        # A limit that is chosen after a draw was seen would hold at δ for each choice, not for all of them.
+        # A limit chosen after seeing a draw would hold at δ for each possible choice, but not for all of them.
         kept = before.limit if before.entries else limit
         now = [*before.spent, entry.spent]
         aim = kept or _NOMINAL
@@ -312,10 +313,10 @@ def enter(
 
 
 def name_ledger(path: Path, private: str) -> None:
-    """Give the data of a ledger a permanent name; PatebenchError if they have another one, or other data has it."""
+    """Give the data of a ledger a permanent name; raise PatebenchError if they have another, or the name is taken."""
     LedgerSettings.checked({"private": private}, "ledger")
     if not path.is_file():
-        line = "only the data of one ledger get a name; give the path of the ledger's file"
+        line = "is not the file of a ledger; give the path of the ledger whose data you name"
         raise PatebenchError(line, code="missing-file", where=path)
     with alone(path.parent / "ledgers"):
         ledger = Ledger.read(path)
@@ -331,9 +332,10 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Refuse a first draw without a limit beside ledgers without a name, whose data it may be in another form.
+    """Refuse a first draw without a limit if an existing ledger may be of the same data in another form.
 
-    A draw without a name is refused beside any other ledger. Elsewhere a line says that the draw is counted apart.
+    That is any ledger without a name or, if the draw has no name, any ledger. Otherwise a warning states that the draw
+    is counted separately.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     doubtful = [each for each in ledgers if private is None or each.private is None]
@@ -353,20 +355,20 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
             f"{name}, or give a limit (ledger: {{budget: …, delta: …}}, --ledger-budget and --ledger-delta)",
             code="not-recognised",
         )
-    click.echo(f"{folder}: {words}; it is counted apart from these, unless --private gives their name", err=True)
+    click.echo(f"{folder}: {words}; it is counted separately, unless --private gives their name", err=True)
 
 
 def _check(
     before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
 ) -> None:
-    """Refuse a draw that the limit `kept` does not allow, and another limit than that of the first draw."""
+    """Refuse a draw beyond the limit `kept`, and a limit `asked` that differs from that of the first draw."""
     drawn = len(before.entries)
     if kept is None:
         if drawn and (asked is not None or _adds(before.spent, now[-1])):
             raise ArtefactError(
                 before.path,
-                f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}) without a limit, and "
-                "a limit that is given afterwards does not hold for what was seen before, so there may be no other",
+                f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}) without a limit. A "
+                "limit that is given afterwards is not valid for earlier draws, so no further draw is allowed",
                 "give a limit with the first draw where several may follow (ledger: {budget: …, delta: …} in a "
                 "configuration, --ledger-budget and --ledger-delta of a command)",
                 code="no-limit",
@@ -374,26 +376,26 @@ def _check(
     elif asked is not None and asked != kept:
         raise ArtefactError(
             before.path,
-            f"all releases of this private data are to keep ε = {kept.budget:g} at δ = {kept.delta:g}, and "
-            f"ε = {asked.budget:g} at δ = {asked.delta:g} is asked for now",
-            "keep the first limit: what was released under it was promised more",
+            f"the limit of all releases of this private data is ε = {kept.budget:g} at δ = {kept.delta:g}, and "
+            f"ε = {asked.budget:g} at δ = {asked.delta:g} is given now",
+            "keep the first limit, which was promised with the earlier releases",
             code="other-limit",
         )
     elif not spending.keeps(now, kept.budget, kept.delta, order):
         raise ArtefactError(
             before.path,
-            f"{_together(now, kept.delta, order)} at δ = {kept.delta:g}, and all releases of this private data are to "
-            f"keep ε = {kept.budget:g}",
+            f"{_together(now, kept.delta, order)} at δ = {kept.delta:g}, and the limit of all releases of this private "
+            f"data is ε = {kept.budget:g}",
             "use more noise, fewer queries or a smaller budget for this one",
             code="above-limit",
         )
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Say what this draw and those before it would cost at the order of the ledger."""
+    """Return a text about the cost of this draw and all earlier ones at the Rényi order of the ledger."""
     failure = spending.together(now)[1]
     if failure >= delta:
-        return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"
+        return f"this draw and {len(now) - 1} before it fail with probability {failure:g} or less, so there is no ε"
     epsilon = f"ε = {four_digits(spending.epsilon(now, delta, order))}, counted at the Rényi order of the first draw,"
     return f"this draw and {len(now) - 1} before it would cost {epsilon}" if now[1:] else f"it costs {epsilon}"
 
@@ -403,7 +405,7 @@ def _draws(number: int) -> str:
 
 
 def _adds(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if a teacher pays twice, unlike when chunks of teachers each cut shares of one release."""
+    """Return True if any teacher pays twice; False if each chunk of teachers makes shares of one release."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 
@@ -411,11 +413,11 @@ def _adds(before: Sequence[Spending], last: Spending) -> bool:
 def _entry(content: Mapping[str, Any]) -> Entry:
     divergences = np.array([float(value) for value in content["divergences"]])
     if divergences.shape != conversion.ORDERS.shape or not (divergences >= 0).all():
-        raise ValueError("divergences are not one number of at least 0 for each order")
+        raise ValueError("divergences must be one number of at least 0 per order")
     teachers = None if content["teachers"] is None else (int(content["teachers"][0]), int(content["teachers"][1]))
     failure = float(content["failure"])
     if not 0 <= failure <= 1:
-        raise ValueError("a failure is no probability")
+        raise ValueError("a failure must be a probability")
     spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
     facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
     return Entry(spent=spent, ensemble=content.get("ensemble"), votes=content.get("votes"), **facts)
