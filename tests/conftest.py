@@ -26,18 +26,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: where the workflow runs, a third of the time is spent waiting."""
+    """Use one worker more than cores, since tests that run the workflow spend a third of their time waiting."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side, those that run the workflow come first, and of these, those that wait for SLURM."""
+    """Order parallel tests: first those that run the workflow, and of these, first those that wait for SLURM."""
     items.sort(key=lambda item: (item.get_closest_marker("workflow") is None, item.path.name != "test_slurm.py"))
 
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """The folder that holds MNIST/, from the environment variable PATEBENCH_DATA; skips where there is none."""
+    """Return the folder with MNIST/, from the environment variable PATEBENCH_DATA; skip if there is none."""
     root = Path(os.environ.get("PATEBENCH_DATA", "data"))
     if not (root / "MNIST" / "raw" / "train-images-idx3-ubyte").is_file():
         pytest.skip("no MNIST under PATEBENCH_DATA")
@@ -46,7 +46,7 @@ def data_root() -> Path:
 
 @pytest.fixture
 def write_samples(tmp_path: Path) -> Callable[..., Path]:
-    """A function that writes x (samples, channels, height, width) or (samples, features) and y as SAMPLES."""
+    """Return a function that writes x (samples, channels, height, width) or (samples, features) and y as SAMPLES."""
 
     def write(role: str, x: np.ndarray, y: np.ndarray, classes: int = CLASSES, dataset: str = "tiny") -> Path:
         path = tmp_path / f"{role}.npz"
@@ -60,7 +60,7 @@ def write_samples(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def tiny(tmp_path: Path, write_samples: Callable[..., Path]) -> Path:
-    """A folder with private, public, pool, truth, test and partition: 60 + 40 images (1, 4, 4) of 3 classes.
+    """Return a folder with private, public, pool, truth, test and partition: 60 + 40 images (1, 4, 4) of 3 classes.
 
     20 queries, 20 test samples, 6 teachers. The labels can be learnt: class k is bright in row k.
     """

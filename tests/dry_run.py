@@ -1,4 +1,4 @@
-"""Jobs as Snakemake plans them: the rules, files and commands that a dry run prints."""
+"""Jobs that Snakemake plans: the rules, files and commands that a dry run prints."""
 
 import contextlib
 import os

@@ -34,7 +34,7 @@ RECORDS = "records.tar.xz"
 
 
 def command(folder: str, run: Mapping[str, Any], cores: str = "all") -> list[str]:
-    """How one folder's results are made, in `results/<folder>/`, with so many jobs at a time as there are `cores`."""
+    """Return the command that makes one folder's results in `results/<folder>/` with `cores` parallel jobs."""
     lists = {key: f"[{','.join(map(str, run[key]))}]" for key in ("only", "seeds") if key in run}
     config = [f"{key}={value}" for key, value in {"name": folder, **lists}.items()]
     file = f"config/papers/{run['config']}.yaml"
@@ -53,7 +53,7 @@ def run_all(runs: Mapping[str, Mapping[str, Any]], cores: str = "all") -> list[s
 
 
 def is_clean(made_by: Mapping[str, Any] | None) -> bool:
-    """Whether one commit, and no changed file, ran all jobs: `made_by` is what a manifest says under `commit`."""
+    """Return True if one commit without changed files ran all jobs; `made_by` is the entry `commit` of a manifest."""
     return bool(made_by and not made_by["dirty"] and made_by.get("older_jobs") == 0)
 
 
@@ -70,7 +70,7 @@ def keep(folder: str, root: Path = ROOT) -> str:
     content = read_json(manifest, "manifest")
     made_by = content["commit"]
     if not is_clean(made_by):
-        raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it anew to keep it")
+        raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it again to keep it")
     if kept.is_dir():
         names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file() and path.name != RECORDS)
     else:

@@ -1,4 +1,4 @@
-"""Expect that bad input is refused, by the code and the place of the error rather than by its words."""
+"""Expect errors for bad input, by the code and place of the error rather than its text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

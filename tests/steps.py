@@ -1,4 +1,4 @@
-"""Stages in a few words, for tests whose subject comes after them."""
+"""Short calls of stages, for tests of later stages."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ OF_VOTES = {
 
 
 def aggregate(votes: Path, mechanism: str, parameters: Mapping[str, float], seed: int, stream: str, out: Path) -> None:
-    """Seeded labels of the whole pool."""
+    """Draw seeded labels of the whole pool."""
     aggregate_stage.run(votes=votes, mechanism=mechanism, parameters=parameters, seed=seed, stream=stream, out=out)
 
 
@@ -33,6 +33,6 @@ def account(
     out: Path,
     **more: Any,
 ) -> None:
-    """Bounds on seeded labels."""
+    """Compute bounds on seeded labels."""
     accounting = AccountParameters(queries=tuple(queries), delta=delta)
     account_stage.run(votes=votes, labels=labels, accounting=accounting, seed=seed, stream=stream, out=out, **more)

@@ -1,4 +1,4 @@
-"""The Python interface: each function against what it is a layer of, how light the package is, and its faults."""
+"""The Python interface: each function against the code that it wraps, light imports, and error messages."""
 
 import json
 import re
@@ -43,7 +43,7 @@ SOURCES: dict[str, tuple[Any, dict[str, int]]] = {
 
 
 def run(code: str) -> Any:
-    """What `code`, run in a fresh interpreter, prints as JSON."""
+    """Return the JSON that `code` prints in a fresh interpreter."""
     head = "import json, sys, patebench\n"
     done = subprocess.run([sys.executable, "-c", head + code], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
@@ -406,7 +406,7 @@ def test_a_fault_is_one_line(words: str, call: Callable[[], Any]) -> None:
 
 
 class Odd:
-    """What raises as it is made an array."""
+    """An object that raises when converted to an array."""
 
     def __array__(self) -> NDArray[Any]:
         raise RuntimeError("odd")

@@ -1,4 +1,4 @@
-"""What catalogues and citations need: the files that they read are there and say what is true."""
+"""Files for catalogues and citations exist and are correct."""
 
 import re
 import shutil

@@ -17,7 +17,7 @@ BIN = Path(sys.executable).parent
 
 
 def steps() -> list[tuple[str, str]]:
-    """The recipe's instructions, each with its words."""
+    """Return the recipe's instructions, each with its words."""
     found = DockerfileParser(fileobj=BytesIO(RECIPE.read_bytes())).structure
     return [(each["instruction"], each["value"]) for each in found if each["instruction"] != "COMMENT"]
 
@@ -34,7 +34,7 @@ def test_what_is_copied_holds_nothing_that_is_made() -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """What `COPY . .` brings: the files that git keeps."""
+    """Return the files that `COPY . .` copies, which are those that git tracks."""
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, names.split("\0")):
         target = tmp_path / name
@@ -44,7 +44,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def preparations() -> list[str]:
-    """The commands that prepare what was copied."""
+    """Return the commands that prepare the copied files."""
     (run,) = [words for instruction, words in steps() if instruction == "RUN" and not words.startswith("apt-get")]
     return re.split(r"\s*&&\s*", run)
 

@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens.
+"""Examples in the documentation produce the output that they show.
 
 In README.md and docs/, a block fenced as `python` is run, and of one fenced as `console` each line `$ patebench …` is,
 its output compared with what the block shows below it, whatever the width of the columns. All blocks of a page run in
@@ -32,7 +32,7 @@ FENCED = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILIN
 
 
 def said(command: str) -> str:
-    """What a command prints, without the spaces that fill lines."""
+    """Return the output of a command without trailing spaces."""
     program, *words = shlex.split(command)
     assert program == "patebench", f"only patebench is run here, not {program}"
     done = CliRunner().invoke(cli, words)
@@ -43,13 +43,13 @@ def said(command: str) -> str:
 
 
 def replayed(block: str) -> str:
-    """A console block with the outputs that its commands give today."""
+    """Return a console block with the current outputs of its commands."""
     commands = [line for line in block.splitlines() if line.startswith("$ ")]
     return "".join(f"{line}\n{said(line.removeprefix('$ '))}\n" for line in commands)
 
 
 def steady(text: str) -> list[str]:
-    """The words of each line, however wide the columns."""
+    """Split each line into words, independently of column widths."""
     return [re.sub("──+", "──", " ".join(line.split())) for line in text.splitlines()]
 
 
@@ -79,7 +79,7 @@ def test_the_page_about_epsilon_has_snippets() -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 

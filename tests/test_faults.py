@@ -1,4 +1,4 @@
-"""What happens to the files of a stage when the disk is full, when it is killed, and when the power goes."""
+"""Files of a stage after a full disk, a kill and a power failure."""
 
 import os
 import resource
@@ -82,7 +82,7 @@ def test_a_job_that_is_killed_while_it_writes_leaves_the_old_file(votes: Path) -
 
 
 def test_a_power_cut_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The content is on the disk before it gets its name, and the name before the stage goes on."""
+    """Content is flushed to disk before the rename, and the rename before the stage continues."""
     order: list[str] = []
     sync, replace = os.fsync, os.replace
 

@@ -1,4 +1,4 @@
-"""`make clean` takes away what can be made again, and nothing else."""
+"""`make clean` removes generated files, and nothing else."""
 
 import shutil
 import subprocess

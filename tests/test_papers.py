@@ -21,25 +21,25 @@ CONFIGURATIONS = {
     **{"PATE 2017": "pate-2017", "Scalable PATE 2018": "scalable-pate-2018", "NZC 2020": "nzc-2020"},
     **{"PET-DL 2019": "petdl-2019", "Distributed PATE 2018": "distributed-pate-2018"},
 }
-#: Figures and tables of the papers whose texts are at hand. The one table of PATE 2017 is its Figure 4.
+#: Figures and tables of the papers whose texts are available. The one table of PATE 2017 is its Figure 4.
 COUNTED = {"PATE 2017": (5, 0), "NZC 2020": (2, 3), "PET-DL 2019": (5, 3)}
 
 
 def of(paper: str) -> str:
-    """The section of a paper; those without one of their own are together in the last."""
+    """Return the section of a paper; papers without their own are in the last section."""
     return SECTIONS.get(paper) or SECTIONS[TOGETHER]
 
 
 def cells(section: str) -> list[list[str]]:
-    """The rows of its table without the heading."""
+    """Return the rows of its table without the heading."""
     rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in section.splitlines() if line.startswith("|")]
     return rows[2:]
 
 
 def places(paper: str) -> set[str]:
-    """The tables, figures and parts that the first column of its section names: "Tables 1 to 3" are three.
+    """Return the tables, figures and parts in the first column of its section; "Tables 1 to 3" are three.
 
-    Where papers are together, a cell begins with the name of each whose parts follow.
+    In a joint section, a cell starts with the name of the paper whose parts follow.
     """
     found, kind, whose = set(), "", paper
     for words in (word for row in cells(of(paper)) for word in re.split(r", | and ", row[0])):

@@ -46,7 +46,7 @@ def equal(cell: str, wanted: float | str) -> bool:
 
 
 def row(file: str, where: dict[str, float | str]) -> SimpleNamespace:
-    """The cells of the one row of a table that `where` selects; numbers as such, empty ones left out."""
+    """Return the cells of the single table row that `where` selects; numbers are parsed, empty cells left out."""
     found = [line for line in table(file) if all(equal(line[column], wanted) for column, wanted in where.items())]
     assert len(found) == 1, f"{file}: {len(found)} rows are {where}"
 
@@ -65,7 +65,7 @@ def one_line(text: str) -> str:
 
 
 def check(group: dict[str, Any], claim: dict[str, Any], page: str) -> None:
-    """A claim of claims.yaml, against the text of its page. Anything else than agreement is an AssertionError."""
+    """Check a claim of claims.yaml against the text of its page; raise AssertionError unless they agree."""
     shared = group.get("where", {}) | claim.get("where", {})
 
     def select(own: dict[str, Any]) -> SimpleNamespace:
@@ -145,7 +145,7 @@ def test_a_claim_without_a_number_of_a_table_is_refused() -> None:
 
 
 def test_the_readme_states_the_cost_of_adding_or_removing_one_vote() -> None:
-    """Whose vote is added or removed changes one cell of the table; whose record is replaced, two."""
+    """Adding or removing a vote changes one cell of the table; replacing a record changes two."""
     text = (REFERENCE.parents[1] / "README.md").read_text(encoding="utf-8")
     (added,) = re.findall(r"\((0\.\d+) for adding or removing one\)", text)
     assert float(added) == round(discrete_gaussian.epsilon(50, cells=1, delta=1e-5), 3)

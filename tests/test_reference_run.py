@@ -86,7 +86,7 @@ def test_the_others_go_on_where_one_fails(monkeypatch: pytest.MonkeyPatch, capsy
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A finished run, of whose tables one is too large to be kept."""
+    """Create a finished run with one table that is too large to keep."""
     folder = tmp_path / "results" / "nzc"
     (folder / "tables").mkdir(parents=True)
     (folder / "tables" / "audit.csv").write_text("new\n", encoding="utf-8")

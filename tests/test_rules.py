@@ -19,7 +19,7 @@ BESIDE = {
 
 
 def test_a_stage_has_one_name() -> None:
-    """Rule, command and module; a second rule of a stage says when it runs."""
+    """Check rule, command and module names; the name of a stage's second rule adds when it runs."""
     assert {re.sub("_in_round$|_on_truth$", "", rule) for rule in rules.STAGES} == set(rules.STAGES.values())
     assert all(rule.startswith(stage) for rule, stage in rules.STAGES.items())
     assert set(COMMANDS) == {*rules.STAGES.values()} | BESIDE

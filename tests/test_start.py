@@ -13,7 +13,7 @@ from tests import rules
 #: Stages that train networks.
 TRAINING = {rules.STAGES[rule] for rule in rules.ON_GPU}
 
-#: What stages import besides their own file before they do anything.
+#: Modules that stages import at start in addition to their own file.
 MORE = {
     "audit": "patebench.audit.audit_text, rich.table",
     "calibrate": "patebench.calculator.show, rich.table",
@@ -57,7 +57,7 @@ assert done.exit_code == 0, done.output
 
 @cache
 def first_imports(pattern: str) -> dict[str, object]:
-    """What `pattern`, filled in for each stage, imports of HEAVY in a fresh interpreter."""
+    """Return the modules of HEAVY that `pattern`, filled in for each stage, imports in a fresh interpreter."""
     pieces = {stage: pattern.format(stage=stage, modules=MODULES.get(stage)) for stage in COMMANDS}
     pieces = pieces if pattern is HELP else {stage: pieces[stage] for stage in MODULES}
     words = [json.dumps(sorted(HEAVY)), json.dumps(pieces)]

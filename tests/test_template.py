@@ -17,7 +17,7 @@ PATEBENCH = Path(sys.executable).with_name("patebench")
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The template as pip installs it, in a folder of its own that every process to come sees."""
+    """Install the template with pip into a separate folder that all later processes see."""
     folder = tmp_path_factory.mktemp("template")
     shutil.copytree(ROOT / "docs" / "template", folder / "source")
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]

@@ -1,4 +1,4 @@
-"""Accountants compose, refine, convert and label; what they add up is what single queries cost."""
+"""Accountants compose, refine, convert and label; their totals are sums of the costs of single queries."""
 
 import numpy as np
 import pytest

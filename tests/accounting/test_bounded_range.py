@@ -1,4 +1,4 @@
-"""Bounded range: the closed form of its Rényi curve and its composition, against what they were derived from."""
+"""Bounded range: the closed form of its Rényi curve and its composition, against their definitions."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ def test_it_lies_below_zcdp_and_below_what_pure_privacy_allows():
 
 
 def delta(eta, kinds, epsilon):
-    """δ(ε) of steps with these t, by enumeration of their losses."""
+    """Compute δ(ε) of steps with these t by enumeration of their losses."""
     total = 0.0
     for low in itertools.product((False, True), repeat=len(kinds)):
         probability, loss = 1.0, 0.0

@@ -17,7 +17,7 @@ DELTAS = [0.9, 0.5, 0.1, 1e-5, 1e-30, 1e-300]
 
 @cache
 def exact_law(sigma, cells):
-    """Pr[Y = y] of the sum of so many draws, for y = −reach … reach, to 40 digits."""
+    """Return Pr[Y = y] of the sum of several draws, for y = −reach … reach, to 40 digits."""
     with mp.workdps(40):
         reach = math.ceil(45 * sigma) + 2
         one = [mp.exp(-(mp.mpf(z) ** 2) / (2 * mp.mpf(sigma) ** 2)) for z in range(-reach, reach + 1)]
@@ -50,7 +50,7 @@ def test_never_below_the_truth_and_hardly_above(sigma, cells, delta):
 
 
 def summed(sigma, cells):
-    """The law by plain convolutions: all terms are positive, so relative errors stay at rounding."""
+    """Compute the distribution by convolutions; all terms are positive, so relative errors are only from rounding."""
     reach = math.ceil(38 * sigma) + 1
     power = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma * sigma))
     law, widest = np.ones(1), math.ceil(38 * sigma * math.sqrt(cells)) + 1
@@ -91,7 +91,7 @@ def test_values_of_the_notes(sigma, queries, expected):
 
 @pytest.mark.parametrize(("sigma", "cells", "delta"), [(2, 2, 1e-5), (3, 20, 1e-6), (0.7, 8, 1e-4), (5, 300, 1e-8)])
 def test_it_is_that_of_dp_accounting(sigma, cells, delta):
-    """There one number moves by one; the losses of so many of them are those of as many cells. It rounds losses up."""
+    """Compare with dp-accounting, where one number moves by one per cell, and which rounds losses up."""
     grid = 1e-4
     losses = privacy_loss_distribution.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=grid)
     library = losses.self_compose(cells).get_epsilon_for_delta(delta)
@@ -102,7 +102,7 @@ def test_it_is_that_of_dp_accounting(sigma, cells, delta):
 @settings(max_examples=60)
 @given(st.floats(-3, 12), st.floats(0, 6), st.floats(-300, -0.31))
 def test_wherever_it_is_near_that_of_continuous_noise_or_below_the_renyi_bound(log_sigma, log_queries, log_delta):
-    """Where noise is wide, the lattice changes ε by 1/S² of itself at most."""
+    """For wide noise, the lattice changes ε by a relative 1/S² at most."""
     sigma, cells, delta = 10**log_sigma, 2 * round(10**log_queries), 10**log_delta
     found = discrete_gaussian.epsilon(sigma, cells, delta)
     mu = math.sqrt(cells) / sigma

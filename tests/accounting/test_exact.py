@@ -38,7 +38,7 @@ def one_by_one(noise):
 
 
 def curves(counts, source, orders=ORDERS):
-    """Both directions (2 × orders) of one query's worst neighbour."""
+    """Return both directions (2 × orders) of one query's worst neighbour."""
     return ExactDivergence(Votes.from_counts(np.array([counts])), source).directions([1], orders).per_query[0]
 
 
@@ -84,7 +84,7 @@ def test_values_of_the_notes():
 
 
 def joint(mechanism, matrix, classes):
-    """P of every tuple of outcomes of all queries."""
+    """Return P of every tuple of outcomes of all queries."""
     rows = np.exp(mechanism.log_outcome_probabilities(Votes.of(matrix, classes)))
     return np.array([np.prod([row[k] for row, k in zip(rows, outcome, strict=True)]) for outcome in outcomes(rows)])
 
@@ -100,7 +100,7 @@ def plain_divergence(p, other, orders):
 
 
 def brute_force(mechanism, matrix, classes, orders):
-    """Per direction and order: the largest divergence over all vote matrices that differ in one row."""
+    """Return, per direction and order, the largest divergence over all vote matrices that differ in one row."""
     log_p = joint(mechanism, matrix, classes)
     found = []
     for teacher, row in product(range(len(matrix)), product(range(classes), repeat=matrix.shape[1])):
@@ -223,7 +223,7 @@ def test_sums_over_queries_and_teachers(mechanism, monkeypatch):
 
 
 def _peak(votes, mechanism):
-    """Bytes held at most, beyond the votes, while divergences are summed over all queries."""
+    """Return the peak memory in bytes, beyond the votes, while divergences are summed over all queries."""
     tracemalloc.start()
     try:
         ExactDivergence(votes, mechanism.neighbours).directions([votes.queries], ORDERS)

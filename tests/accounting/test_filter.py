@@ -1,4 +1,4 @@
-"""The Rényi filter: it never exceeds its budget, and loses nothing against composition planned in advance."""
+"""The Rényi filter never exceeds its budget, and allows as many steps as non-adaptive composition."""
 
 import math
 from fractions import Fraction
@@ -24,7 +24,7 @@ def flat(value):
 
 
 def noisy_test(sigma):
-    """A count plus N(0, σ²) against a threshold: sensitivity 1."""
+    """Return the Rényi curve of comparing a count plus N(0, σ²) with a threshold; the sensitivity is 1."""
     return lambda orders: orders / (2 * sigma * sigma)
 
 
@@ -49,7 +49,7 @@ def test_the_best_order_of_a_gaussian_is_that_of_a_fine_grid():
 @pytest.mark.parametrize("sigma", [5.0, 40.0, 80.0])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
 def test_constant_costs_agree_with_composition_planned_in_advance(sigma, epsilon):
-    """As many steps as the same curve, composed without adaptivity and converted at its best order, would allow."""
+    """Allow as many steps as the same curve, composed without adaptivity and converted at its best order."""
     budget = RenyiFilter.for_steps(gaussian(sigma), epsilon=epsilon, delta=DELTA)
     put = queries_within(budget, [True] * 20_000, PerQueryCost(gaussian(sigma)))
     orders = 1 + np.geomspace(0.1, 1000, 50_001)

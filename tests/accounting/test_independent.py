@@ -40,7 +40,7 @@ def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
 
 
 def least_epsilon(epsilon: float, queries: int, delta: float) -> mp.mpf:
-    """The sum over all losses in 60 digits: terms follow from the one before."""
+    """Sum over all losses in 60 digits, each term computed from the previous one."""
     with mp.workdps(60):
         falls = mp.exp(-mp.mpf(epsilon))
         p = (1 + falls) ** -queries

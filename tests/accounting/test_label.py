@@ -1,4 +1,4 @@
-"""What a label costs: every pair of neighbours, a finer search, the exact accountant and the table of the theorem."""
+"""The cost of a label, against all neighbours, a finer search, the exact accountant and the theorem's table."""
 
 import itertools
 import math
@@ -44,7 +44,7 @@ def distribution(kind, x):
 
 @cache
 def sorted_win_probabilities(kind, scale, counts):
-    """Pr[argmax(counts + noise) = j], by quadrature in mpmath."""
+    """Compute Pr[argmax(counts + noise) = j] by quadrature in mpmath."""
     means = [mp.mpf(count) / scale for count in counts]
 
     def chance(j):
@@ -241,7 +241,7 @@ def test_integers_whichever_class_wins_ties(kind, scale):
 
 
 def integer_table(kind, scale, tie, width):
-    """P_a by plain sums, for u, v = −width … width."""
+    """Compute P_a by plain sums, for u, v = −width … width."""
     x = np.arange(-5 * width, 5 * width + 1)
     weight = np.exp(-(x**2) / (2 * scale**2) if kind == GAUSSIAN else -np.abs(x) / scale)
     pmf = weight / weight.sum()

@@ -19,7 +19,7 @@ STEPS = {
 
 
 def top_of(step):
-    """The largest loss with which these steps are possible: the neighbour's probabilities sum to 1."""
+    """Return the largest loss for which these steps are possible: the neighbour's probabilities sum to 1."""
     places = np.linspace(1, -1, len(step))
     return float(
         mp.findroot(lambda top: mp.fsum(p * mp.exp(-top * x) for p, x in zip(step, places, strict=True)) - 1, 1)

@@ -21,7 +21,7 @@ DECISIONS = [
 
 
 def left(p, q, order, budget):
-    """The left side of (*) to forty digits, from exact probabilities."""
+    """Compute the left side of (*) to forty digits from exact probabilities."""
     p, q, order, budget = mp.mpf(p), mp.mpf(q), mp.mpf(order), mp.mpf(budget)
     moment = (1 - p) ** order * (1 - q) ** (1 - order) + p**order * q ** (1 - order) * mp.exp((order - 1) * budget)
     return mp.log(moment) / (order - 1)

@@ -10,7 +10,7 @@ from patebench.core.bound import Conversion, Kind
 
 
 def outcomes(epsilon: float, queries: int) -> list[tuple[mp.mpf, mp.mpf]]:
-    """The probability of every sequence of truths and lies, on either of two neighbours."""
+    """Return the probability of every sequence of truths and lies, on either of two neighbours."""
     truth = mp.exp(epsilon) / (1 + mp.exp(epsilon))
 
     def probability(told: tuple[bool, ...], right: mp.mpf) -> mp.mpf:

@@ -1,4 +1,4 @@
-"""The private release of a bound: what it costs, how often it fails, and that nothing is published below its due."""
+"""The private release of a bound: its cost, its failure probability, and that no published value is too small."""
 
 import itertools
 from dataclasses import replace
@@ -124,7 +124,7 @@ def test_cost_bounds_every_ratio_and_falls_with_more_noise(order, share, noise, 
 
 
 def grid(design, value, sensitivity, reach=40.0):
-    """The points of the grid that N may lead to, and ln Pr of each, by the definition of a discrete Gaussian."""
+    """Return the possible grid points and ln Pr of each, from the definition of a discrete Gaussian."""
     middle = round(design.at(value, sensitivity, 1e9) / design.step)
     scale = design.scale(sensitivity)
     points = np.arange(middle - int(reach * scale) - 2, middle + int(reach * scale) + 3)
@@ -133,7 +133,7 @@ def grid(design, value, sensitivity, reach=40.0):
 
 
 def enumerated(order, here, there):
-    """D_α of two releases by adding up the points of the grid that both know; the few beyond could only add to it."""
+    """Compute D_α of two releases over the common grid points; the few others could only increase it."""
     (points, log_p), (others, log_q) = here, there
     first, last = max(points[0], others[0]), min(points[-1], others[-1])
     log_p = log_p[np.searchsorted(points, first) : np.searchsorted(points, last) + 1]
@@ -234,7 +234,7 @@ def test_too_low_at_most_as_often_as_paid_for(failure, step):
 
 
 def test_releases_are_drawn_as_they_are_accounted_for():
-    """The operating system draws, so chance may fail this: by Massart's inequality once in 1e9 times."""
+    """Test draws from the operating system; by Massart's inequality, chance fails this once in 1e9 times."""
     design, draws = Design(order=5.0, beta=0.02, noise=3.0, failure=0.05, step=0.05), 10_000
     source, (points, log_p) = fresh.source(1), grid(design, 10.0, 0.1)
     drawn = np.array([design.release(10.0, 0.1, 1e9, source) for _ in range(draws)]) / design.step
@@ -448,7 +448,7 @@ def test_extremes_give_a_bound(row, mechanism):
 
 
 def test_what_would_take_hours_is_left_out_and_said(monkeypatch, caplog):
-    """Public sizes decide."""
+    """Check that the result depends only on public sizes."""
     votes_ = Votes.from_counts(np.tile([200, 50], (20, 1)))
     assert len(pair(votes_, gnmax(40.0))) == 2
     monkeypatch.setattr(sanitised, "_CELLS_PER_HOUR", 20 * 250 * 2 - 1)

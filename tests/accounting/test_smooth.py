@@ -32,7 +32,7 @@ def histograms(teachers, classes):
 
 
 def brute_force(bound, table, orders):
-    """The true local sensitivity's maximum over the ball of every radius: histograms × distances × orders."""
+    """Return the maximum of the local sensitivity over the ball of every radius: histograms × distances × orders."""
     apart = np.abs(table[:, None] - table[None]).sum(axis=2) // 2
     value = bound(table, orders)
     change = np.abs(value[:, None] - value[None]) * (apart == 1)[..., None]

@@ -18,7 +18,7 @@ LAPLACE = (lambda x: np.exp(-abs(x)) / 2, lambda x: np.where(x < 0, np.exp(-abs(
 
 
 def transcripts(queries, cutoff):
-    """Everything that can be seen: which queries passed, as long as there were tests."""
+    """Return all transcripts: the queries that passed, as long as there were tests."""
     seen = set()
     for passed in itertools.product((True, False), repeat=queries):
         failed = np.cumsum([not each for each in passed])
@@ -72,7 +72,7 @@ def test_no_transcript_costs_more(queries, cutoff, noise, theorem, scales):
 
 
 def test_the_bound_is_not_much_above_what_is_found():
-    """Queries that mostly pass, and all come closer to failing by one, with hardly any noise on the threshold."""
+    """Test queries that mostly pass and all come closer to failing by one, with little noise on the threshold."""
     for noise, theorem in ((NORMAL, sparse_vector.gaussian), (LAPLACE, sparse_vector.laplace)):
         p, q = (probabilities([d] * 6, 1, 0.5, (0.01, 3.0), noise) for d in (3, 4))
         alone = theorem(1e9, 6.0, 6, 1, ORDERS)
@@ -80,7 +80,7 @@ def test_the_bound_is_not_much_above_what_is_found():
 
 
 def recursion(test_sigma, queries, cutoff, order):
-    """ln V/(α − 1) of the proof, with x on a grid: the best that its method can give, from below."""
+    """Compute ln V/(α − 1) of the proof, with x on a grid: the best that its method can give, from below."""
     shift = 2 / test_sigma
     x = np.linspace(-9 - (order - 1) * shift, 8, 4001)
     failed = np.exp(order * log_ndtr(x) - (order - 1) * log_ndtr(x - shift))

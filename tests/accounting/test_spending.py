@@ -1,4 +1,4 @@
-"""What several draws cost together: against sums by hand, all teachers one by one, and the conversion's own inverse."""
+"""The total cost of several draws, against sums by hand, each teacher separately, and the inverse conversion."""
 
 import math
 
@@ -101,7 +101,7 @@ def test_the_least_worst_case_counts_at_each_order() -> None:
 
 
 def test_what_holds_at_some_orders_alone_is_unknown_above_them() -> None:
-    """Propose-test-release is proved at one order; what it says at others is nothing."""
+    """Propose-test-release is proved at one order and gives no bound at others."""
     single = RenyiAccountant(
         name="x", kind=Kind.WORST_CASE, source="", totals=lambda T, orders: np.full((len(T), len(orders)), 0.3),
         orders=np.array([3.0, 20.0]), refine=False,

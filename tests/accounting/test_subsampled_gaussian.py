@@ -29,7 +29,7 @@ def _tails(x: float, noise: float, rate: float) -> tuple[float, float]:
 
 
 def _where(loss: float, noise: float, rate: float) -> float:
-    """The x at which ln(with/without) is `loss`: it grows with x, from ln(1 − rate) on."""
+    """Return the x at which ln(with/without) is `loss`; the ratio grows with x, from ln(1 − rate)."""
     grown = (math.exp(loss) - (1 - rate)) / rate
     return noise**2 * math.log(grown) + 0.5 if grown > 0 else -math.inf
 

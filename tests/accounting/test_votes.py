@@ -1,4 +1,4 @@
-"""Counts from votes, and what is refused."""
+"""Counts from votes, and refused input."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Mechanisms with planted faults: each states what a sound one does, and does something else; or states too little.
+"""Mechanisms with planted faults: each behaves differently from the sound one that it states, or states too small an ε.
 
-`PLANTED` has them by what is wrong with each.
+`PLANTED` contains them by a description of the fault.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from patebench.mechanisms.stable_argmax import StableArgmax, StableSVT, distance
 
 
 def fault(sound, release=None, **members):
-    """Return the mechanism `sound` with other members, and all else that it states as it was.
+    """Return the mechanism `sound` with some members replaced and all other statements unchanged.
 
-    Functions among the members are methods; what they are given as self is `sound`.
+    Functions among the members are methods that receive `sound` as self.
     """
     members |= {"release": release} if release else {}
     methods = {name: _method(sound, each) if callable(each) else each for name, each in members.items()}
@@ -65,7 +65,7 @@ def noise(change: Callable = lambda votes, noise: noise, scores: Callable = np.a
 
 
 def without(label):
-    """Return a change that takes the noise of one class off."""
+    """Return a change that removes the noise of one class."""
     return lambda votes, noise: np.where(np.arange(votes.classes) == label, 0, noise)
 
 
@@ -84,7 +84,7 @@ def half(chosen):
 
 
 def seeded(seed):
-    """Return a release by a generator of its own."""
+    """Return a release with a generator of its own."""
     return lambda sound, votes, rng: sound.release(votes, np.random.default_rng(seed(votes)))
 
 
@@ -179,7 +179,7 @@ def voting(change):
 
 @dataclass(frozen=True)
 class ThreeBallots(Mechanism):
-    """The vote of three teachers drawn without replacement, if they are of one mind, or any class; as it should be."""
+    """A sound mechanism: the vote of three teachers drawn without replacement if they agree, else any class."""
 
     answering: ClassVar[Answering] = Answering.ALONE
     honest: float = parameter(low=0, high=0.99)
@@ -202,7 +202,7 @@ def in_release_mode(rng):
 
 
 def handed_out(release):
-    """Return a release that is wrong only where labels are handed out."""
+    """Return a release that is wrong in release mode only."""
 
     def method(sound, votes, rng):
         return release(sound, votes, rng) if in_release_mode(rng) else sound.release(votes, rng)
@@ -269,7 +269,7 @@ def few_places(sound, votes):
 
 
 def table(change, *, only_handed_out=False):
-    """Return a release of a table, whose noisy counts are `change(sound, votes, noisy counts, rng)`."""
+    """Return a release of a table whose noisy counts are `change(sound, votes, noisy counts, rng)`."""
 
     def released(sound, votes, rng):
         shown = sound.released(votes, rng)

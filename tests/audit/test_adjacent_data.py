@@ -1,4 +1,4 @@
-"""Changes of private data do what they say, and a comparison calls by name whatever moved that may not."""
+"""Changes of private data match their descriptions, and a comparison names every output that must not change."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def chosen(world: World, kind: str, repeat: int, seeds: int = 50) -> set[int]:
 
 
 def differing(after: Records) -> set[int]:
-    """The records, by row, whose content or label is another."""
+    """Return the rows of the records whose content or label changed."""
     same = zip(RECORDS["x"], after["x"], RECORDS["y"], after["y"], strict=True)
     return {i for i, (x, other, y, label) in enumerate(same) if (x != other).any() or y != label}
 

@@ -1,4 +1,4 @@
-"""The tests of a mechanism find what is wrong with it, and only that."""
+"""The conformance checks find the fault of a mechanism, and only that."""
 
 from functools import partial
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ class ChangesVotes(Sound):
 
 
 class MoreThanSaid(Sound):
-    """Answers at random half as often as it says."""
+    """A mechanism that answers at random half as often as stated."""
 
     def release(self, votes: Votes, rng: Any) -> Any:
         return Sound(self.chance / 2).release(votes, rng)
@@ -53,7 +53,7 @@ class Nothing(Sound):
 
 
 class Discrete(Sound):
-    """Says it has a discrete form, and no accountant holds for it."""
+    """A mechanism that declares a discrete form without an accountant for it."""
 
     discrete: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""A canary's gradient shows what a step of DP-SGD loses: near what is stated, and more where something is wrong."""
+"""A gradient canary measures the ε of a DP-SGD step: close to the stated ε, and larger for planted faults."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,19 +53,19 @@ def _sound(toy: Toy, rng: torch.Generator) -> Callable[[], torch.Tensor]:
 
 
 def _unclipped(toy: Toy, rng: torch.Generator) -> Callable[[], torch.Tensor]:
-    """The bound is forgotten: gradients of ten times the norm pass."""
+    """Clip at ten times the norm."""
     noisy = _noisy(toy, rng)
     return lambda: noisy.step(lambda chosen, clip: toy.clipped_sum(chosen, 10 * clip))
 
 
 def _noise_of_a_mean(toy: Toy, rng: torch.Generator) -> Callable[[], torch.Tensor]:
-    """The noise of a mean of the expected batch is added to the sum."""
+    """Add the noise of a mean over the expected batch to the sum."""
     noisy = _noisy(toy, rng, noise=STATED.noise / (STATED.rate * SAMPLES))
     return lambda: noisy.step(toy.clipped_sum)
 
 
 def _with_replacement(toy: Toy, rng: torch.Generator) -> Callable[[], torch.Tensor]:
-    """A batch of the expected size, in which a sample may be several times."""
+    """Draw a batch of the expected size with replacement."""
 
     def step() -> torch.Tensor:
         chosen = torch.randint(toy.samples, (round(STATED.rate * toy.samples),), generator=rng)
@@ -76,7 +76,7 @@ def _with_replacement(toy: Toy, rng: torch.Generator) -> Callable[[], torch.Tens
 
 
 def _always(toy: Toy, rng: torch.Generator) -> Callable[[], torch.Tensor]:
-    """Everybody takes part, and the rate is only stated."""
+    """Use all samples, contrary to the stated rate."""
     noisy = _noisy(toy, rng, rate=1.0)
     return lambda: noisy.step(toy.clipped_sum)
 
@@ -112,7 +112,7 @@ def _gaussian(noise: float, rate: float, runs: int, seed: int) -> tuple[np.ndarr
 
 
 def test_the_bound_is_rarely_above_the_truth_and_near_it_with_a_million_runs() -> None:
-    """What should happen less than once in a thousand times does not in fifty."""
+    """Check that a false alarm of probability below 1/1000 does not occur in 50 audits."""
     for seed in range(50):
         assert audit_step(*_gaussian(1.5, 0.3, 2000, seed), SubsampledGaussian(1.5, 0.3, 1), DELTA).verdict is (
             Verdict.HOLDS

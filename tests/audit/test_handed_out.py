@@ -1,4 +1,4 @@
-"""The noise that is handed out: its seeded double against the formulas, and faults of release mode."""
+"""The noise of release mode: its seeded counterpart against the formulas, and planted faults."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_without_noise_there_is_none_and_numbers_are_counted():
 
 @pytest.mark.parametrize(("name", "parameters"), [("gnmax", {"sigma": 2.0}), ("lnmax", {"gamma": 0.5})])
 def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, parameters):
-    """A small world, by sums over all integers: of tied scores the lowest class wins."""
+    """Compare with sums over all integers in a small case; the lowest class wins ties."""
     from patebench.audit.agreement import disagreements, of_labels
     from patebench.core.entropy import Entropy
 

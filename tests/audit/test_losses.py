@@ -15,7 +15,7 @@ DELTA = 1e-5
 
 
 def rows(*pairs):
-    """ln P, ln Q and multiplicities of one row, from pairs of probabilities."""
+    """Return ln P, ln Q and multiplicities of one row from pairs of probabilities."""
     with np.errstate(divide="ignore"):
         p, q = np.log(np.array(pairs, dtype=float)).T
     return p, q, np.ones(len(p), dtype=np.int64)
@@ -27,7 +27,7 @@ def response(epsilon):
 
 
 def brute(p, q, epsilon):
-    """δ(ε) by its definition, over all events."""
+    """Compute δ(ε) by its definition, over all events."""
     events = itertools.product([0, 1], repeat=len(p))
     return max(sum(e * (a - math.exp(epsilon) * b) for e, a, b in zip(event, p, q, strict=True)) for event in events)
 
@@ -148,7 +148,7 @@ def test_measurable_is_below_what_is_true_and_reaches_it():
 
 
 def test_dp_accounting_agrees_on_one_gaussian():
-    """The library that the comparison above trusts says the same as the closed form."""
+    """Check that the library used above agrees with the closed form."""
     losses = privacy_loss_distribution.from_gaussian_mechanism(2.0, value_discretization_interval=1e-4)
     assert losses.get_epsilon_for_delta(DELTA) == pytest.approx(independent.gaussian_dp(0.5, DELTA), rel=1e-3)
     assert common.DifferentialPrivacyParameters(1.0, 0.0).epsilon == 1.0

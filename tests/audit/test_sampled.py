@@ -1,4 +1,4 @@
-"""The sampled audit: its arithmetic against closed forms, and its results against what is true."""
+"""The sampled audit: its arithmetic against closed forms, and its results against the true ε."""
 
 import math
 from functools import partial
@@ -140,7 +140,7 @@ def test_the_same_streams_give_the_same_audit_and_both_sides_have_their_own():
 
 
 def test_many_runs_are_longer_ones(monkeypatch):
-    """Who asks for more runs than usual gets more answers of each, most where one query is audited."""
+    """More runs than usual give more answers per run, most for one audited query."""
     monkeypatch.setattr(sampled, "_USUAL_RUNS", 1000)
     found, _ = audit(make_mechanism("gnmax", {"sigma": 4.0}), 4000, (1, 10))
     assert found[1].rates.runs == found[10].rates.runs == 4 * 4000 * 9
@@ -150,7 +150,7 @@ def test_many_runs_are_longer_ones(monkeypatch):
 
 @pytest.mark.slow
 def test_coverage_holds_over_many_audits(monkeypatch):
-    """Of 40 audits at 80% confidence, each of which chooses its pair and its event, few exceed what is true."""
+    """Few of 40 audits at 80% confidence, each with its own choice of pair and event, exceed the true ε."""
     monkeypatch.setattr(sampled, "_USUAL_RUNS", 100)
     mechanism = make_mechanism("gnmax", {"sigma": 4.0})
     search = Search(mechanism, 20, 3, DELTA)

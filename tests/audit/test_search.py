@@ -1,4 +1,4 @@
-"""The worst pair: adjacent, what its counts say, and as bad as brute force over all histograms finds."""
+"""The worst pair: adjacent, consistent with its counts, and as bad as brute force over all histograms finds."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def every_histogram(teachers, classes):
 
 
 def brute_force(mechanism, teachers, classes):
-    """The largest ε of one query over every pair of adjacent histograms."""
+    """Return the largest ε of one query over every pair of adjacent histograms."""
     worst = 0.0
     for counts in every_histogram(teachers, classes):
         for source, target in itertools.permutations(range(classes), 2):
@@ -129,13 +129,13 @@ def test_small_ensembles(teachers, classes):
 
 
 def test_rare_certain_outcomes_do_not_hide_the_rest():
-    """A label that is given away with a probability far below δ makes every Rényi curve ∞, and matters little."""
+    """An outcome that identifies D with probability far below δ makes every Rényi curve ∞, but hardly matters."""
     pair = Search(make_mechanism("stable-argmax", {"epsilon": 1.5, "failure": 1e-8}), 50, 10, DELTA).worst(400)[0]
     assert 100 < pair.epsilon(400, DELTA) < 600
 
 
 def test_a_mechanism_with_state_is_searched_by_its_first_query():
-    """Histograms that are compared are no queries that follow each other."""
+    """Check that compared histograms are not treated as successive queries."""
     mechanism = make_mechanism("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 3})
     pair = Search(mechanism, 30, 4, DELTA).worst(1)[0]
     p, q = (mechanism.log_outcome_probabilities(votes) for votes in pair.votes(1))

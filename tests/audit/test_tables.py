@@ -1,4 +1,4 @@
-"""Audits of tables: pairs that differ in one row, and an exact ε that is below what is stated and close to it."""
+"""Audits of tables: pairs that differ in one row, and an exact ε slightly below the stated one."""
 
 import json
 from functools import partial

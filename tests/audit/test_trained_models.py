@@ -1,6 +1,4 @@
-"""The audit of models that are private themselves: PET-DL as published is found out, the sound forms hold, and faults
-that are planted in them are found.
-"""
+"""The audit of private models: published PET-DL is violated, sound forms hold, planted faults are found."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ SOUND = [
 
 
 def train(name: str, side: bool, noise: float, stream: int, width: int = 4) -> Sequence[NDArray[np.floating]]:
-    """A student of four teachers, or of their neighbours, one of whom says something else."""
+    """Train a student of four teachers, or of the neighbour in which one of them differs."""
     x, y = world.pool()
     known = world.knowledge(y)
     if not side:
@@ -77,7 +75,7 @@ def vectors(sort: Summand) -> tuple[Tensor, Tensor]:
 
 
 def released(form: Form, sort: Summand, settings: Settings = SETTINGS) -> NDArray[np.floating]:
-    """Releases (sides, runs, features) on both sides."""
+    """Return releases (sides, runs, features) on both sides."""
     rng = torch.Generator().manual_seed(4)
     sides = []
     for side in vectors(sort):

@@ -31,13 +31,13 @@ def violated(found):
 
 
 def test_probabilities_that_do_not_add_up_to_one_are_refused():
-    """No audit is needed to find this: what mechanisms of others give back is checked."""
+    """Outputs of third-party mechanisms are checked, so no audit is needed for this fault."""
     with pytest.raises(PatebenchError, match=r"sum to 0\.9 and not to 1"):
         audited(faults.NOT_ONE, queries=1, runs=2000)
 
 
 def accused(found):
-    """Whether a person who reads the audit would not trust the mechanism."""
+    """Return True if the audit contradicts the mechanism."""
     return bool(found.disagreements) or bool(violated(found))
 
 
@@ -53,7 +53,7 @@ RARE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", faults.PLANTED)
 def test_planted_faults_are_found(name):
-    """Of these faults all are found, most at a thirtieth of the default number of runs, all at a fifth."""
+    """All faults are found with a fifth of the default runs, most with a thirtieth."""
     mechanism = faults.PLANTED[name]
     queries, runs = (10, 20_000) if name in RARE else (3, 3000)
     queries = queries if mechanism.independent_queries else 8
@@ -118,7 +118,7 @@ def test_every_mechanism_is_among_the_sound_ones():
 
 
 def test_bounds_are_compared_on_other_pairs_than_the_worst():
-    """A bound for these votes that is 0 where teachers agree: the worst pair for many queries is not of that kind."""
+    """Find a data-dependent bound of 0 for unanimous votes, although the worst pair for many queries is different."""
     many = audited(faults.TOO_SURE, queries=100, runs=2000).findings[1]
     wrong = [each for each in many.stated if each.verdict is Verdict.VIOLATED]
     assert wrong
@@ -161,7 +161,7 @@ def test_verdicts():
 
 
 def test_bounds_are_those_of_the_audited_data():
-    """What depends on the votes is stated for the pair's D, T times."""
+    """Data-dependent bounds are stated for D of the pair, repeated T times."""
     mechanism = make_mechanism("gnmax", {"sigma": 3.0})
     found = audited(mechanism, queries=40)
     for finding in found.findings:
@@ -177,7 +177,7 @@ def test_bounds_are_those_of_the_audited_data():
 
 @pytest.mark.slow
 def test_a_release_with_state_is_not_composed():
-    """Its second answer has no noise: only transcripts of two queries and more can show that."""
+    """The second answer has no noise, which only transcripts of two or more queries reveal."""
     found = audited(faults.ONCE_FREE, queries=2)
     one, many = found.findings
     assert one.exact == many.exact

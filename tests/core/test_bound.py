@@ -1,4 +1,4 @@
-"""The bound record and curves survive JSON, and what is no bound cannot be made."""
+"""Bound records and curves survive JSON, and invalid bounds are refused."""
 
 import json
 import math

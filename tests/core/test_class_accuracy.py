@@ -1,4 +1,4 @@
-"""Accuracy beside the largest class, against scikit-learn."""
+"""Accuracy, recall and the share of the largest class, against scikit-learn."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Exact samplers against the exact probabilities, and draws that nobody can repeat."""
+"""Exact samplers against exact probabilities, and draws that cannot be reproduced."""
 
 import math
 
@@ -30,7 +30,7 @@ def exponential(x, scale):
 
 
 def pvalue(drawn, probabilities, x):
-    """Of a chi-square test over the values that are likely enough, and all others as one."""
+    """Return the p-value of a chi-square test over the likely values, with all others merged."""
     expected = DRAWS * probabilities
     often = expected > 10
     observed = np.array([np.sum(drawn == value) for value in x[often]])

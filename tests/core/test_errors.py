@@ -1,4 +1,4 @@
-"""Errors that users see are single lines with a code and a place."""
+"""Errors for users are single lines with a code and a place."""
 
 from tests.refusals import refuses
 

@@ -1,4 +1,4 @@
-"""Artefact files: what comes back is what was written, and a damaged file gets one line that names it."""
+"""Artefact files: contents survive a round trip, and a damaged file raises an error of one line that names it."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def good(tmp_path: Path) -> Path:
 
 
 def forge(path: Path, arrays: Mapping[str, np.ndarray], meta: Any, pickles: bool = False) -> None:
-    """Write an archive like an artefact, with none of its checks."""
+    """Write an archive like an artefact, without any checks."""
     with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
         warnings.simplefilter("ignore")
         archive.writestr("meta.json", meta if isinstance(meta, bytes) else json.dumps(meta))
@@ -78,7 +78,7 @@ def flip_last_weight(path: Path) -> None:
 
 
 def giant(path: Path) -> None:
-    """An array header that promises more than any memory holds."""
+    """Return an array header with a size beyond any memory."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (3, 10**16)})
     with zipfile.ZipFile(path, "w") as archive:
@@ -87,7 +87,7 @@ def giant(path: Path) -> None:
 
 
 def compressed_and_damaged(path: Path) -> None:
-    """Somebody else's tool may compress; a fault then shows in zlib."""
+    """Check archives compressed by another tool, whose damage raises errors of zlib."""
     np.savez_compressed(path, votes=np.random.default_rng(0).integers(0, 5, 2000))
     content = bytearray(path.read_bytes())
     content[200:240] = bytes(40)

@@ -1,4 +1,4 @@
-"""Locks exclude processes on every file system, and only those of processes that have certainly ended are removed."""
+"""Locks exclude processes on every file system, and are removed only if their process has certainly ended."""
 
 import json
 import os
@@ -42,7 +42,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts processes, each of which lives until it is killed, or until the test is over."""
+    """Start processes that live until they are killed or the test ends."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(program: str, path: Path) -> subprocess.Popen[str]:
@@ -67,7 +67,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def change(record: Path, **facts: Any) -> None:
-    """Change what a record says of its process."""
+    """Change facts in the record of a process."""
     record.write_text(json.dumps(json.loads(record.read_text()) | facts))
 
 

@@ -1,4 +1,4 @@
-"""Progress: work within other work draws no bar of its own, where bars would write over each other."""
+"""Progress: nested work draws no bar, since bars would overwrite each other."""
 
 import sys
 

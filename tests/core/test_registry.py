@@ -1,4 +1,4 @@
-"""Registries: lazy, without doubles, helpful about misspelt names, and strict with what other packages offer."""
+"""Registries: lazy imports, unique names, hints for misspelt names, and checks of entries from other packages."""
 
 import math
 import re
@@ -97,7 +97,7 @@ def test_facts_are_read_without_importing(registry: Registry) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Registry]:
-    """A registry beside an installed package with one entry point."""
+    """Return a registry with an installed package that has one entry point."""
 
     def install(name: str, value: str, package: str = "toys") -> Registry:
         info = tmp_path / f"{package}-1.0.dist-info"
@@ -191,15 +191,15 @@ def test_all_that_is_offered_can_be_checked_at_once(package: Callable[..., Regis
 
 
 def _two(first: int, second: int) -> None:
-    """Takes two."""
+    """Accept two arguments."""
 
 
 def _more(first: int, second: int, third: int = 0, *rest: int, word: str = "") -> None:
-    """Takes two as well."""
+    """Accept two arguments and more."""
 
 
 def _named(first: int, second: int, *, word: str) -> None:
-    """Takes a third, and by its name alone."""
+    """Require a third, keyword-only argument."""
 
 
 class _Made:

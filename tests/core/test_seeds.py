@@ -1,4 +1,4 @@
-"""Named randomness: the seeds must never change, or published runs could not be made again."""
+"""Named random streams: seeds must never change, or published runs could not be reproduced."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from patebench.core.seeds import derive, generator
 
 
 def test_known_seeds() -> None:
-    """From `printf '0\\037digits' | sha256sum`: the first 16 hexadecimal digits, halved."""
+    r"""Compare with `printf '0\037digits' | sha256sum`: the first 16 hexadecimal digits, halved."""
     assert derive(0, "digits") == 0xD6549DC2ED7EC152 >> 1
     assert derive(1, "mnist/seed-1_pool-9000", 7) == 0x1F0D8A1CA8756295 >> 1
 

@@ -1,4 +1,4 @@
-"""Slugs, options as words of a command, and what Snakemake passes on unchanged."""
+"""Slugs, options as words of a command, and values that Snakemake passes on unchanged."""
 
 import math
 import shlex

@@ -1,4 +1,4 @@
-"""Words that depend on numbers, and bounds rounded to where they hold."""
+"""Plurals, and bounds rounded in the direction in which they remain valid."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Work that several processes share: the same results in the same order, and one line when a process dies.
+"""Work in several processes: the same results in the same order, and one line if a process dies.
 
 The work is Python's own `eval`, which every process knows.
 """

@@ -1,4 +1,4 @@
-"""Teachers that keep silent: what is counted, what is cut off, and which mechanisms refuse them."""
+"""Teachers that abstain: counts, capped votes, and mechanisms that refuse abstentions."""
 
 import itertools
 

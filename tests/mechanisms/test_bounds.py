@@ -1,4 +1,4 @@
-"""All bounds of a mechanism on real-looking votes: the numbers of our notes, and what every record must satisfy."""
+"""All bounds of a mechanism on realistic votes: known values, and requirements on every record."""
 
 import math
 
@@ -105,7 +105,7 @@ def test_the_exact_accountants_are_the_tightest_of_their_kind(mechanism, convers
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_the_tightest_data_independent_bound_is_below_the_others(mechanism, votes):
-    """What the label costs, and else what the noisy counts do, composed without a Rényi curve."""
+    """Return the cost of the label, or else of the noisy counts, composed without a Rényi curve."""
     bounds = [bound for bound in mechanism.bounds(votes, [286], DELTA) if bound.kind is Kind.WORST_CASE]
     least = sorted(bounds, key=lambda bound: bound.epsilon)
     assert least[0].accountant == "label"

@@ -1,4 +1,4 @@
-"""Channels: what the papers write down, computed again by loops and to 40 digits."""
+"""Channels: the formulas of the papers, recomputed by loops to 40 digits."""
 
 import mpmath as mp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Confident-GNMax: what it releases, how likely each outcome is, and which of its bounds bound something."""
+"""Confident-GNMax: releases, outcome probabilities, and the validity of its bounds."""
 
 import math
 
@@ -19,7 +19,7 @@ ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
 
 
 def histograms(teachers, classes):
-    """All histograms of that many votes, in descending order."""
+    """Return all histograms of that many votes, in descending order."""
     if classes == 1:
         return [[teachers]]
     rows = [[first, *rest] for first in range(teachers + 1) for rest in histograms(teachers - first, classes - 1)]

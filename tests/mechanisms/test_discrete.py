@@ -1,4 +1,4 @@
-"""Discrete noise: labels as the exact sums say, worst-case curves that hold for it, and nothing else that is stated."""
+"""Discrete noise: labels agree with exact sums, and only worst-case curves that are valid for it are stated."""
 
 import itertools
 
@@ -23,7 +23,7 @@ X = np.arange(-120, 121)
 
 
 def pmf(mechanism):
-    """Exact probabilities of the mechanism's discrete noise at X."""
+    """Return exact probabilities of the mechanism's discrete noise at X."""
     weights = np.exp(-np.abs(X) * mechanism.gamma if isinstance(mechanism, LNMax) else -(X**2) / 2 / mechanism.sigma**2)
     return weights / weights.sum()
 
@@ -59,8 +59,7 @@ def test_labels_follow_the_exact_sums(mechanism):
 @pytest.mark.parametrize("scale", [0.3, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("order", [1.2, 2.0, 5.0, 20.0])
 def test_worst_case_curves_hold_for_all_that_discrete_noise_shows(scale, order):
-    """All noisy counts of adjacent votes: two of them shifted by one, so twice the divergence of one."""
-
+    """Check all noisy counts of adjacent votes: two are shifted by one, so the divergence is twice that of one."""
     x = np.arange(-200, 201)
 
     def shifted(log_weights):
@@ -113,7 +112,7 @@ def test_the_privacy_loss_holds_for_labels_of_adaptive_queries(sigma, delta):
     "mechanism", [GNMax(40.0), ConfidentGNMax(200, 150, 40), DistributedGNMax(40.0, 5)], ids=lambda made: type(made)
 )
 def test_a_release_states_what_continuous_noise_would_cost(mechanism):
-    """Lattices so fine do not show, and so many shares are as good as one party's noise."""
+    """Fine lattices make no visible difference, and many shares are equivalent to one party's noise."""
     votes = Votes.of(np.zeros((100, 286), int), 3)
     stated = {b.accountant: b.epsilon for b in mechanism.bounds(votes, [286], 1e-5, discrete=True)}
     squared = 2 * 286 / 40**2 + (286 / 150**2 if isinstance(mechanism, ConfidentGNMax) else 0)

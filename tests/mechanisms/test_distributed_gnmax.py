@@ -1,4 +1,4 @@
-"""Distributed GNMax: noise in shares, and labels as exact sums say."""
+"""Distributed GNMax: noise in shares, and labels that agree with exact sums."""
 
 import numpy as np
 import pytest

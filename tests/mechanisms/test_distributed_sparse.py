@@ -28,7 +28,7 @@ def world(row, rounds=()):
 
 
 def pmf(share, shares):
-    """What so many draws add up to, by plain convolution; of an odd length, around 0."""
+    """Return the distribution of the sum of several draws by convolution, of odd length and centred at 0."""
     x = np.arange(-math.ceil(9 * share), math.ceil(9 * share) + 1)
     one = np.exp(-(x**2) / (2 * share**2))
     total = np.ones(1)

@@ -1,4 +1,4 @@
-"""What a gap costs at most, against the divergence of every neighbour of every small histogram, by sums in mpmath."""
+"""The worst-case cost of a gap, against the divergence of all neighbours of all small histograms (sums in mpmath)."""
 
 import itertools
 
@@ -71,7 +71,7 @@ def divergence(p, q, order):
 
 
 def largest(noise, teachers, classes):
-    """The largest divergence over all histograms with a gap of γ or more, per order and γ."""
+    """Return the largest divergence over all histograms with a gap of γ or more, per order and γ."""
     label = {row: probabilities(noise, row) for row in rows(teachers, classes)}
     found = np.zeros((len(ORDERS), teachers + 1))
     for row in label:

@@ -1,4 +1,4 @@
-"""The immutable noisy argmax: what NZC claims for it, what it releases, and what that costs."""
+"""The immutable noisy argmax: the claims of NZC, its releases, and their cost."""
 
 import math
 from itertools import product
@@ -184,7 +184,7 @@ def test_one_vote_opens_the_gate(mechanism):
 
 @pytest.mark.parametrize("mechanism", PUBLISHED, ids=str)
 def test_what_these_votes_allow_depends_on_them(mechanism):
-    """Far from a tie, no vote changes the label: ε = 0 for these votes, which is why nobody may be told."""
+    """Far from a tie, no vote changes the label: the data-dependent ε is 0 and must not be published."""
     epsilons = {
         gap: min(b.epsilon for b in mechanism.bounds(of([126 + gap, 126]), [1], DELTA) if b.kind is Kind.DATA_DEPENDENT)
         for gap in (1, 2, 3, 4)
@@ -194,7 +194,7 @@ def test_what_these_votes_allow_depends_on_them(mechanism):
 
 @pytest.mark.parametrize("c", [0, 2, 7])
 def test_the_worst_case_covers_every_small_ensemble_and_the_claim_does_not(c):
-    """The most that one changed vote does to ln P and to δ(ε), over all votes of seven teachers on three classes."""
+    """Return the largest change of ln P and δ(ε) by one vote, over all votes of seven teachers on three classes."""
     votes = of(*(row for row in product(range(8), repeat=3) if sum(row) == 7))
     rows = [tuple(row) for row in votes.counts.tolist()]
     pairs = [

@@ -1,4 +1,4 @@
-"""Interactive-GNMax: what it releases, how likely each outcome is, and what it costs beside what its student said."""
+"""Interactive-GNMax: releases, outcome probabilities, and cost given the student's predictions."""
 
 import math
 
@@ -78,7 +78,7 @@ def every_change(votes, query, loses, gains):
 
 
 def divergences(mechanism, votes, query, loses, gains):
-    """D_α from the outcome probabilities of two data sets, there and back."""
+    """Compute D_α from the outcome probabilities of two data sets, in both directions."""
     own, neighbour = (
         np.exp(mechanism.log_outcome_probabilities(each))[0]
         for each in (votes.at([query]), every_change(votes, query, loses, gains))

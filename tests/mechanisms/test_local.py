@@ -1,4 +1,4 @@
-"""Local mechanisms: what is sent, the joint labels, and what each teacher pays."""
+"""Local mechanisms: reports, joint labels, and the cost of each teacher."""
 
 import math
 

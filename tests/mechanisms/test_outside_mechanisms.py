@@ -1,4 +1,4 @@
-"""Mechanisms of other packages: what cannot be one is refused, and wrong probabilities give no bound."""
+"""Mechanisms of other packages: unsuitable objects are refused, and wrong probabilities give no bound."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ VOTES = Votes.from_counts(np.array([[8, 1, 1], [4, 3, 3], [10, 0, 0]]))
 
 @dataclass(frozen=True)
 class Sound(Mechanism):
-    """With some chance any class, else the plurality."""
+    """A mechanism that releases a random class with some probability, else the plurality."""
 
     chance: float = parameter(low=0, above=True, high=1)
 
@@ -44,7 +44,7 @@ def fails(*given: object) -> Any:
 
 
 def changed(method: str, change: Callable[[Any], Any]) -> Mechanism:
-    """Sound, but for what one of its methods gives."""
+    """Return a sound mechanism except for the result of one method."""
 
     def other(self: Sound, *given: Any) -> Any:
         return change(getattr(Sound, method)(self, *given))

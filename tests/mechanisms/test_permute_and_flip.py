@@ -1,4 +1,4 @@
-"""Permute-and-flip: its closed form against the procedure itself, and which theorems bound it."""
+"""Permute-and-flip: its closed form against the procedure itself, and the theorems that bound it."""
 
 from fractions import Fraction
 from itertools import permutations
@@ -21,7 +21,7 @@ SMALL = [(1, 2), (7, 2), (30, 2), (5, 3), (12, 3), (6, 5)]
 
 
 def procedure(weights):
-    """P(j) of "in random order, accept class j with probability w_j, until one is", exactly."""
+    """Compute P(j) of "in random order, accept class j with probability w_j, until one is" exactly."""
     total = [Fraction(0)] * len(weights)
     for order in permutations(range(len(weights))):
         left = Fraction(1, factorial(len(weights)))

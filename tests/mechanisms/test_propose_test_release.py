@@ -29,7 +29,7 @@ WORLDS = [
 
 
 class World:
-    """All data sets of so many teachers, classes and queries, with the distribution of what is released on each."""
+    """All data sets of a number of teachers, classes and queries, with the distribution of releases on each."""
 
     def __init__(self, mechanism, teachers, classes, queries):
         self.mechanism = mechanism
@@ -53,12 +53,12 @@ class World:
             yield self.seen[data], np.array([self.seen[n] for n in near]), self.k[data], [self.k[n] for n in near]
 
     def worst_delta(self):
-        """The largest δ(ε) at the ε of the mechanism."""
+        """Return the largest δ(ε) at the ε of the mechanism."""
         e = math.exp(self.mechanism.epsilon)
         return max(np.maximum(p - e * q, 0).sum(axis=1).max() for p, q, *_ in self.pairs())
 
     def worst_divergence(self):
-        """The largest D_α over pairs that are not both at k = 0, either way since every pair comes twice."""
+        """Return the largest D_α over pairs not both at k = 0; every pair comes twice, so in both directions."""
         order, worst = self.mechanism.order, 0.0
         for p, q, k, near in self.pairs():
             one_good = np.array([k != 0 or other != 0 for other in near])
@@ -108,7 +108,7 @@ def test_bounds_on_given_votes_cover_all_their_neighbours(setting):
 
 @dataclass(frozen=True)
 class OneForTwo(PtrLNMax):
-    """Every step lowers the gaps by 1, and one teacher by 2."""
+    """Plant a fault: every step lowers the gaps by 1, although one teacher changes them by 2."""
 
     def steps(self, votes):
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
@@ -120,7 +120,7 @@ class OneForTwo(PtrLNMax):
 
 @dataclass(frozen=True)
 class LargerBudget(PtrLNMax):
-    """Labels may cost three times what the probabilities are made for."""
+    """Plant a fault: labels may cost three times the cost assumed by the probabilities."""
 
     def steps(self, votes):
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
@@ -129,7 +129,7 @@ class LargerBudget(PtrLNMax):
 
 @dataclass(frozen=True)
 class LargerFailure(PtrLNMax):
-    """The failure is not what it says."""
+    """Plant a fault: the failure probability is not the stated one."""
 
     @property
     def decision(self):
@@ -138,7 +138,7 @@ class LargerFailure(PtrLNMax):
 
 @dataclass(frozen=True)
 class GapOffByTwo(PtrLNMax):
-    """Gaps are taken to be one teacher's vote larger than they are."""
+    """Plant a fault: gaps are overestimated by one teacher's vote."""
 
     def steps(self, votes):
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
@@ -147,7 +147,7 @@ class GapOffByTwo(PtrLNMax):
 
 @dataclass(frozen=True)
 class Untested(PtrLNMax):
-    """Labels are released whatever they cost."""
+    """Plant a fault: labels are released at any cost."""
 
     def pass_probability(self, votes):
         return 1.0

@@ -30,7 +30,7 @@ HISTOGRAMS = [
 @pytest.mark.parametrize("scale", [0.3, 3.0, 40.0, 1000.0])
 @pytest.mark.parametrize("kind", ["tied", "tail", "sure", "spread"])
 def test_a_thousand_classes_with_gaussian_noise(kind, scale):
-    """Where many distribution functions multiply, integrands bend most. A fine lattice is exponentially accurate."""
+    """Compare with a fine lattice, which is exponentially accurate, for products of many distribution functions."""
     counts = {
         "tied": np.full(1000, 5),
         "tail": np.r_[4500, 90, 60, 60, np.arange(50, 0, -1), np.zeros(946, int)],
@@ -49,7 +49,7 @@ def test_a_thousand_classes_with_gaussian_noise(kind, scale):
 
 
 def exact_laplace(counts, scale):
-    """ln P(j) from antiderivatives: between two counts every integrand is a sum of exponentials in x."""
+    """Compute ln P(j) from antiderivatives: between two counts every integrand is a sum of exponentials in x."""
     values = [mp.mpf(c) / mp.mpf(scale) for c in sorted(set(counts), reverse=True)]
     multiplicity = [Counter(counts)[c] for c in sorted(set(counts), reverse=True)]
     found = []
@@ -89,7 +89,7 @@ def integral(power, low, high):
 
 
 def exact_gaussian(counts, scale, per_unit=16):
-    """ln P(j) by the trapezoid rule on a fine lattice, exponentially accurate for entire integrands."""
+    """Compute ln P(j) by the trapezoid rule on a fine lattice, exponentially accurate for entire integrands."""
     values = [mp.mpf(c) / mp.mpf(scale) for c in counts]
     first, last = mp.floor(min(values)) - 11, mp.ceil(max(values)) + 13
     totals = dict.fromkeys(set(values), mp.mpf(0))

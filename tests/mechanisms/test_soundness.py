@@ -15,7 +15,7 @@ ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
 
 
 def ensembles(teachers, classes):
-    """All histograms of that many votes, up to the order of the classes."""
+    """Return all histograms of that many votes, up to the order of the classes."""
     if classes == 1:
         return [[teachers]]
     found = []
@@ -25,7 +25,7 @@ def ensembles(teachers, classes):
 
 
 def neighbours(counts):
-    """Every histogram after one teacher changed the vote."""
+    """Return every histogram after one teacher changed its vote."""
     changed = []
     for loses, gains in permutations(range(len(counts)), 2):
         if counts[loses] > 0:
@@ -36,7 +36,7 @@ def neighbours(counts):
 
 
 def worst_divergence(mechanism, counts):
-    """max over neighbours D′ of D_α(M(D) ‖ M(D′)), per order."""
+    """Return the maximum over neighbours D′ of D_α(M(D) ‖ M(D′)), per order."""
     log_p = mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
     log_p_neighbour = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
     divergences = [

@@ -32,7 +32,7 @@ def named(bounds, name, kind=Kind.WORST_CASE):
 
 
 def gaussian_delta(mu, epsilon):
-    """δ of N(μ, 1) against N(0, 1), by the integral of Balle & Wang 2018, Theorem 5."""
+    """Compute δ of N(μ, 1) against N(0, 1) by the integral of Balle & Wang 2018, Theorem 5."""
     with mpmath.workdps(30):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
         gain = lambda x: mpmath.npdf(x) * (1 - mpmath.exp(epsilon - mu * x - mu * mu / 2))  # noqa: E731

@@ -18,7 +18,7 @@ ENSEMBLES = [(1, 2), (2, 2), (3, 2), (6, 2), (7, 2), (4, 3), (5, 3), (6, 3), (5,
 
 
 def histograms(teachers, classes):
-    """All histograms of that many votes, in every order of the classes."""
+    """Return all histograms of that many votes, in every order of the classes."""
     return np.array([row for row in product(range(teachers + 1), repeat=classes) if sum(row) == teachers])
 
 
@@ -48,13 +48,13 @@ def test_the_threshold_is_passed_with_the_failure_probability_where_one_teacher_
 
 
 def hockey_stick(own, neighbour, epsilon):
-    """δ(ε) of independent queries, by enumeration of everything that may be released."""
+    """Compute δ(ε) of independent queries by enumeration of all possible releases."""
     p, q = (np.prod([part[0], *part[1:]], axis=0) for part in (np.meshgrid(*own), np.meshgrid(*neighbour)))
     return np.maximum(p - math.exp(epsilon) * q, 0).sum()
 
 
 def worst_delta(mechanism, rows, epsilon):
-    """The largest δ(ε) in either direction, over everything that one teacher may change in these queries."""
+    """Return the largest δ(ε) in either direction, over all changes of one teacher in these queries."""
     own = [np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.array([row])))[0]) for row in rows]
     others = [
         np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.vstack([row, neighbours(list(row))]))))
@@ -88,7 +88,7 @@ def test_every_bound_holds_for_what_is_released(mechanism):
 
 
 def test_the_failure_can_not_be_left_out():
-    """Where one teacher decides, a release has δ ≥ failure at any ε, in each of its queries."""
+    """If one teacher decides, a release has δ ≥ failure at any ε in each of its queries."""
     mechanism = StableArgmax(0.5, 0.01)
     for queries in (1, 2):
         rows = [[3, 2, 0]] * queries

@@ -23,7 +23,7 @@ ROWS = [[9, 0, 0], [6, 2, 1], [5, 4, 0], [3, 3, 3], [1, 3, 5]]
 
 
 def releases(mechanism, counts):
-    """Pr of every possible list of labels, from the probabilities of the transcripts."""
+    """Return Pr of every possible list of labels, from the probabilities of the transcripts."""
     votes = Votes.from_counts(np.array(counts))
     distances, scales = stable_argmax.distance(votes.counts), [noise.scale for noise in mechanism.noises]
     shape = NORMAL if isinstance(mechanism.noises[0], Gaussian) else LAPLACE
@@ -68,7 +68,7 @@ def hockey_stick(own, neighbour, epsilon):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_bounds_hold_for_what_is_released(mechanism):
-    """The labels themselves, not only who was answered: adjacent votes with the same and with other pluralities."""
+    """Compare labels, not only the answered queries, for adjacent votes with equal and with different pluralities."""
     rng, delta = np.random.default_rng(8), 0.1
     for rows in [*product(ROWS, repeat=2), [ROWS[0], ROWS[2], ROWS[1]], [ROWS[2]] * 3]:
         votes = Votes.from_counts(np.array(rows))
