@@ -1,4 +1,4 @@
-"""Made-up records for the tests of the reporting: none of these numbers was measured."""
+"""Build made-up records for the tests of reporting; none of these numbers was measured."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ CAPTIONS = Path(__file__).parents[2] / "report"
 GAMMAS = (0.01, 0.05, 0.2, 1.0)
 SIGMAS = (10.0, 40.0, 100.0)
 WHOLE_POOL: dict[str, Any] = {"rounds": "", "strategy": "", "round": 0, "selection": []}
-#: How tables head the accountants of the mechanisms that are built in.
+#: Headings of the accountants of built-in mechanisms in tables.
 LABELS = {
     "strong-composition": "strong composition",
     "moments": "moments, l ≤ 8",
@@ -63,13 +63,13 @@ def ensemble_record(facts: dict[str, Any], mean: float = 0.95) -> dict[str, Any]
 
 
 def label_set(facts: dict[str, Any], mechanism: str, value: float) -> dict[str, Any]:
-    """What all records of labels of the whole pool say of them."""
+    """Return the fields that all records of labels of the whole pool share."""
     name = {"lnmax": "gamma", "gnmax": "sigma"}[mechanism]
     return facts | WHOLE_POOL | {"mechanism": mechanism, "noise": f"{name}-{value:.12g}", "parameters": {name: value}}
 
 
 def selected(facts: dict[str, Any], *rounds: tuple[str, int]) -> dict[str, Any]:
-    """The same of labels of queries that these rounds selected."""
+    """Return the fields that all records of labels of queries selected in `rounds` share."""
     name = "_".join(f"{strategy}-{queries}" for strategy, queries in rounds)
     selection = [{"strategy": strategy, "queries": queries} for strategy, queries in rounds]
     last = {"strategy": rounds[-1][0], "round": len(rounds) - 1}
@@ -109,13 +109,13 @@ def student_record(facts: dict[str, Any], queries: int, accuracy: float) -> dict
 def selected_student_record(
     facts: dict[str, Any], queries: int, accuracy: float, strategy: str = "prototypes"
 ) -> dict[str, Any]:
-    """What `student_record` makes, of a student that selected `queries` samples in one round."""
+    """Return a `student_record` of a student that selected `queries` samples in one round."""
     record = student_record(selected(facts, (strategy, queries)), queries, accuracy)
     return record | {"student": "supervised_small-cnn_modern"}
 
 
 def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:
-    """What the stage writes of a model of all private data."""
+    """Return a record of a model of all private data."""
     training = {"model": "small-cnn", "recipe": "modern", "epochs": None}
     facts = {"dataset": dataset, "seed": seed, "split": {"pool": 9000, "test": None}, "training": training}
     return {**facts, **training, "epochs": 10, "true_labels": None, "accuracy": accuracy}
@@ -124,7 +124,7 @@ def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> d
 def private_model(
     epsilon: float = 1.0, accuracy: float = 0.95, form: str = "scratch", dataset: str = "mnist", seed: int = 0
 ) -> dict[str, Any]:
-    """What a stage writes of a model that is private itself, here DP-SGD."""
+    """Return a record of a private model, here DP-SGD."""
     bound = Bound(
         epsilon=epsilon,
         delta=1e-5,
@@ -142,7 +142,7 @@ def private_model(
 
 
 def naming(clusters: int, accuracy: float, seed: int = 0, matched: float | None = None) -> dict[str, Any]:
-    """What the stage writes of clusters named by true labels."""
+    """Return a record of clusters named by true labels."""
     facts = {"dataset": "mnist", "seed": seed, "split": {"pool": 9000, "test": None}, "clusters": clusters}
     return {**facts, "accuracy": accuracy, "accuracy_pool": accuracy, "matched_accuracy": matched}
 
@@ -158,7 +158,7 @@ def write_private_model(path: Path, made: dict[str, Any], kind: str = "train_dps
 
 
 def records(dataset: str = "mnist", seed: int = 0, teachers: int = 250) -> list[dict[str, Any]]:
-    """A whole ensemble: seven label sets, two of them with bounds and students."""
+    """Return the records of an ensemble: seven label sets, two of them with bounds and students."""
     facts = ensemble(dataset, seed, teachers)
     made = [ensemble_record(facts, 0.99 - teachers / 5000 + seed / 500)]
     for mechanism, values in (("lnmax", GAMMAS), ("gnmax", SIGMAS)):
@@ -194,7 +194,7 @@ def write_baseline(path: Path, made: dict[str, Any]) -> Path:
 
 
 def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int, ...] = (0, 1), teachers=(10, 250)):
-    """Files of a whole run: collected records and baselines."""
+    """Write the files of a whole run; return collected records and baselines."""
     collected = [
         write_collected(folder / f"{dataset}-{seed}-{n}.json", records(dataset, seed, n))
         for dataset in datasets
@@ -210,7 +210,7 @@ def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int
 
 
 def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
-    """Records as the stages read them."""
+    """Return records as the stages read them."""
     return read_records([Path(path) for path in (*collected, *baselines, *audits, *models)])
 
 
@@ -259,12 +259,12 @@ def lines(axis: Any) -> dict[str, Any]:
 
 
 def legend(figure: Any) -> list[str]:
-    """Return the words of the legend."""
+    """Return the labels of the legend."""
     return [text.get_text() for each in figure.legends for text in each.get_texts()]
 
 
 def words(figure: Any) -> str:
-    """Return the words in all panels, their titles and the legend."""
+    """Return the text of all panels, their titles and the legend."""
     texts = [text.get_text() for axis in figure.axes for text in axis.texts]
     return " ".join([*texts, *legend(figure), *(axis.get_title() for axis in figure.axes)])
 

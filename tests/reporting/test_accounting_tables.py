@@ -1,4 +1,4 @@
-"""Tables of bounds, by hand."""
+"""Test tables of bounds against values worked out by hand."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""The page in a browser, from the file system: wide and narrow, dark and in print. It has no scripts.
+"""Test the page in a browser, opened as a file: wide and narrow, dark and in print.
 
-Needs Chromium, which .ci/run installs where it can; skipped elsewhere.
+The tests need Chromium and are skipped without it.
 """
 
 import shutil
@@ -18,7 +18,7 @@ from patebench.reporting.tables import TABLES
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
 
-#: Width, whether in print, and the colours that the reader prefers.
+#: Width, medium and colour scheme of each way to view the page.
 WAYS = {
     "wide": (1280, "screen", "light"),
     "narrow": (400, "screen", "dark"),
@@ -30,7 +30,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with figures as they are drawn: those of students, labels and models, and those with nothing to show."""
+    """Write a page with drawn figures of students, labels and models, and with empty ones."""
     folder = tmp_path_factory.mktemp("page")
     collected, baselines = made.files(folder / "records")
     weak = made.label_set(made.ensemble(), "gnmax", 5.0) | {"mechanism": "confident-gnmax"}
@@ -56,7 +56,7 @@ def browser() -> Iterator:
 
 @pytest.fixture(scope="module")
 def opened(browser, report: Path) -> Iterator:
-    """A function that opens the page in a way and gives it, with what it asked for and what it complained of."""
+    """Return a function that opens the page in a way and returns it with its requests and console messages."""
     pages: dict[str, tuple] = {}
 
     def open_page(way: str):
@@ -105,7 +105,7 @@ def test_every_figure_is_visible(opened, way):
 def test_nothing_keeps_anybody_from_reading_it(browser, report, way):
     """Find no violation of axe-core's rules of serious or critical impact, long tables unfolded.
 
-    All rows of a table are alike, and axe takes seconds for thousands of cells: only the wide page keeps all rows.
+    Rows of a table are alike and axe is slow for thousands of cells, so only the wide page keeps all rows.
     """
     from axe_playwright_python.sync_playwright import Axe
 

@@ -1,4 +1,4 @@
-"""Figures of ε: bounds by accountant, costs of a query, and audits, the unsound plain to see."""
+"""Test figures of ε: bounds by accountant, costs of a query, and audits with unsound claims."""
 
 import math
 from dataclasses import replace
@@ -122,7 +122,7 @@ def statement(accountant, kind, epsilon, queries, verdict, audited, label=""):
 
 
 def audit(path, mechanism, parameters, findings, dataset="mnist"):
-    """`findings`: queries → (claimed or None, worst case, data-dependent, exact, sampled)."""
+    """Write an audit; `findings` maps queries to (claimed or None, worst case, data-dependent, exact, sampled)."""
     written = []
     for queries, (claimed, worst, dependent, exact, sampled) in findings.items():
         bounds = [
@@ -187,7 +187,7 @@ def test_a_third_way_to_audit_has_its_column_and_its_mark(audits):
     assert frame["audited_lower: by_training"].tolist() == [0.5] * 4
     legend = FIGURES.load("audit")(records, PUBLISHED).legends[0]
     marks = {text.get_text(): line for text, line in zip(legend.get_texts(), legend.legend_handles, strict=True)}
-    ways = [f"lost at least: {way}" for way in ("worst pair found", "counted in runs", "by_training")]
+    ways = [f"audited lower bound: {way}" for way in ("worst pair found", "counted in runs", "by_training")]
     looks = {(marks[way].get_marker(), marks[way].get_markerfacecolor()) for way in ways}
     assert len(looks) == 3
 

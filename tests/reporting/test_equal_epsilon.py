@@ -1,4 +1,4 @@
-"""What each method reaches at the same ε, worked out by hand from made-up records."""
+"""Test the table and figure of accuracy at equal ε against values worked out by hand."""
 
 import math
 import re
@@ -54,7 +54,7 @@ def test_private_models_and_what_papers_print_stand_beside_them(frame):
 
 
 def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
-    """Two tables of the same study differ on De et al. at the same ε; a number that is printed twice is one row."""
+    """Use two tables of one study that differ on De et al. at the same ε; a number printed twice is one row."""
     model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0, dataset="cifar10"))
     frame = made.table("equal-epsilon", [], models=[model])
     printed = {
@@ -66,13 +66,13 @@ def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
 
 
 def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
-    """At the same ε one of them would hide the other, whichever spends 1e-13 more."""
+    """Use models with ε that differ by 1e-13, where one could hide the other."""
     made_up = []
     for samples, epsilon, accuracy in ((100, 1.0, 0.7), (1000, 1.0 - 1e-13, 0.6), (1000, 7.9, 0.98)):
         model = made.private_model(epsilon, accuracy, form="noisy-knowledge")
         model["parameters"] |= {"samples": samples, "noise": 5 / epsilon, "epsilon": epsilon, "compression": None}
         made_up.append({**model, "private_model": f"samples-{samples}_epsilon-{epsilon:.3f}"})
-    made_up.append(made.private_model(2.0))  # which has no samples
+    made_up.append(made.private_model(2.0))  # it has no samples
     models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
     frame = made.table("equal-epsilon", [], models=models)
     few, many = (row(frame, learner=f"tanh-cnn, samples: {samples}") for samples in (100, 1000))
@@ -81,7 +81,7 @@ def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
 
 
 def test_students_of_other_teachers_are_other_methods(tmp_path):
-    """Two teacher models at one ε: neither hides the other, whichever is named last."""
+    """Use two teacher models at one ε, in both orders; neither hides the other."""
     records = []
     for model, accuracy in (("small-cnn", 0.98), ("logistic", 0.60)):
         facts = made.label_set(made.ensemble() | {"model": model, "ensemble": f"of-{model}"}, "gnmax", 40)
@@ -120,7 +120,7 @@ def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_ke
 
 
 def lines(frame):
-    """The lines of the figure's one panel: their words and points."""
+    """Return the points by label of the lines in the only panel of the figure."""
     (axis,) = of_table(frame).axes
     return {words: handle for handle, words in zip(*axis.get_legend_handles_labels(), strict=True)}
 
@@ -146,7 +146,7 @@ def test_of_several_printed_networks_the_figure_shows_the_best_at_each_epsilon(f
 
 
 def test_a_study_of_many_models_is_one_line_of_the_figure(tmp_path):
-    """Whose points are not joined, for at each ε other models are there."""
+    """Leave its points unjoined, because the models differ between ε."""
     found = lines(of_models(tmp_path, (8.0, 0.6, {"dataset": "cifar10"})))
     (words,) = (words for words in found if "2024" in words)
     assert re.fullmatch(r"printed: DP reproducibility 2024, DP-SGD, best of \d\d models", words)
@@ -155,7 +155,7 @@ def test_a_study_of_many_models_is_one_line_of_the_figure(tmp_path):
 
 
 def of_models(tmp_path, *models):
-    """The table of private models alone: the changes of each, with ε and accuracy."""
+    """Return the table of private models only, given the changes, ε and accuracy of each."""
     paths = []
     for number, (epsilon, accuracy, changes) in enumerate(models):
         record = made.private_model(epsilon, accuracy) | {"private_model": f"model-{number}"} | changes
@@ -220,7 +220,7 @@ def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
     draw = "patebench.reporting.figures.utility_figures"
     for words, fault in (
         (("a.csv", "b.csv"), "they differ in what tanh-cnn reaches"),
-        (("c.csv",), "c.csv: there is no such table"),
+        (("c.csv",), "c.csv: this table does not exist"),
         ((), "usage"),
     ):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Loading records: tidy frames from sound files, one line for anything else."""
+"""Test loading records: tidy frames from valid files, one line for invalid ones."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""The figure of the README shows what the kept tables say."""
+"""Test that the figure of the README shows the values of the reference tables."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Figures of the accuracy of released labels over the noise."""
+"""Test figures of the accuracy of released labels over the noise."""
 
 import numpy as np
 import pytest

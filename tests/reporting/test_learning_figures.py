@@ -1,4 +1,4 @@
-"""Figures of ensembles and of how students learn."""
+"""Test figures of ensembles and students."""
 
 import numpy as np
 import pytest

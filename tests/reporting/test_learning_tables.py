@@ -1,4 +1,4 @@
-"""Tables of ensembles, labels, active learning and distillation, by hand."""
+"""Test tables of ensembles, labels, active learning and distillation against values worked out by hand."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_noisy_accuracy_lists_every_setting_in_order(tmp_path):
 
 
 def rounds(seed, strategy, accuracy, opening="random"):
-    """A student that selects 100 samples by an opening and then 100 by a strategy."""
+    """Return records of a student that selects 100 samples by an opening and then 100 by a strategy."""
     facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
     how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
     got = {"answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.5}
@@ -57,7 +57,7 @@ def rounds(seed, strategy, accuracy, opening="random"):
 
 @pytest.fixture
 def table(tmp_path):
-    """Two seeds, of which each strategy gains 2 and 4 points, or loses 1 and 1."""
+    """Return a table of two seeds, in which each strategy gains 2 and 4 points, or loses 1 and 1."""
     files = []
     for seed, base in ((0, 0.6), (1, 0.7)):
         reached = {"random": base, "least-confident": base + (0.02, 0.04)[seed], "siamese": base - 0.01}
@@ -93,7 +93,7 @@ def test_the_papers_words_stand_beside_their_strategy(table):
     assert printed["random"] is None or printed["random"] != printed["random"]
 
 
-#: Accuracies at 100 and 1000 samples of seeds 0 and 1.
+#: Accuracies at 100 and 1000 samples for seeds 0 and 1.
 REACHED = {
     ("plurality", 1.0): {100: (0.50, 0.60), 1000: (0.80, 0.80)},
     ("soft", 1.0): {100: (0.52, 0.64), 1000: (0.81, 0.81)},
@@ -154,7 +154,7 @@ def test_nothing_shows_it_without_saying_that_it_is_not_private(records):
     assert TABLES.load("utility-privacy").build(records, PUBLISHED).empty, "it stands beside no private student"
 
 
-def test_an_epsilon_of_a_distillation_can_not_be_left_out(tmp_path, records):
+def test_an_epsilon_of_a_distillation_cannot_be_omitted(tmp_path, records):
     row = records.distillations.iloc[0].to_dict()
     known = {name: value for name, value in row.items() if value == value}
     broken = {"record": "distillation", **{name: value for name, value in known.items() if name != "epsilon"}}

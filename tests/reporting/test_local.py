@@ -1,4 +1,4 @@
-"""Local mechanisms from votes to table: what single teachers pay, labels without an expectation."""
+"""Test local mechanisms from votes to table: costs per teacher, and labels without an expectation."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ SETTINGS = [
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
-    """The records of one ensemble of 8 teachers, 40 queries and 3 classes."""
+    """Return the records of one ensemble of 8 teachers, 40 queries and 3 classes."""
     folder = tmp_path_factory.mktemp("local")
     truth = np.random.default_rng(0).integers(0, 3, size=40)
     voted = np.where(np.random.default_rng(1).random((8, 40)) < 0.8, truth, (truth + 1) % 3).astype(np.int16)

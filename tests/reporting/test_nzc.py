@@ -1,4 +1,4 @@
-"""The tables and the figure of NZC: claims beside truth, published values in their places."""
+"""Test the tables and the figure of NZC: claimed and true ε, and published values."""
 
 import math
 
@@ -16,7 +16,7 @@ from patebench.reporting.tables import TABLES
 PUBLISHED = read_published(made.PUBLISHED)
 NZC = "c-1e+100_gamma-1e-10_distance-0"
 
-#: Typed from Table 1 of the paper: data set, teachers, noise, queries, ε, student.
+#: Copied from Table 1 of the paper: data set, teachers, noise, queries, ε, student.
 TABLE_1 = [
     *[("mnist", 250, "gamma-0.05", 100, 2.04, 63.5), ("mnist", 250, "gamma-0.05", 1000, 8.03, 89.8)],
     *[("mnist", 250, "gamma-0.05", 5000, None, 94.1), ("mnist", 250, "gamma-0.05", 9000, None, 93.4)],
@@ -59,7 +59,7 @@ def bound(release, epsilon, accountant, kind, conversion=Conversion.CLASSIC):
 
 @pytest.fixture
 def records(tmp_path):
-    """Two ensembles under LNMax and the immutable noisy argmax, with students of 9,000 labels."""
+    """Return records of two ensembles under LNMax and the immutable noisy argmax, with students of 9,000 labels."""
     found = []
     for n in (5, 250):
         immutable = facts("immutable-lnmax", NZC, {"c": 1e100, "gamma": 1e-10, "distance": 0.0}, n)

@@ -1,4 +1,4 @@
-"""What other packages add appears in tables and figures, without a line here that knows its name."""
+"""Test that additions of other packages appear in tables and figures without any code that names them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ TABLE = Table(title="Names", columns=(Column("ensemble", "Ensemble"),), build=bu
 
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
-    """A mechanism, accountants, a method and a strategy that nothing here has heard of."""
+    """Return records of a mechanism, accountants, a method and a strategy that are not registered."""
     facts = made.ensemble()
     toy = {**facts, **made.WHOLE_POOL, "mechanism": "toy", "noise": "heat-3", "parameters": {"heat": 3.0}}
     selected = made.selected(toy, ("oracle", 50))
@@ -103,7 +103,7 @@ def test_every_figure_can_be_drawn_of_them(records: Records, name: str) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Installs a package with a figure and a table of its own; what it holds can be changed."""
+    """Return a function that installs a package with a figure and a table, given its source."""
 
     def install(module: str) -> None:
         folder = tmp_path / "elsewhere"

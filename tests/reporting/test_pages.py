@@ -1,4 +1,4 @@
-"""The page: complete, self-contained, and made from sound files only."""
+"""Test that the page is complete, self-contained, and made from valid files only."""
 
 import re
 from html.parser import HTMLParser
@@ -11,8 +11,8 @@ from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.findings import duration, findings, most_accurate, paper_line
-from patebench.reporting.pages import MEANINGS, plain, read_caption, render
+from patebench.reporting.findings import NOTHING, duration, findings, most_accurate, paper_line, setup
+from patebench.reporting.pages import MEANINGS, plain, read_caption, render, sentences_of
 from patebench.reporting.published import read_published
 from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of
 from patebench.reporting.tables import TABLES
@@ -25,12 +25,12 @@ PUBLISHED = read_published(made.PUBLISHED)
 VOID = {"meta", "link", "br", "wbr", "hr"}
 
 
-#: What the page takes for a figure.
+#: SVG used in place of every figure.
 STAND_IN = '<svg width="800" height="500"><g><title>a point</title></g></svg>'
 
 
 class _Page(HTMLParser):
-    """Collects what a page refers to and checks that elements are closed in order."""
+    """A parser that collects the references of a page and checks that elements are closed in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -53,7 +53,7 @@ class _Page(HTMLParser):
 
 
 def _write(folder, collected, baselines, figures=FIGURES, tables=TABLES, config=None):
-    """Return the page of these records, with stand-ins for figures: the page does not look inside."""
+    """Return the page of these records, with the same SVG for all figures."""
     records = made.load_records(collected, baselines)
     texts = {name: TABLES.load(name).csv(TABLES.load(name).build(records, PUBLISHED)) for name in tables}
     return render(
@@ -97,9 +97,9 @@ def test_every_figure_has_words_for_who_cannot_see_it(page):
 
 
 def test_navigation_leads_to_every_section_twice_and_needs_no_script(page):
-    """Once for wide screens, and once for narrow ones, folded."""
+    """Count two navigations: one for wide screens, and a folded one for narrow screens."""
     found = _Page(page)
-    wanted = ["found", "results", "papers", "audit", "accounting", "learning", "run"]
+    wanted = ["found", "papers", "results", "audit", "accounting", "learning", "run"]
     assert [link[1:] for link in found.links if link[1:] in wanted][: 2 * len(wanted)] == wanted * 2
 
 
@@ -160,41 +160,47 @@ def test_shows_the_run_in_numbers(page):
     text = page
     assert "Ensembles of 10 and 250 teachers trained on MNIST voted on 9,000 public samples." in text
     best = (
-        "96.68 % at a worst-case ε of 6.4 (δ = 1e-5), which protects the shard of one of 250 teachers;"
-        " student: supervised with 1,000 labels by GNMax; without privacy 99.05 %."
+        "96.68 % at a worst-case ε of 6.4 (δ = 1e-5), which protects the shard of one of 250 teachers."
+        " Setting: GNMax, σ = 40, 1,000 labels, supervised student. A model without privacy reached 99.05 %."
     )
-    assert f"On MNIST the best student of released labels reached {best}" in text
+    assert f"On MNIST, the best student reached {best}" in text
     assert "96.10 ± 0.14" in text
     assert "98.00" in text
 
 
 def _found(*datasets, **student):
-    ensembles = pd.DataFrame({"dataset": datasets, "teachers": 50})
     facts = {"dataset": datasets, "may_publish": "no", "delta": 1e-6, "accuracy_mean": 0.9, "queries": 100}
     facts |= {"method": "gan", "strategy": "prototypes", "teachers": 60000}
     facts |= {"baseline_accuracy_mean": float("nan"), "mechanism": "gnmax"}
     facts |= {"data_dependent_epsilon_mean": float("nan"), "data_dependent_accountant": "rdp"}
-    return findings({"ensembles": ensembles, **({"utility-privacy": pd.DataFrame(facts | student)} if student else {})})
+    return findings({"utility-privacy": pd.DataFrame(facts | student)})[0]
 
 
 def test_findings_of_other_runs():
-    """Without students, of several data sets, without a finite ε, and without any."""
-    assert findings({}) == ["This run has no ensembles and no private models."]
-    assert _found("mnist") == ["50 teachers trained on MNIST voted on public samples."]
+    """Use two data sets, no finite ε, and no ε."""
+    found = _found("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
+    one, two = found.split(" On SVHN, ")
+    assert one == (
+        "On MNIST, the best student reached 90.00 % at a worst-case ε of 0.5 for fresh noise (δ = 1e-6), which protects"
+        " the shard of one of 60,000 teachers. Setting: GNMax, 100 prototypes, GAN student."
+        " A model without privacy reached 99.00 %."
+    )
+    assert two.startswith("the best student reached 90.00 % at a worst-case ε of 3.0 ")
+    assert "but no finite ε holds for its labels." in _found("mnist", worst_case_epsilon_mean=[float("inf")])
+    assert "but no ε is known for its labels." in _found("mnist", worst_case_epsilon_mean=[float("nan")])
+
+
+def test_the_setup_names_the_teachers():
+    assert findings({}) == [NOTHING]
+    assert setup({}) == ""
+    ensembles = pd.DataFrame({"dataset": ["mnist"], "teachers": 50})
+    assert setup({"ensembles": ensembles}) == "50 teachers trained on MNIST voted on public samples."
+    assert findings({"ensembles": ensembles}) == [NOTHING]
     records = {"dataset": "mnist", "teachers": 60000, "plurality_accuracy_test_mean": float("nan")}
     both = pd.DataFrame([records, {**records, "teachers": 250, "plurality_accuracy_test_mean": 0.97}])
-    assert findings({"ensembles": both}) == [
+    assert setup({"ensembles": both}) == (
         "250 teachers trained on MNIST and 60,000 private records of MNIST voted on public samples."
-    ]
-    _, one, two = _found("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
-    assert one == (
-        "On MNIST the best student of released labels reached 90.00 % at a worst-case ε of 0.5, of fresh noise "
-        "(δ = 1e-6), which protects the shard of one of 60,000 teachers; student: GAN with 100 labels (prototypes)"
-        " by GNMax; without privacy 99.00 %."
     )
-    assert two.startswith("On SVHN the best student of released labels reached 90.00 % at a worst-case ε of 3.0,")
-    assert _found("mnist", worst_case_epsilon_mean=[float("inf")])[-1].endswith("but no finite ε holds for it.")
-    assert _found("mnist", worst_case_epsilon_mean=[float("nan")])[-1].endswith("but no ε is known for it.")
 
 
 def test_answers_are_told_where_not_all_queries_have_one():
@@ -205,31 +211,31 @@ def test_answers_are_told_where_not_all_queries_have_one():
         "strategy": "",
         "worst_case_epsilon_mean": 3.0,
     }
-    assert "student: supervised with 42 answers to 500 queries by GNMax" in _found("mnist", **student)[1]
-    assert "student: supervised with 500 labels by" in _found("mnist", **{**student, "answered_mean": 500.0})[1]
+    assert "Setting: GNMax, 42 answers to 500 queries, supervised student." in _found("mnist", **student)
+    assert "Setting: GNMax, 500 labels, supervised student." in _found("mnist", **{**student, "answered_mean": 500.0})
 
 
 @pytest.mark.parametrize("partition", ["owners", "hash-owners"])
 def test_an_owner_is_protected_where_shards_are_by_owner(partition):
-    found = _found("mnist", worst_case_epsilon_mean=3.0, partition=partition)[1]
-    assert "which protects all records of one owner; student" in found
+    found = _found("mnist", worst_case_epsilon_mean=3.0, partition=partition)
+    assert "which protects all records of one owner. Setting" in found
     assert "shard" not in found
-    other = _found("mnist", worst_case_epsilon_mean=3.0, partition="skew-0.8")[1]
+    other = _found("mnist", worst_case_epsilon_mean=3.0, partition="skew-0.8")
     assert "which protects the shard of one of 60,000 teachers" in other
 
 
 def test_the_best_student_is_one_at_an_epsilon_that_says_something():
     student = {"accuracy_mean": [0.9, 0.8], "worst_case_epsilon_mean": [11.0, 9.0]}
     found = _found("mnist", "mnist", **student, data_dependent_epsilon_mean=[1.0, 20.0])
-    assert "80.00 % at a worst-case ε of 9.0," in found[1]
-    assert "the paper of its mechanism would state ε = 20.0 (weak) for the same labels" in found[2]
-    assert found[3].startswith("An ε above 10 is called weak: it says little or nothing of privacy (Ponomareva")
+    assert "80.00 % at a worst-case ε of 9.0 " in found
+    assert "The data-dependent ε of the same labels is 20.0 (weak) by the accountant of its paper" in found
+    assert "An ε above 10 is called weak: it gives little or no privacy (Ponomareva" in found
 
 
 @pytest.mark.parametrize(
     ("mechanism", "accountant", "who"),
     [
-        ("gnmax", "rdp", "the paper of its mechanism"),
+        ("gnmax", "rdp", "the accountant of its paper"),
         ("gnmax", "exact-per-teacher", "the tightest accountant"),
         ("exponential", "exact-per-teacher", "the tightest accountant"),
         ("of another package", "rdp", "the tightest accountant"),
@@ -238,27 +244,23 @@ def test_the_best_student_is_one_at_an_epsilon_that_says_something():
 def test_a_paper_states_what_its_own_accountant_says(mechanism, accountant, who):
     student = {"mechanism": mechanism, "data_dependent_accountant": accountant, "worst_case_epsilon_mean": [3.0]}
     found = _found("mnist", **student, data_dependent_epsilon_mean=[1.0])
-    assert found[2].startswith(f"For the votes of this run, {who} would state ε = 1.0 for the same labels")
+    assert f"The data-dependent ε of the same labels is 1.0 by {who}; it leaks information" in found
 
 
 def test_a_bound_that_nothing_can_contradict_is_not_counted_as_tested():
     audit = pd.DataFrame({"mechanism": "gnmax", "claim": None, "verdict": ["holds", "vacuous", "vacuous", None]})
     (said,) = findings({"audit": audit})
-    assert said == "Audits contradict none of 1 proven bound that they test; 2 others are too large to be contradicted."
+    assert said == "Audits tested 1 proven bound and contradicted none; 2 further bounds are too large to test."
     (said,) = findings({"audit": audit[:1]})
-    assert said == "Audits contradict none of 1 proven bound that they test."
-    assert findings({"audit": audit[1:]}) == ["This run has no ensembles and no private models."]
+    assert said == "Audits tested 1 proven bound and contradicted none."
+    assert findings({"audit": audit[1:]}) == [NOTHING]
 
 
 def test_code_that_does_not_do_what_it_says_is_told():
     audit = pd.DataFrame({"mechanism": ["gnmax", "lnmax"], "claim": None, "verdict": ["holds", "disagrees"]})
-    assert findings({"audit": audit}) == [
-        "Audits contradict none of 1 proven bound that they test.",
-        "The code of LNMax does not do what it says, so that 1 bound of it may not hold.",
-    ]
-    assert findings({"audit": audit[1:]}) == [
-        "The code of LNMax does not do what it says, so that 1 bound of it may not hold."
-    ]
+    broken = "The code of LNMax does not match its specification, so 1 bound may not hold."
+    assert findings({"audit": audit}) == [f"Audits tested 1 proven bound and contradicted none. {broken}"]
+    assert findings({"audit": audit[1:]}) == [broken]
 
 
 def test_the_best_student_has_a_finite_epsilon_if_there_is_one():
@@ -271,12 +273,12 @@ def test_a_paper_in_one_line():
     row = {"printed": 4, "unsound": 0, "reproduced": 3, "better": 0, "short": 0, "not comparable": 0, "not run": 1}
     assert paper_line({**row, "short_otherwise": 0}) == "Of 4 printed numbers: 3 reproduced and 1 not run."
     said = paper_line({**row, "short_otherwise": 2})
-    assert said == "Of 4 printed numbers: 3 reproduced and 1 not run, though other settings fell short of 2."
+    assert said == "Of 4 printed numbers: 3 reproduced and 1 not run (other settings fell short of 2)."
 
 
 def test_what_is_the_same_in_all_rows_is_said_once(page):
     text = page
-    headline = text[text.index('id="table-utility-privacy"') : text.index('id="papers"')].partition("</section>")[0]
+    headline = text[text.index('id="table-utility-privacy"') :].partition("</section>")[0]
     assert "Recipe <b>modern</b>" in headline
     assert headline.count("modern") == 1
 
@@ -292,7 +294,7 @@ def test_words_of_the_user_are_escaped(tmp_path):
 
 
 def test_what_has_nothing_to_show_is_left_out(tmp_path):
-    """Though the run was expected to have students, there are none."""
+    """Use a run without students, although its configuration has some."""
     records = [made.write_collected(tmp_path / "c.json", [])]
     page = _Page(made.write_report(tmp_path, records, figures=["frontier"], tables=["bounds"]))
     assert not {"figure-frontier", "table-bounds"} & set(page.ids)
@@ -302,7 +304,7 @@ def test_what_has_nothing_to_show_is_left_out(tmp_path):
 @pytest.mark.parametrize(("figures", "tables"), [((), ()), (("gap",), ()), ((), ("bounds",))])
 def test_a_page_of_any_part(tmp_path, figures, tables):
     text = _write(tmp_path, [], [], figures, tables)
-    assert "This run has no ensembles and no private models." in text
+    assert NOTHING in text
     _Page(text)
 
 
@@ -348,6 +350,21 @@ def test_every_figure_and_table_has_a_caption():
             caption = read_caption(made.CAPTIONS / folder / f"{name}.rst")
             assert caption.startswith("<p><strong>")
             assert "*" not in caption
+
+
+def test_captions_have_a_title_and_at_most_three_sentences():
+    for path in made.CAPTIONS.rglob("*.rst"):
+        title, text = re.fullmatch(r"(<p><strong>.*?</strong>)?(.*)", read_caption(path), re.DOTALL).groups()
+        assert len(sentences_of(text.strip())) <= 3, path.name
+        assert title or path.stem == "workflow"
+
+
+def test_the_headline_figure_stands_first_then_five_findings_then_the_papers(page):
+    places = [page.index(f'id="{name}"') for name in ("figure-equal-epsilon", "found", "papers", "results")]
+    assert places == sorted(places)
+    assert page.count('id="figure-equal-epsilon"') == 1
+    found = page[page.index('<ul class="found">') :].partition("</ul>")[0]
+    assert 1 <= found.count("<li>") <= 5
 
 
 def test_captions_are_valid_for_snakemake_too():

@@ -1,4 +1,4 @@
-"""PET-DL's table and figure: printed values beside the students that they are of, lines where all else is equal."""
+"""Test the table and figure of PET-DL: printed values next to their students, and lines of otherwise equal settings."""
 
 import math
 from pathlib import Path
@@ -23,7 +23,7 @@ USUAL = {
 
 
 def student(form: str = "published", seed: int = 0, accuracy: float = 0.99, teachers: int = 4, **chosen: Any) -> Any:
-    """What the stage `train_petdl` writes of a student."""
+    """Return a student record as the stage `train_petdl` writes it."""
     ensemble = made.ensemble(seed=seed, teachers=teachers)
     claimed = form == "published"
     bound = Bound(
@@ -127,7 +127,7 @@ def test_two_lines_of_one_form_say_what_was_chosen_otherwise(tmp_path: Path) -> 
 
 
 def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> None:
-    """And the noise, which follows from a target ε, tells none of them apart."""
+    """Ignore the noise, which follows from a target ε, when distinguishing lines."""
     students = [
         student("noisy-knowledge", teachers=n, epsilon=target, stated=target, noise=samples / target, samples=samples)
         for n in (4, 10)
@@ -148,7 +148,7 @@ def test_one_student_varies_nothing(tmp_path: Path) -> None:
 
 
 def test_a_verdict_is_on_the_students_at_the_printed_epsilon(tmp_path: Path) -> None:
-    """Of four teachers 99.33 % is printed at ε = 1.21: others have no part, other epochs a line."""
+    """Use four teachers, for which 99.33 % is printed at ε = 1.21; other ε are ignored, other epochs are a setting."""
     usual = [student(seed=seed, accuracy=accuracy, epsilon=1.21) for seed, accuracy in ((0, 0.99), (1, 0.994))]
     others = [student(stated=13.5, noise=11.0, accuracy=0.5), student(stated=1.2, distillation_epochs=2, accuracy=0.97)]
     frame = verdicts(records(tmp_path, *usual, *others), PUBLISHED)

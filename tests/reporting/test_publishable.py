@@ -1,4 +1,4 @@
-"""The page of a release that may be published, and how the report separates it from what may not."""
+"""Test the publishable page of a release, and the warning on the private page."""
 
 import re
 from collections.abc import Callable
@@ -33,13 +33,13 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
 
 @pytest.fixture
 def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
-    """Release labels of votes that private records give, by a mechanism that happens to draw no noise."""
+    """Release labels of votes of private records, by a mechanism without noise."""
     monkeypatch.setattr(Entropy, "normal", lambda self, *, scale, size: np.zeros(size, dtype=np.int64))
 
     def made_of(
         folder: Path, private: int, strategy: str = "hash", students: bool = True, **more: Any
     ) -> dict[str, Any]:
-        """Files of a release; which records are `private` changes votes, but no plurality."""
+        """Write the files of a release; the records `private` change votes, but no plurality."""
         folder.mkdir()
         votes = np.tile(np.arange(300) % CLASSES, (TEACHERS, 1))
         others = np.random.default_rng(private).integers(0, CLASSES, (TEACHERS // 2 - 1, 300))
@@ -66,7 +66,7 @@ def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
 
 
 def report(folder: Path, mode: str = "release", shown: tuple[str, ...] = TABLES, **released: Any) -> str:
-    """Return the page that shows everything, made from records of a run."""
+    """Return the private page, made from records of a run."""
     files = {kind: [str(path) for path in paths] for kind, paths in released.items()}
     modes, config = {"labels.npz": mode}, {"name": "mine"}
     records = made.files(folder / "records")
@@ -74,13 +74,13 @@ def report(folder: Path, mode: str = "release", shown: tuple[str, ...] = TABLES,
 
 
 def page(folder: Path, files: dict[str, Any]) -> str:
-    """Return the page that may be published."""
+    """Return the publishable page."""
     report(folder, **files)
     return (folder / "publishable.html").read_text(encoding="utf-8")
 
 
 def words(text: str) -> str:
-    """A page without its marks."""
+    """Return the text of a page without tags."""
     return " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())
 
 
@@ -135,7 +135,7 @@ def test_a_budget_leaves_some_queries_without_answer(tmp_path: Path, release: Re
     files = release(tmp_path / "a", 0, students=False, budget=1.0, delta=1e-5)
     text = words(page(tmp_path, files))
     assert re.search(r"^.*\b74 labels for 300 public samples", text)
-    assert "until the next one might exceed ε = 1 at δ = 1e-5; 74 were put" in text
+    assert "until the next one might exceed ε = 1 at δ = 1e-5; 74 were asked" in text
 
 
 def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, release: Release) -> None:
@@ -163,7 +163,7 @@ def test_the_report_of_a_release_separates_both(tmp_path: Path, release: Release
 
 
 def test_an_epsilon_to_publish_makes_it_the_page_of_a_release(tmp_path: Path) -> None:
-    """Whatever the manifest says: such a number never stands beside the statistics of teachers."""
+    """Ignore the manifest: a publishable ε never appears with statistics of teachers without a warning."""
     text = report(tmp_path, mode="seeded")
     public, mark, _ = text.partition('<div class="private">')
     assert mark

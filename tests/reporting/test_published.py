@@ -1,4 +1,4 @@
-"""The published values: what the papers print, and that a wrong line is refused."""
+"""Test the published values against the papers, and the refusal of wrong lines."""
 
 import pytest
 from tests.reporting import made
@@ -11,7 +11,7 @@ from patebench.reporting.published import COLUMNS, DPSGD, OF_RECORDS, read_publi
 MNIST = {"dataset": "mnist", "teachers": 250}
 OF_100 = {"queries": 100, "delta": 1e-5, "parameters": {"gamma": 0.05}}
 CONFIDENT = {"mechanism": "confident-gnmax", "parameters": {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}}
-#: Typed from the papers: paper, setting, and what is printed for it.
+#: Copied from the papers: paper, setting, and printed values.
 PRINTED = [
     (
         "PATE 2017",
@@ -98,11 +98,11 @@ def test_refuses_other_files(tmp_path):
 
 
 def test_parameters_are_those_of_the_mechanism_in_its_order():
-    """So that what names them in the records names them here."""
+    """Check that parameters have the same names here and in records."""
     values = [value for value in read_published(made.PUBLISHED).values if value.parameters is not None]
     assert len(values) > 40
     for value in values:
-        if value.mechanism == "petdl":  # which is no mechanism: what it hands out is no label
+        if value.mechanism == "petdl":  # it is not a mechanism, because it releases no labels
             assert set(value.parameters) <= set(PetdlParameters.model_fields)
         else:
             assert value.noise == make_mechanism(value.mechanism, value.parameters).slug

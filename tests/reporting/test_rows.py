@@ -1,4 +1,4 @@
-"""Rows for other programs: by hand, against their schema, and written by the stage."""
+"""Test rows for other programs: by hand, against their schema, and as written by the stage."""
 
 import json
 import math
@@ -17,7 +17,7 @@ PUBLISHED = read_published(made.PUBLISHED)
 
 
 def _students(tmp_path, publishable=False):
-    """One student of 100 queries to LNMax for each of two seeds, with bounds of all kinds."""
+    """Return records of a student of 100 LNMax queries for each of two seeds, with bounds of all kinds."""
     collected = []
     for seed, (accuracy, epsilon) in enumerate(((0.97, 1.4), (0.99, 1.6))):
         facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
@@ -91,5 +91,5 @@ def test_an_empty_run_has_no_rows(tmp_path):
 
 
 def test_the_schema_is_that_of_the_code():
-    """`patebench config schema --of rows > docs/reference/rows.schema.json` makes it."""
+    """Compare with the output of `patebench config schema --of rows`."""
     assert schema_text() == (ROOT / "docs" / "reference" / "rows.schema.json").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Figures in general: the same bytes for the same records, any subset of records, one style."""
+"""Test all figures: the same bytes for the same records, any subset of records, one style."""
 
 import re
 
@@ -27,7 +27,7 @@ PUBLISHED = read_published(made.PUBLISHED)
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory):
-    """The same records, read in two orders."""
+    """Return the same records, read in two orders."""
     collected, baselines = made.files(tmp_path_factory.mktemp("records"), teachers=(250,))
     return [made.load_records(collected[::step], baselines[::step]) for step in (1, -1)]
 
@@ -66,7 +66,7 @@ def test_a_mechanism_without_a_style_of_its_own_looks_like_no_other():
 
 
 def test_a_curve_of_one_point_has_a_marker(tmp_path):
-    """In every figure: a line through one point could not be seen."""
+    """Check every figure, because a line through one point is invisible."""
     figure, (axis,) = panels([""])
     (one,) = axis.plot([1, float("nan")], [2, 3])
     (two,) = axis.plot([1, 2], [2, 3])
@@ -89,7 +89,7 @@ def test_words_of_a_panel_do_not_reach_into_the_next(tmp_path):
     assert SMALLER in axes[1].get_xlabel(), "in one line"
 
 
-#: Figure → the kinds of records that it needs; None for those that made-up records do not have.
+#: Kinds of records that each figure needs; None for kinds without made-up records.
 NEEDED = {
     **{"noisy-accuracy": {"label_set"}, "gaussian-accuracy": {"label_set"}},
     **{"gap": {"ensemble"}, "distance": {"ensemble"}},

@@ -1,4 +1,4 @@
-"""Figures over clusters, pools and caps: which points make a line, and which have none."""
+"""Test figures over clusters, pools and caps: the points of each line, and settings without a line."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 def student(
     accuracy: float, *, clusters: int = 50, k: int = 1, sigma: float = 50.0, pool: int = 9000, seed: int = 0
 ) -> list[Row]:
-    """Labels of clusters at ε = 4·√k/σ, and their student."""
+    """Return records of cluster labels at ε = 4·√k/σ and their student."""
     facts = made.ensemble(seed=seed, teachers=600, model="nearest-query")
     facts |= {"clusters": clusters, "ensemble": f"teachers-600_queries-{clusters}", "pool": pool}
     facts |= {"setting": f"pool-{pool}", "split": f"seed-{seed}_pool-{pool}"}

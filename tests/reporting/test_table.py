@@ -1,4 +1,4 @@
-"""Tables in general: forms, escapes, the same bytes for the same records, any subset of records."""
+"""Test all tables: formats, escapes, the same bytes for the same records, any subset of records."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ PUBLISHED = read_published(made.PUBLISHED)
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory):
-    """The same records, read in two orders."""
+    """Return the same records, read in two orders."""
     collected, baselines = made.files(tmp_path_factory.mktemp("records"), ("mnist", "digits"))
     return [made.load_records(collected[::step], baselines[::step]) for step in (1, -1)]
 
@@ -50,7 +50,7 @@ def test_latex_is_escaped(tmp_path):
     path = made.write_collected(tmp_path / "c.json", [record])
     latex = made.forms("ensembles", [path], [])[2]
     assert r"a, B\&c\%d\#e" in latex
-    assert latex.replace(r"\%", "").count("%") == 1  # the comment about what it needs
+    assert latex.replace(r"\%", "").count("%") == 1  # the comment about required packages
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_an_epsilon_among_the_parameters_says_what_it_is_of(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["utility-privacy", "ensembles", "noisy-accuracy", "bounds"])
 def test_rows_of_several_pools_say_of_which_they_are(tmp_path, name):
-    """They are equal otherwise, as people read them."""
+    """Use rows that differ only in the pool."""
     table, written = TABLES.load(name), {}
     for pool in ("pool-9000", "pool-1000"):
         facts = made.ensemble() | {"split": f"seed-0_{pool}", "setting": pool, "pool": int(pool[5:])}

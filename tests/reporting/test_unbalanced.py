@@ -1,4 +1,4 @@
-"""Unbalanced classes: the largest class stands beside every accuracy, and no text praises an accuracy below it."""
+"""Test unbalanced classes: the share of the largest class is shown with every accuracy, and compared in findings."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ RECALLS = ({"healthy": 0.98, "mild": 0.12, "severe": None}, {"healthy": 0.96, "m
 
 
 def student(seed: int, accuracy: float, largest: float = 0.693, recall: Any = None) -> list[dict[str, Any]]:
-    """A student of unbalanced classes, and a bound on its labels."""
+    """Return records of a student of unbalanced classes and a bound on its labels."""
     facts = made.label_set(made.ensemble("patients", seed), "lnmax", 0.05)
     recall = recall or RECALLS[seed]
     known = [share for share in recall.values() if share is not None]

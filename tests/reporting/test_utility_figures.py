@@ -1,4 +1,4 @@
-"""Figures of accuracy against ε: the frontier and the methods."""
+"""Test figures of accuracy against ε: the frontier and the methods."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Verdicts on printed numbers: by hand, at the edges of the tolerance, and where a claim fails."""
+"""Test verdicts on printed numbers: by hand, at the limits of the tolerance, and for failing claims."""
 
 import math
 import shlex
@@ -13,7 +13,7 @@ from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
 
-#: Judging a thousand numbers takes seconds, so most tests take those of one paper.
+#: Verdicts on a thousand numbers take seconds, so most tests use one paper.
 PUBLISHED = read_published(made.PUBLISHED)
 PATE = PUBLISHED.of("PATE 2017")
 
@@ -39,7 +39,7 @@ def test_what_is_reproduced(quantity, published, mean, deviation, verdict):
 
 
 def _records(tmp_path):
-    """One student of 100 queries to LNMax for each of three seeds, at an ε of the paper's accountant."""
+    """Return records of a student of 100 LNMax queries for each of three seeds, at ε of the paper's accountant."""
     collected = []
     for seed, (accuracy, epsilon) in enumerate(((0.97, 1.4), (0.98, 1.5), (0.985, 1.6))):
         facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
@@ -164,7 +164,7 @@ def _students_of_two_recipes(tmp_path):
 
 
 def _students_of_two_noises(tmp_path):
-    """Of which a paper prints one accuracy at an ε that both cost."""
+    """Return students of two noise settings with the ε at which a paper prints an accuracy."""
     records = []
     for sigma, accuracy in ((40, 0.80), (41, 0.84)):
         facts = made.label_set(made.ensemble(), "gnmax", sigma)
@@ -198,7 +198,7 @@ ON_MNIST = {"paper": "PATE 2017", "dataset": "mnist"}
     ],
 )
 def test_settings_that_differ_in_anything_have_a_verdict_each(tmp_path, records, keys, ends):
-    """Their mean would be of no setting."""
+    """Use settings that differ only in one field; averaging them would mix settings."""
     printed = PUBLISHED.of("PATE 2017", "DPMLBench 2023")
     found = _of(verdicts(records(tmp_path), printed), **keys).dropna(subset="measured_mean").sort_values("how")
     assert [how.endswith(end) for how, end in zip(found["how"], ends, strict=True)] == [True, True], found["how"]
@@ -206,7 +206,7 @@ def test_settings_that_differ_in_anything_have_a_verdict_each(tmp_path, records,
 
 
 def test_private_models_are_compared_at_what_they_spend(tmp_path):
-    """DP-SGD printed 67 % of CIFAR-10 at ε = 2: models at 1.93 and at 2.0 are two settings, and one at 1 is none."""
+    """Compare models at ε = 1.93 and 2.0 with the 67 % printed for CIFAR-10 at ε = 2, but not a model at ε = 1."""
     models = [
         made.private_model(epsilon, accuracy, dataset="cifar10", seed=seed)
         for epsilon, accuracies in ((1.93, (0.60, 0.61)), (2.0, (0.70, 0.71)), (1.0, (0.5, 0.5)))
@@ -223,13 +223,13 @@ def test_private_models_are_compared_at_what_they_spend(tmp_path):
 
 
 def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_as_much(tmp_path):
-    facts, dear = (made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40, 20))
+    facts, costly = (made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40, 20))
     costs = [made.bound_record(facts, 100, 0.95, "label", Kind.WORST_CASE) | {"delta": each} for each in (1e-5, 1e-6)]
-    records = [made.student_record(facts, 100, 0.97), *costs, made.student_record(dear, 100, 0.99)]
-    records.append(made.bound_record(dear, 100, 1.2, "label", Kind.WORST_CASE))
+    records = [made.student_record(facts, 100, 0.97), *costs, made.student_record(costly, 100, 0.99)]
+    records.append(made.bound_record(costly, 100, 1.2, "label", Kind.WORST_CASE))
     frame = verdicts(_collected(tmp_path, *records), PUBLISHED.of("DPMLBench 2023"))
     found = _of(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 1", column="SimpleCNN")
-    assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, and not the dear one"
+    assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, and not the expensive one"
     assert set(found["verdict"]) == {Verdict.BETTER}
     assert list(found["seeds"]) == [1, 1]
     assert list(found["measured_std"].isna()) == [True, True], "one seed has no deviation"
@@ -268,13 +268,13 @@ def test_papers_tell_where_another_setting_fell_short(tmp_path):
     counts = TABLES.load("papers").build(records, PATE).set_index("paper").loc["PATE 2017"]
     assert (counts["reproduced"], counts["short"], counts["short_otherwise"]) == (3, 0, 3)
     tables = {name: TABLES.load(name).build(records, PATE) for name in ("papers", "verdicts")}
-    (told,) = (each for each in findings(tables) if "numbers of PATE 2017" in each)
+    (told,) = (each for each in findings(tables) if "comparable numbers in 1 paper" in each)
     assert "by 2 results of this run" in told
-    assert "unsound, though other settings fell short of 3" in told  # one accuracy, printed in three places
+    assert "unsound (other settings fell short of 3)" in told  # one accuracy, printed in three places
 
 
 def test_results_are_counted_by_what_was_measured(tmp_path):
-    """Students that are as accurate are two results; a private model is one, whatever it is compared with."""
+    """Count two equally accurate students as two results, and a private model compared with many numbers as one."""
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     learnt = [made.student_record(facts, queries, 0.98) for queries in (100, 1000)]
     frame = verdicts(_collected(tmp_path, *learnt), PATE)

@@ -1,4 +1,4 @@
-"""Names and numbers as people say them."""
+"""Test names and numbers in words."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Records as data frames: one tidy frame per kind of record, one row per record, checked on loading.
+"""Load and check records as data frames: one tidy frame per kind of record, one row per record.
 
 Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it; its
 pool has `pool` samples, and `beside_pool` is the rest of it. A label set is of the whole pool (`rounds` is ""), of the
@@ -26,7 +26,7 @@ from patebench.models import MODELS, by_recipe
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Values of different seeds that differ by less than this share are equal: the order of a sum alone parts them.
+#: Maximum relative difference of values that count as equal: rounding depends on the order of a sum.
 ROUNDING = 1e-12
 
 _SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
@@ -41,13 +41,13 @@ _ENSEMBLE = {
 }
 _SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
 _LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
-#: What tells whether an accuracy is good, beside it; balanced accuracy and recall stay where classes are unbalanced.
+#: Columns that put an accuracy into context; balanced accuracy and recall are kept for unbalanced classes.
 _BESIDE = {"largest_class": float | None, "balanced_accuracy": float | None, "recall": dict | None}
 _BESIDE_LABELS = {f"label_{what}": hint for what, hint in _BESIDE.items()}
 _LABELLED = {
     **{"queries": int, "answered": int, "kept": int, "label_accuracy": float | None},
     **_BESIDE_LABELS,
-    "uncovered": list | None,  # names of the classes that no label is of
+    "uncovered": list | None,  # names of the classes without a label
 }
 #: The fields of a bound, as JSON holds them: a word of an enumeration is text.
 _BOUND = {
@@ -124,7 +124,7 @@ _TYPES: Mapping[type | UnionType, str] = {
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
 _ACCOUNT = ("delta", "accountant", "conversion", "kind")
-#: What tells records of a kind apart, besides the data set and the split.
+#: Columns that identify a record of a kind, in addition to the data set and the split.
 _IDENTITY = {
     "ensemble": ("ensemble",),
     "label_set": _OF_LABELS,
@@ -141,7 +141,7 @@ _IDENTITY = {
 
 
 class Settings(dict[str, Any]):
-    """A mapping that a column can hold and be grouped by: it has a hash and an order."""
+    """A mapping with a hash and an order, so that frames can be grouped by it."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
@@ -152,7 +152,7 @@ class Settings(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Everything that was measured, as one frame per kind of record (empty frames have all their columns)."""
+    """All measurements of a run, as one frame per kind of record; empty frames have all columns."""
 
     ensembles: "pd.DataFrame"
     label_sets: "pd.DataFrame"
@@ -167,16 +167,16 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_pool(self) -> "Records":
-        """Return these records without label sets that answer selected queries, and what was made of them."""
+        """Return these records without label sets of selected queries and everything derived from them."""
         frames = {item.name: getattr(self, item.name) for item in fields(self)}
         whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
         return Records(**{**frames, **whole})
 
 
 def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
-    """Return records as frames; each comes with the path of its file, which is blamed for its faults.
+    """Return records as frames; each comes with the path of its file for error messages.
 
-    Raises ArtefactError for the first unsound record, and PatebenchError for one that is given twice.
+    Raises ArtefactError for the first invalid record and PatebenchError for a duplicate.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, record in records:
@@ -205,7 +205,7 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 
 
 def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settings | None":
-    """Return the mean recall of each class over the seeds whose test set has a sample of it; None without any."""
+    """Return the mean recall per class over the seeds whose test set contains the class; None without any recall."""
     named: dict[str, list[float]] = {}
     for recall in recalls:
         for name, share in (recall or {}).items():
@@ -214,36 +214,36 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 
 def deviation(values: Any) -> Any:
-    """Return the sample deviation of a column, or of each group: NaN for one value, 0 if only rounding differs."""
+    """Return the sample standard deviation of a column or group; NaN for one value, 0 if only rounding differs."""
     found = values.std(ddof=1)
     return found * (found > ROUNDING * abs(values.mean()))
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """Return the names of the columns that `over_seeds` makes of these values: recalls have no deviation."""
+    """Return the columns that `over_seeds` computes for these values; recalls have no deviation."""
     kinds = {value: ("mean",) if "recall" in value else ("mean", "std") for value in values}
     return [f"{value}_{what}" for value in values for what in kinds[value]]
 
 
 def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
-    """Sort by the columns `by` as people do: `gamma-0.05` before `gamma-0.1` before `gamma-1`."""
+    """Sort by the columns `by` in natural order, such as `gamma-0.05`, `gamma-0.1`, `gamma-1`."""
     rows = list(frame[list(by)].itertuples(index=False))
     order = sorted(range(len(rows)), key=lambda index: tuple(natural(cell) for cell in rows[index]))
     return frame.iloc[order].reset_index(drop=True)
 
 
 def least(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """Return the least ε per group of equal `by`, as the column `name` beside these."""
+    """Return the columns `by` and the smallest ε per group of equal `by`, as the column `name`."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
 def sound(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the worst-case bounds: what a release with fresh noise costs, whatever the votes are."""
+    """Return the worst-case bounds, which hold for a release with fresh noise."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 
 def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the different values of the columns `by`, sorted as people do."""
+    """Return the distinct values of the columns `by`, in natural order."""
     return list(arrange(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
 
 
@@ -260,7 +260,7 @@ def natural(value: Any) -> tuple[Any, ...]:
 
 
 def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record if each column is there and of its type; else raise ArtefactError blaming `path`."""
+    """Return the record if each column exists and has its type; else raise ArtefactError that names `path`."""
     kind = record.get("record")
     if kind not in RECORDS:
         raise ArtefactError(path, f"it holds a record of the unknown kind '{kind}'")
@@ -279,7 +279,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(wanted: type | UnionType) -> type:
-    """Return the type of a column's values, apart from None."""
+    """Return the type of the values of a column, ignoring None."""
     return wanted if isinstance(wanted, type) else get_args(wanted)[0]
 
 
@@ -312,14 +312,14 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _frozen(value: Any) -> Any:
-    """Return a value of JSON that has a hash: mappings as `Settings`, lists as tuples."""
+    """Return a JSON value in hashable form: mappings as `Settings`, lists as tuples."""
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear balanced accuracy and recall where classes are balanced: there they say what the accuracy does."""
+    """Clear balanced accuracy and recall if classes are balanced, because they repeat the accuracy."""
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:
@@ -331,7 +331,7 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear recipe and epochs of models that are not trained by any, such as a random forest."""
+    """Clear recipe and epochs of models without them, such as a random forest."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

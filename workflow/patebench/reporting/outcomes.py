@@ -1,7 +1,7 @@
-"""What a run measured, as frames that tables, figures, rows and verdicts share.
+"""Aggregate the measurements of a run into frames for tables, figures, rows and verdicts.
 
-Students and private models with their ε over the seeds, bounds of several accountants side by side, audits beside what
-is stated, students of PET-DL, and gaps between counts.
+They hold students and private models with their ε over the seeds, bounds of several accountants, audits and stated ε,
+students of PET-DL, and gaps between counts.
 """
 
 import math
@@ -20,21 +20,21 @@ from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, sel
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The facts that name an ensemble apart from its seed, a set of labels of it, and a student of these: of those labels,
-#: `rounds` says how their queries were selected ("": the whole pool).
+#: Columns that identify an ensemble (without its seed), a set of its labels, and a student of these. `rounds` states
+#: how the queries of the labels were selected ("": the whole pool).
 ENSEMBLE = [
     *("dataset", "setting", "pool", "beside_pool", "ensemble", "clusters"),
     *("teachers", "partition", "model", "recipe", "epochs"),
 ]
 LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "parameters"]
-#: What one ε is about: the labels of T queries, at one δ.
+#: Columns that identify one ε: the labels of T queries, at one δ.
 SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "selection", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
-#: Students that learn from votes of the same samples without noise, and one of them, by its kind of label.
+#: Columns that identify students of the same votes without noise, and one of them by its kind of label.
 DISTILLATION = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
 DISTILLED = [*DISTILLATION, "labels", "temperature", "epsilon"]
-#: A model that is private itself, and a bound on it.
+#: Columns that identify a private model and a bound on it.
 PRIVATE_MODEL = [
     *("dataset", "setting", "pool", "system", "form", "private_model", "teachers", "model", "model_parameters"),
     *("public_use", "public_samples"),
@@ -42,24 +42,24 @@ PRIVATE_MODEL = [
 ]
 
 
-#: What stands beside the accuracy of labels.
+#: Columns shown with the accuracy of labels.
 BESIDE_LABELS = [f"label_{what}" for what in BESIDE_ACCURACY]
 _MEASURED = ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY, *BESIDE_LABELS]
 
 
 def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
-    """Return ensembles whose teachers learnt; records that vote on selected queries predict no test sample."""
+    """Return ensembles of trained teachers; records that vote on selected queries predict no test sample."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
 @lru_cache(maxsize=1)
 def outcomes(records: Records) -> "pd.DataFrame":
-    """Return one row per student setting and δ, in natural order; callers share the frame and must not change it.
+    """Return one row per student setting and δ, in natural order; the frame is shared and must not be changed.
 
-    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`, what
-    stands beside them, `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`;
-    `may_publish` is "yes" if that worst case is the ε of the labels themselves, a release. `uncovered` names the
-    classes that no label of some seed is of. Missing values are NaN.
+    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`, their
+    class shares, `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`;
+    `may_publish` is "yes" if the labels are a release with that worst-case ε. `uncovered` names the classes that are
+    missing from the labels of some seed. Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
@@ -75,7 +75,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
 
 
 def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
-    """Return, per student setting, the classes that no label of some seed is of, as text such as “3”, “8”."""
+    """Return, per student setting, the classes missing from the labels of some seed, as text such as “3”, “8”."""
     named = students.groupby(STUDENT, dropna=False)["uncovered"]
     found = named.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return found.reset_index()
@@ -85,14 +85,14 @@ def private_models(records: Records) -> "pd.DataFrame":
     """Return one row per private model and bound on it, in natural order.
 
     Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds`, `answered`,
-    `label_accuracy`, what stands beside these, and `baseline_accuracy`.
+    `label_accuracy`, the class shares of these, and `baseline_accuracy`.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "seconds", *_MEASURED])
     return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return what a student of released labels used public samples for, and how many; without a label, all of them."""
+    """Return how a student of released labels used unlabelled public samples, and their number."""
     import pandas as pd
 
     strategy, method = student["strategy"], student["method"]
@@ -104,24 +104,24 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def caps(parameters: "pd.Series[Any]") -> list[float]:
-    """Return k of mechanisms that count at most k votes of a teacher; NaN for all others."""
+    """Return the maximum number k of counted votes per teacher; NaN for mechanisms without such a limit."""
     return [float(each.get("k", "nan")) for each in parameters]
 
 
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """Add what the best model of all private data reached without privacy."""
+    """Add the accuracy of the best model trained on all private data without privacy."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """Return the accountant and conversion of a mechanism's own paper; None for a mechanism that is not installed."""
+    """Return the accountant and conversion of a mechanism's paper; None if the mechanism is not installed."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
 def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
-    """Return True for bounds by the accountant and conversion of the mechanism's own paper."""
+    """Return True for bounds by the accountant and conversion of the mechanism's paper."""
     import pandas as pd
 
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
@@ -130,9 +130,9 @@ def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
-    """Return True for outcomes that no other of the same data set and split beats at no larger worst-case ε.
+    """Return True for outcomes on the frontier of accuracy and worst-case ε, within each data set and split.
 
-    Of outcomes equal in both the first counts; none has an infinite ε.
+    Of outcomes with equal accuracy and ε only the first is on it; an infinite ε never is.
     """
     import numpy as np
 
@@ -145,7 +145,7 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.DataFrame":
-    """Return the accuracy of the most accurate learner per group of equal `by`, in columns called `name`."""
+    """Return the accuracy of the most accurate learner per group of equal `by`, in columns that start with `name`."""
     found = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
     named = {f"accuracy_{what}": f"{name}_{what}" for what in ("mean", "std")}
@@ -153,7 +153,7 @@ def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.Da
 
 
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
-    """Return the least ε of a kind for each set of labels, T and δ; the paper's own first if it is data-dependent."""
+    """Return the smallest ε of a kind per set of labels, T and δ; a data-dependent ε of the paper takes precedence."""
     chosen = bounds[bounds["kind"] == kind]
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
@@ -164,10 +164,10 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
 
 
 def compared_bounds(records: Records) -> "pd.DataFrame":
-    """Return bounds on labels of the whole pool that students learn from, or all without students, a row per seed.
+    """Return bounds on whole-pool labels that students learn from (on all labels if none do), one row per seed.
 
-    Beside each: `least_sound`, the least worst-case ε, and `least_exact`, the least that the votes allow, of the same
-    labels, number of queries, δ and seed; NaN where there is none.
+    `least_sound` is the smallest worst-case ε, and `least_exact` the smallest exact data-dependent ε, for the same
+    labels, number of queries, δ and seed; NaN if there is none.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -180,27 +180,26 @@ def compared_bounds(records: Records) -> "pd.DataFrame":
     return bounds
 
 
-#: What one audit is about.
+#: Columns that identify one audit.
 AUDITED = [
     *("dataset", "teachers", "classes", "delta", "mechanism", "noise", "parameters"),
     *("queries", "runs", "confidence"),
 ]
 
-#: The columns of ε that is stated: the least of each kind.
+#: Columns of the stated ε: the smallest of each kind.
 STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}
-#: How the columns of what audits found begin; the label of the bound follows.
+#: Prefix of columns of audited ε; the label of the bound follows.
 _FOUND = f"{Kind.AUDITED_LOWER}: "
 
-#: The least favourable verdict counts.
+#: Verdicts from the worst to the best; the worst one counts.
 _ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
 def audited(records: Records) -> "pd.DataFrame":
     """Return one row per mechanism, setting and number of queries audited, in natural order.
 
-    Columns: those of `AUDITED`, the ε of `STATED` and one for each way to audit (NaN for what is not stated; see
-    `found_by`), `claim` and `verdict`: the verdicts on what is claimed and on what is stated as proven (None where
-    there is nothing).
+    Columns: those of `AUDITED`, the ε of `STATED`, one per audit method (see `found_by`), and `claim` and `verdict`,
+    the verdicts on the claimed and the proven ε. Missing ε are NaN and missing verdicts None.
     """
     frame = records.audits
     found = frame[AUDITED].drop_duplicates()
@@ -217,7 +216,7 @@ def audited(records: Records) -> "pd.DataFrame":
 
 
 def found_by(frame: "pd.DataFrame") -> dict[str, str]:
-    """Return the columns of `audited` that hold what audits found, and the label of each way to audit."""
+    """Return the columns of `audited` with audited ε, and the label of each audit method."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 
@@ -228,21 +227,21 @@ def _audit_verdicts(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
     return worst.map(dict(enumerate(_ORDER))).astype("object").rename(column).reset_index()
 
 
-#: What is chosen for a student, by its name in the parameters, in the order of Figures 3 to 5.
+#: Settings of a PET-DL student by their names in the parameters, in the order of Figures 3 to 5.
 PETDL_CHOSEN = (
     *("hint_epochs", "distillation_epochs", "batch", "noise", "compression"),
     *("samples", "weighted", "clip", "hint_clip", "temperature", "learning_rate", "guided", "hint_layer", "epsilon"),
 )
 
-#: What tells its teachers apart, but for their number and the seed.
+#: Columns that identify its teachers, except for their number and the seed.
 PETDL_TEACHERS = ("partition", "teacher_model", "teacher_recipe", "teacher_epochs")
 
-#: How far the compression of a student may be from a printed one, relatively.
+#: Maximum relative difference between the compression of a student and the printed one.
 _NEAR = 0.02
 
 
 def petdl_students(records: Records) -> "pd.DataFrame":
-    """Return a row for each student of PET-DL and bound on it.
+    """Return one row per PET-DL student and bound on it.
 
     Further columns are those of `PETDL_CHOSEN`, with the target ε called `target`, those of `PETDL_TEACHERS`, and
     `teacher_accuracy`, the mean of its teachers.
@@ -260,7 +259,7 @@ def petdl_students(records: Records) -> "pd.DataFrame":
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if a value is printed of a student of this data set, number of teachers, weighting and size."""
+    """Return True if `value` is printed for the data set, number of teachers, weighting and size of `row`."""
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
         return False
@@ -268,12 +267,12 @@ def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
     return bool(near and bool(chosen.get("weighted")) == row["weighted"])
 
 
-#: The distance from which NZC takes one changed vote to be harmless.
+#: Smallest gap at which NZC assumes that one changed vote is harmless.
 NZC_DISTANCE = 3
 
 
 def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
-    """Return the shares of queries whose gap is at least k, for k = 0 … n, from the numbers of queries by gap."""
+    """Return the share of queries with a gap of at least k, for k = 0 … n, from the number of queries per gap."""
     import numpy as np
 
     at_least = np.cumsum(np.asarray(gap_histogram)[::-1])[::-1]
@@ -281,5 +280,5 @@ def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
 
 
 def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
-    """Return the share of queries whose gap is at least `distance`; 0 if there are fewer votes than that."""
+    """Return the share of queries with a gap of at least `distance`; 0 if there are fewer votes."""
     return sum(gap_histogram[distance:]) / sum(gap_histogram)

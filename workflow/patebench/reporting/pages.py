@@ -1,6 +1,6 @@
-"""The report: one self-contained page from figures, tables and the manifest.
+"""Render the report: one self-contained page from figures, tables and the manifest.
 
-Everything is inside the page; it loads nothing from anywhere. Links lead to the files beside it.
+The page loads no other file. Its links lead to the files beside it.
 """
 
 import html
@@ -15,7 +15,7 @@ from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
 from patebench.core.seeds import Mode
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.findings import duration, findings, paper_line
+from patebench.reporting.findings import duration, findings, paper_line, setup
 from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
@@ -29,46 +29,48 @@ if TYPE_CHECKING:
 
     from patebench.reporting.tables.table import Column, Table
 
-#: The table that stands in pieces, two with each paper, and what these are called.
+#: Table that is split into two parts for each paper, and the headings of these parts.
 VERDICTS = "verdicts"
-MEASURED, OTHERS = "Printed and measured: the numbers", "Not run, or not comparable: the other numbers"
-#: Tables of more rows are folded at first: those that are for looking things up, and others.
+MEASURED, OTHERS = "Measured numbers", "Numbers not run or not comparable"
+#: Maximum rows of a table that is shown unfolded: of reference tables, and of others.
 SHORT_TABLE, LONG_TABLE = 4, 12
-#: Folded tables of no more rows are printed.
+#: Maximum rows of a folded table that is shown in print.
 BRIEF = 40
-#: More rows than that are not for reading on a page: the files beside it hold them.
+#: Maximum rows of a table on the page; the files beside it hold all rows.
 MOST_ROWS = 600
 
-#: What each kind of ε says, and whether it may be published ("": that is not settled by the kind).
+#: Section whose first figure with content is the headline of the page.
+HEADLINE = "results"
+
+#: Meaning of each kind of ε, and whether it may be published ("" if the kind does not decide that).
 MEANINGS = {
     Kind.WORST_CASE: (
         "yes",
-        "Holds whatever the teachers vote and is computed from public parameters alone. It is the ε of a release, "
-        "whose noise is drawn afresh and never again; labels whose noise comes from a named seed are none. The "
-        "accountant called label is a theorem of this project on what labels tell, less than noisy counts would.",
+        "Holds for all votes and is computed from public parameters alone. It is the ε of a release, whose noise is "
+        "drawn once and never again; labels with noise from a named seed are not a release. The accountant “label” is "
+        "a theorem of this project that uses that labels leak less than noisy counts.",
     ),
     Kind.DATA_DEPENDENT: (
         "no",
-        "Holds for the votes of this very run and is computed from them. It is often much smaller, but the number "
-        "itself tells something about the private data.",
+        "Holds for the votes of this run and is computed from them. It is often much smaller, but the number itself "
+        "leaks information about the private data.",
     ),
     Kind.SANITISED: (
         "yes",
-        "A data-dependent bound that was itself released with noise, at a cost that it includes. What may be published "
-        "is one draw with noise that nobody can draw again; those of a benchmark come from named seeds.",
+        "A data-dependent bound that was itself released with noise and includes the cost of that. One draw of a "
+        "release may be published; the draws of a benchmark come from named seeds and may not.",
     ),
     Kind.CLAIMED: (
         "no",
-        "Printed by a paper and not checked here, or without a proof that we accept. Shown to compare, never to rely "
-        "on.",
+        "Printed in a paper and not checked here, or without a proof that we accept. It is shown for comparison only.",
     ),
     Kind.AUDITED_LOWER: (
         "",
-        "Not an upper bound: no mechanism with a smaller ε behaves as measured. A bound below it is wrong.",
+        "A lower bound: no mechanism with a smaller ε behaves as measured. An upper bound below it is wrong.",
     ),
 }
 
-#: Words that stand for themselves in a cell, and whether they are good news.
+#: Cells that are shown as a coloured chip, with the class of its colour.
 _CHIPS: dict[str, str] = {
     **dict.fromkeys(("yes", "holds", Verdict.REPRODUCED, Verdict.BETTER), "yes"),
     **dict.fromkeys(("no", "violated", "disagrees", Verdict.UNSOUND, Verdict.SHORT), "no"),
@@ -91,24 +93,28 @@ def render(
     Parameters
     ----------
     title : name of the run.
-    tables : name → frame, as its CSV says it; `tables/NAME.csv`, `.md` and `.tex` lie beside the page.
-    figures : name → SVG, or "" where there is nothing to show; `figures/NAME.png` and `.pdf` lie beside the page.
-    manifest, manifest_link : content of the manifest, and where it lies as seen from the page.
+    tables : frames by name, as read from their CSV files; `tables/NAME.csv`, `.md` and `.tex` are beside the page.
+    figures : SVG by name, "" for an empty figure; `figures/NAME.png` and `.pdf` are beside the page.
+    manifest, manifest_link : content of the manifest, and its path relative to the page.
     captions : folder of the captions.
-    publishable : link to the page that may be published. With it, or if a table shows a publishable ε, this page says
-        that it must not be published and separates what may be from the rest.
+    publishable : link to the page that may be published. With it, or if a table shows a publishable ε, this page states
+        that it must not be published itself.
     """
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
     release = released or Mode.RELEASE in manifest["labels"].values()
     drawn = [_figure(name, svg, captions) for name, svg in figures.items() if svg]
+    headline = [figure for figure in drawn if figure["place"] == HEADLINE][:1]
+    drawn = [figure for figure in drawn if figure not in headline]
     shown = [part for name, frame in tables.items() if len(frame) for part in _tables(name, frame, captions)]
     environment = templates()
     environment.filters |= {"duration": duration, "pieces": pieces}
     environment.globals |= {"chips": _CHIPS, "dash": DASH, "brief": BRIEF}
     return environment.get_template("page.html").render(
         title=title,
+        headline=headline,
         findings=findings(tables),
+        setup=setup(tables),
         introduction=read_caption(captions / "workflow.rst"),
         release=release,
         publishable=publishable,
@@ -127,24 +133,26 @@ def _sections(
     """Return the sections of the page with content; papers are parts of the section of that name."""
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
-        mine = {"figures": [each for each in figures if each["place"] == place]}
-        mine["tables"] = [each for each in tables if each["place"] == place]
-        return {"id": slug(place), "title": title, "parts": [], **mine, **more}
+        content = {"figures": [figure for figure in figures if figure["place"] == place]}
+        content["tables"] = [table for table in tables if table["place"] == place]
+        return {"id": slug(place), "title": title, "parts": [], **content, **more}
 
     lines = {} if papers is None else {str(row["paper"]): paper_line(row) for row in papers.to_dict("records")}
-    found = [part(place, title, short=SHORT[place]) for place, title in SECTIONS.items()]
-    of_papers = [
-        paper for paper in PAPERS if paper in lines or any(paper == each["place"] for each in (*figures, *tables))
-    ]
-    others = sorted({*lines} - {*of_papers})
-    for section in found:
+    sections = [part(place, title, short=SHORT[place]) for place, title in SECTIONS.items()]
+    places = {*lines, *(content["place"] for content in (*figures, *tables))}
+    papers_in_order = [*(paper for paper in PAPERS if paper in places), *sorted({*lines} - {*PAPERS})]
+    for section in sections:
         if section["id"] == "papers":
-            section["parts"] = [part(paper, paper, line=lines.get(paper, "")) for paper in (*of_papers, *others)]
-    return [each for each in found if each["figures"] or each["tables"] or each["parts"] or each["id"] == "accounting"]
+            section["parts"] = [part(paper, paper, line=lines.get(paper, "")) for paper in papers_in_order]
+    return [
+        section
+        for section in sections
+        if section["figures"] or section["tables"] or section["parts"] or section["id"] == "accounting"
+    ]
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
-    """Return what the template needs of a figure."""
+    """Return the fields of a figure for the template."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     return {
         "name": name,
@@ -158,24 +166,24 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
 
 
 def _tables(name: str, frame: "pd.DataFrame", captions: Path) -> list[dict[str, Any]]:
-    """Return what the template needs of a table; the verdicts make two for each paper, measured numbers first."""
+    """Return the fields of a table for the template; verdicts become two tables per paper, measured numbers first."""
     if name != VERDICTS:
         return [_table(name, frame, captions)]
     parts: list[dict[str, Any]] = []
     for paper, rows in frame.groupby("paper", sort=False):
         measured = rows["measured_mean"].notna()
-        for kind, mine in ((MEASURED, rows[measured]), (OTHERS, rows[~measured])):
-            if not mine.empty:
-                part = _table(name, mine, captions)
+        for kind, selected in ((MEASURED, rows[measured]), (OTHERS, rows[~measured])):
+            if not selected.empty:
+                part = _table(name, selected, captions)
                 part_id = f"{slug(str(paper))}-{VERDICTS}" + ("" if kind == MEASURED else "-others")
-                parts.append(part | {"id": part_id, "place": paper, "title": f"{kind} of {paper}"})
+                parts.append(part | {"id": part_id, "place": paper, "title": f"{kind}: {paper}"})
     for part in parts[1:]:
         part["caption"] = ""  # the same for all papers
     return parts
 
 
 def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
-    """Return what the template needs of a table; a value that all rows share stands once, above them."""
+    """Return the fields of a table for the template; a value that all rows share is stated once, above them."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -200,21 +208,21 @@ def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
 
 
 def _of_all(column: "Column") -> bool:
-    """Return True if a value that all rows share may leave the table: numbers of a group of columns may not."""
+    """Return True if a value that all rows share may leave the table; numbers of a group of columns must stay."""
     return not (column.group and column.right)
 
 
 def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
-    """Return columns by their common heading; a column without one is alone under ""."""
-    found: list[tuple[str, list[Column]]] = []
+    """Return columns grouped by their common heading; a column without one is alone under ""."""
+    headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)
-        found += [(group, members)] if group else [("", [column]) for column in members]
-    return found
+        headings += [(group, members)] if group else [("", [column]) for column in members]
+    return headings
 
 
 def pieces(text: str) -> list[str]:
-    """Split a cell's text where a line may end: after a parameter, between rounds, within a name."""
+    """Split the text of a cell where a line may break: after a parameter, between rounds, within a name."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
@@ -227,7 +235,7 @@ def _yaml(config: dict[str, Any]) -> str:
 
 
 def templates() -> "Environment":
-    """Return the environment that renders the templates of the pages."""
+    """Return the Jinja environment for the templates of the pages."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -240,10 +248,10 @@ def templates() -> "Environment":
 
 
 def read_caption(path: Path) -> str:
-    """Return a caption as HTML paragraphs; ArtefactError if the file is missing or empty.
+    """Return a caption as HTML paragraphs.
 
-    Captions are reStructuredText, shared with Snakemake's own report. Only paragraphs, *emphasis*, **strong** and
-    ``literal`` are understood here.
+    Captions are reStructuredText, because Snakemake's own report shows them too. This function converts paragraphs,
+    *emphasis*, **strong** and ``literal`` only. It raises ArtefactError if the file is missing or empty.
     """
     try:
         text = path.read_text(encoding="utf-8").strip()
@@ -255,10 +263,10 @@ def read_caption(path: Path) -> str:
 
 
 def caption_of(path: Path, thing: Any) -> str:
-    """Return the caption of a figure or table, `thing` being the function that makes it.
+    """Return the caption of a figure or table that `thing` makes.
 
-    One of another package has no file here unless somebody wrote one: then it is the first paragraph of its docstring.
-    Raises ArtefactError where there is neither.
+    Without a file, the caption of another package's figure or table is the first paragraph of its docstring. Raises
+    ArtefactError if both are missing.
     """
     outside = thing.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():
@@ -271,9 +279,13 @@ def caption_of(path: Path, thing: Any) -> str:
 
 
 def plain(caption: str, sentences: int = 2) -> str:
-    """Return the first sentences of a caption without marks; two are its alternative text."""
-    text = html.unescape(re.sub(r"<[^>]+>", "", caption))
-    return " ".join(re.split(r"(?<=[.?])\s", " ".join(text.split()))[:sentences])
+    """Return the first sentences of a caption in HTML as plain text; two are the alternative text of a figure."""
+    return " ".join(sentences_of(html.unescape(re.sub(r"<[^>]+>", "", caption)))[:sentences])
+
+
+def sentences_of(text: str) -> list[str]:
+    """Split a text into sentences, which end with a full stop or question mark but not after "et al."."""
+    return re.split(r"(?<=[.?])(?<!al\.)\s", " ".join(text.split()))
 
 
 def _inline(text: str) -> str:

@@ -1,7 +1,7 @@
-"""The page of a release that may be published: released labels, their ε, and students that learnt from them.
+"""Render the publishable page of a release: released labels, their ε, and students trained on them.
 
-Everything on it follows from the released labels, from public data and from the configuration, so it costs no more ε
-than the labels. It reads no votes, no true labels, no times and no bounds that depend on votes.
+The page depends only on the released labels, public data and the configuration, so it adds nothing to ε. This module
+reads no votes, no true labels, no times and no data-dependent bounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from patebench.reporting.wording import (
     rounds_in_words,
 )
 
-#: The accountant whose ε is that of all releases in a ledger.
+#: Accountant of all releases in a ledger together.
 LEDGER = "ledger"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """Describe a student of released labels and its accuracy on the public test set."""
+    """A student of released labels and its accuracy on the public test set."""
 
     method: str
     model: str
@@ -49,10 +49,7 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """The accuracy beside the share of the largest class, and how well each class is told if they are unbalanced.
-
-        Pairs of a heading and a cell.
-        """
+        """Return pairs of a heading and a cell: accuracies and, if classes are unbalanced, the recall of each class."""
         found = [("Accuracy", percent(self.accuracy))]
         found += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
         if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
@@ -65,10 +62,10 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Describe a set of released labels, with all that may be published of it.
+    """A set of released labels with all facts that may be published.
 
-    `labels` (queries,) are the released labels; `facts` are the metadata of their file; `bounds` and `protection` are
-    those of the file of bounds; `pool` is the metadata of the public pool.
+    `labels` (queries,) are the released labels and `facts` the metadata of their file. `bounds` and `protection` come
+    from the file of bounds, and `pool` is the metadata of the public pool.
     """
 
     labels: Sequence[int]
@@ -100,7 +97,7 @@ class Release:
 
     @property
     def uncovered(self) -> list[str]:
-        """The names of the classes that none of these labels is of."""
+        """Return the names of the classes without a label."""
         return uncovered(np.asarray(self.labels), self.pool["class_names"])
 
     @property
@@ -109,23 +106,23 @@ class Release:
 
     @property
     def rounds(self) -> str:
-        """How queries were selected; "" where they were not selected in rounds."""
+        """Return the rounds of queries in words; "" if queries were not selected in rounds."""
         return rounds_in_words(self.facts["rounds"])
 
     @property
     def own_bounds(self) -> list[Bound]:
-        """The publishable bounds on these labels alone, the least first."""
+        """Return the publishable bounds on these labels alone, the smallest ε first."""
         own = (each for each in self.bounds if each.publishable and each.accountant != LEDGER)
         return sorted(own, key=lambda each: (each.epsilon, each.accountant, each.conversion))
 
     @property
     def together(self) -> Bound | None:
-        """The bound on all releases in the ledger, where there are others than this one."""
+        """Return the bound on all releases in the ledger; None if this is the only one."""
         return next((each for each in self.bounds if each.publishable and each.accountant == LEDGER), None)
 
     @property
     def statement(self) -> str:
-        """The sentence to state with the labels."""
+        """Return the sentence to publish with the labels."""
         best = self.own_bounds[0] if self.own_bounds else None
         asked = f"{plural(self.answered, 'label')} for {plural(self.queries, 'public sample')} of {self.dataset}"
         if best is None or best.epsilon == float("inf"):
@@ -137,7 +134,7 @@ class Release:
 
     @property
     def protected(self) -> str:
-        """What ε protects: the shard of a teacher, and what of the private data stays within one."""
+        """Return the unit that ε protects: the shard of a teacher, and the changes that stay within one."""
         shard = "one teacher’s whole shard"
         return f"{shard}, so {self.protection}" if self.protection else shard
 
@@ -151,7 +148,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return, per data set, a sentence on what all its releases cost together."""
+    """Return a sentence per data set on the total cost of its releases."""
     found = []
     for dataset in dict.fromkeys(each.dataset for each in releases):
         own = [each for each in releases if each.dataset == dataset]

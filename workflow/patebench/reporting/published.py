@@ -1,4 +1,4 @@
-"""The values that papers print, to be shown beside measured ones.
+"""Load the values printed in papers, for comparison with measured ones.
 
 In the file, `value` is as printed; percentages become fractions on loading. `parameters` are those of the mechanism, in
 its own order, such as "gamma=0.05; distance=0". An empty cell means "does not apply".
@@ -28,33 +28,33 @@ COLUMNS = (
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
     *("student_accuracy", "ground_truth_student_accuracy", "baseline_accuracy", "accuracy_gain"),
-    # The second is that of any model or student at the ε, "epsilon_chosen", that stands in the same row.
+    # The second is the accuracy of any model or student at "epsilon_chosen" in the same row.
     *("private_model_accuracy", "accuracy_at_epsilon"),
     *("epsilon", "epsilon_above", "epsilon_in_discussion", "epsilon_strong_composition"),
     *("epsilon_chosen", "epsilon_per_query", "answered", "gap_share_below"),
-    # What was chosen and not found, and what follows from other numbers of the same paper.
+    # Chosen values, and values that follow from other numbers of the same paper.
     *("parameters", "seconds", "setting", "derived"),
 )
-#: What the file calls the papers whose values the tables and figures show.
+#: Names in the file of the papers shown in tables and figures.
 PATE_2017, SCALABLE_2018, NZC_2020 = "PATE 2017", "Scalable PATE 2018", "NZC 2020"
-#: Papers on DP-SGD: of models that are private themselves.
+#: Papers on DP-SGD, whose models are private.
 DPSGD = ("DP-SGD 2016", "ScatterNet 2021", "Tempered sigmoids 2021", "DP reproducibility 2024")
-#: Those and others whose models, or the labels that students learnt from, protect a record.
+#: Papers whose ε protects a record.
 PRIVATE_KNN_2020 = "Private-kNN 2020"
 OF_RECORDS = (*DPSGD, PRIVATE_KNN_2020)
-#: Papers that measured many systems at an ε of their own choice.
+#: Papers that compare many systems at chosen ε.
 DPMLBENCH_2023, REPRODUCIBILITY_2024 = "DPMLBench 2023", "DP reproducibility 2024"
 COMPARISONS = (DPMLBENCH_2023, REPRODUCIBILITY_2024)
 PETDL_2019 = "PET-DL 2019"
-#: It prints no measured value.
+#: Paper without measured values.
 DISTRIBUTED_2018 = "Distributed PATE 2018"
-#: What the file calls the mechanisms of models that are private themselves.
+#: Names in the file of the mechanisms of private models.
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
-#: What records call the systems of those that protect a record.
+#: Systems in records, for mechanisms that protect a record.
 SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
-#: And of those that learn from an ensemble.
+#: Systems in records, for mechanisms that learn from an ensemble.
 ALL_SYSTEMS: Mapping[str | None, str] = {**SYSTEMS, PETDL: "PET-DL"}
-#: Of mechanisms of votes, so of all others.
+#: System of all other mechanisms, which use votes.
 PATE = "PATE"
 _FIX = "correct the line; config/published.csv in the repository shows the form"
 #: Percent, a number without a unit, seconds.
@@ -63,7 +63,7 @@ _UNITS = {"%": 100.0, "1": 1.0, "s": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """One printed value: where it is printed and to which setting it belongs (None: does not apply)."""
+    """A printed value with its place in the paper and its setting (None: does not apply)."""
 
     paper: str
     version: str
@@ -78,44 +78,44 @@ class Value:
     parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
-    #: The configuration in `config/papers` that measures it, and its experiments; empty if nothing does.
+    #: Configuration in `config/papers` that measures it, and its experiments; empty if none does.
     configuration: str | None = None
     experiments: tuple[str, ...] = ()
-    #: Why it cannot be compared with anything that a run measures, and why no configuration measures it.
+    #: Reasons why it cannot be compared with a measurement, and why no configuration measures it.
     not_comparable: str | None = None
     not_run: str | None = None
-    #: The data set that it is printed of, if `dataset` is a copy of that.
+    #: Original data set of the value, if `dataset` is a copy of it.
     copy_of: str | None = None
 
     @property
     def name(self) -> str:
-        """The name of the row of the paper's table."""
+        """Return the name of the row of the paper's table."""
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def source(self) -> str:
-        """The paper, and the data set of which it prints the value if `dataset` is a copy of that."""
+        """Return the paper, with the original data set of the value if `dataset` is a copy of it."""
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
     def noise(self) -> str | None:
-        """The parameters as the column `noise` of records names them."""
+        """Return the parameters as in the column `noise` of records."""
         return None if self.parameters is None else parameters_slug(self.parameters)
 
     @property
     def _place(self) -> dict[str, object]:
-        """What the values in its row of a table share; one row may have several data sets."""
+        """Return the key that all values in a row of a table share; one row may have several data sets."""
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """All printed values."""
+    """A collection of printed values."""
 
     values: tuple[Value, ...]
 
     def of(self, *papers: str) -> "Published":
-        """Return what these papers print; later papers measured the same settings again, with other results."""
+        """Return the values of these papers; later papers measured the same settings again, with other results."""
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
@@ -139,9 +139,9 @@ class Published:
         return [value for value in of_quantity if all(getattr(value, key) == keys[key] for key in keys)]
 
     def lookup(self, quantity: str, **keys: object) -> float | None:
-        """Return the printed value for these keys, or None; the first paper that has one counts, as others round it.
+        """Return the printed value for these keys, or None; the first paper takes precedence, as later ones round it.
 
-        Raises PatebenchError when the values that one paper prints disagree.
+        Raises PatebenchError if the values of one paper disagree.
         """
         values = self.select(quantity, **keys)
         numbers = {value.value for value in values if value.paper == values[0].paper}
@@ -151,9 +151,9 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return each printed ε that has an accuracy, `quantity`, in the same row, with that accuracy.
+        """Return each printed ε with an accuracy `quantity` in the same row, and that accuracy.
 
-        What is printed twice, in a text and a table, or quoted by another paper, is one point.
+        A value that is printed twice, or quoted by another paper, is one point.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
@@ -163,7 +163,7 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε at which an accuracy is printed: that of its row."""
+        """Return the ε printed in the row of an accuracy."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
@@ -175,17 +175,17 @@ class Published:
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True for a share of samples, of which more is better; of all other quantities less is better."""
+    """Return True for a share of samples, where more is better; for all other quantities less is better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def is_epsilon(quantity: str) -> bool:
-    """Return True for an ε, which may be claimed and not hold."""
+    """Return True for an ε, which may be claimed without holding."""
     return quantity.startswith("epsilon")
 
 
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
-    """Return the published values in a file; raises ArtefactError naming the first line that is wrong.
+    """Return the published values in a file; raises ArtefactError that names the first wrong line.
 
     `copies` are data sets that are changed copies, each with its original (see `Published.with_copies`).
     """
@@ -249,7 +249,7 @@ def _value(cells: list[str]) -> Value:
 
 
 def _parameters(text: str) -> dict[str, float]:
-    """Return the mapping that "gamma=0.05; distance=0" spells."""
+    """Return parameters as a mapping, parsed from text such as "gamma=0.05; distance=0"."""
     pairs = [re.fullmatch(r"\s*([^=\s]+)\s*=\s*(.+?)\s*", part) for part in text.split(";")]
     parameters = {pair[1]: float(pair[2]) for pair in pairs if pair}
     if len(parameters) < len(pairs):

@@ -1,6 +1,6 @@
-"""Write what a run found for other programs: one object per setting of a method, at one δ, with every ε known of it.
+"""Write results for other programs: one object per setting of a method and δ, with every known ε.
 
-Seeds are one row. `Rows` is the form of the file and `schema` its JSON schema.
+One row covers all seeds. `Rows` is the format of the file and `schema` its JSON schema.
 """
 
 import json
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: An ε: strict JSON has no infinity.
+#: An ε; strict JSON has no infinity.
 Epsilon = float | Literal["inf"]
 
 
@@ -52,33 +52,37 @@ class Printed(_Form):
 
 
 class Costs(_Form):
-    """Every ε that is known of a row, the largest over the seeds; null where nothing is known."""
+    """Every known ε of a row, the largest over the seeds; null if unknown."""
 
-    reported: list[Printed] = Field(description="What papers print for this setting.")
-    recomputed: Epsilon | None = Field(description="By the accountant of the method's own paper.")
-    worst_case: Epsilon | None = Field(description="The least that holds whatever the private data are.")
-    exact: Epsilon | None = Field(description="The least of these very votes. It tells of them: not to be published.")
-    audited: Epsilon | None = Field(description="What an audit found to be lost at least.")
-    publishable: Epsilon | None = Field(description="What may be published; null of what was drawn from a seed.")
+    reported: list[Printed] = Field(description="Values printed in papers for this setting.")
+    recomputed: Epsilon | None = Field(description="By the accountant of the method's paper.")
+    worst_case: Epsilon | None = Field(description="Smallest worst-case bound.")
+    exact: Epsilon | None = Field(
+        description="Smallest data-dependent bound, computed exactly; it leaks information and must not be published."
+    )
+    audited: Epsilon | None = Field(description="Lower bound found by an audit.")
+    publishable: Epsilon | None = Field(description="Publishable bound; null if the noise came from a seed.")
 
 
 class Spread(_Form):
     """A share of samples over the seeds."""
 
     mean: float = Field(ge=0, le=1)
-    std: float | None = Field(ge=0, description="The sample standard deviation; null of one seed.")
+    std: float | None = Field(ge=0, description="Sample standard deviation; null for one seed.")
     by_seed: dict[str, float]
-    largest_class: float | None = Field(None, description="The share of the largest class; null if it is not known.")
+    largest_class: float | None = Field(None, description="Share of the largest class; null if unknown.")
     balanced_accuracy: float | None = Field(
-        None, description="The mean recall of the classes; null where classes are balanced or it is not known."
+        None, description="Mean recall of the classes; null if classes are balanced or it is unknown."
     )
-    recall: dict[str, float | None] | None = Field(None, description="The share of each class that is right; likewise.")
+    recall: dict[str, float | None] | None = Field(
+        None, description="Recall of each class; null if classes are balanced or it is unknown."
+    )
 
 
 class PublicData(_Form):
-    """Which public data were used."""
+    """Public data used by a method."""
 
-    use: str = Field(description="What for: features, queries, student; the scale of samples; or not said.")
+    use: str = Field(description="Purpose: features, queries, student, the scale of samples, or not said.")
     samples: int | None = Field(ge=0)
 
 
@@ -94,18 +98,18 @@ class Row(_Form):
 
     dataset: str
     method: str = Field(description="PATE, PET-DL, Private-kNN or DP-SGD.")
-    variant: str = Field(description="The mechanism, or the form.")
-    parameters: dict[str, Any] = Field(description="Those of the mechanism, or of the form.")
-    learner: str = Field(description="What was trained: method and network.")
-    student: str | None = Field(description="The student's method; null of a private model.")
-    model: str = Field(description="The network, or other model, that was trained.")
-    selection: str = Field(description="How queries were selected; empty for the first ones of the pool.")
-    rounds: list[Round] = Field(description="The same, round by round.")
+    variant: str = Field(description="Mechanism or form.")
+    parameters: dict[str, Any] = Field(description="Parameters of the mechanism or form.")
+    learner: str = Field(description="Trained method and network.")
+    student: str | None = Field(description="Method of the student; null for a private model.")
+    model: str = Field(description="Trained network or other model.")
+    selection: str = Field(description="Selection of queries; empty for the first ones of the pool.")
+    rounds: list[Round] = Field(description="Selection of queries, round by round.")
     teachers: int | None = Field(ge=1)
-    epochs: int | None = Field(ge=1, description="Passes of each teacher over its shard; null if it has none.")
+    epochs: int | None = Field(ge=1, description="Epochs of each teacher; null without training.")
     queries: int | None = Field(ge=0)
     delta: float = Field(gt=0, lt=1)
-    protects: str = Field(description="How two data sets differ that ε is about.")
+    protects: str = Field(description="Difference between adjacent data sets.")
     epsilon: Costs
     accuracy: Spread
     label_accuracy: Spread | None
@@ -119,7 +123,7 @@ class Rows(_Form):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of the file, with the entries that every artefact has."""
+    """Return the JSON schema (2020-12) of the file, with the entries that all artefacts share."""
     found = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of all the rest."}
     written = {"kind": {"const": "rows"}, "digest": digest, **found["properties"]}
@@ -133,7 +137,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the schema as the text of a file."""
+    """Return the text of the schema file."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -185,7 +189,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
         )
 
 
-#: What tells several bounds on one model apart.
+#: Columns that identify a bound on one model.
 _OF_A_BOUND = ("queries", "kind", "accountant", "label", "conversion")
 
 
@@ -237,7 +241,7 @@ def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
 
 
 def _least(bounds: "pd.DataFrame") -> Epsilon | None:
-    """Return the largest over the seeds of the least ε of each seed; None without any bound."""
+    """Return the smallest ε of each seed, maximised over the seeds; None without any bound."""
     return cell_in_json(float(bounds.groupby("seed")["epsilon"].min().max())) if len(bounds) else None
 
 
@@ -246,7 +250,7 @@ def _largest(bounds: "pd.DataFrame") -> Epsilon | None:
 
 
 def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
-    """Return a share over the seeds; None if no seed has one."""
+    """Return the spread of a share over the seeds; None if it is missing for all seeds."""
     group = group.dropna(subset=name)
     if group.empty:
         return None
@@ -264,7 +268,7 @@ def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return what is printed of PET-DL and Private-kNN as published; an ε of DP-SGD is chosen."""
+    """Return the printed ε of PET-DL and Private-kNN as published; an ε of DP-SGD is chosen."""
     if row["form"] != "published":
         return []
     mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
@@ -277,6 +281,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values, except those of a data set of which this one is only a copy: that is another setting."""
+    """Return printed values, except those of the original of a copied data set, which is another setting."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

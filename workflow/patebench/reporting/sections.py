@@ -1,4 +1,4 @@
-"""Where a figure or table stands on the page: the registry says so, or the thing itself in another package."""
+"""Sections of the page, and the section of each figure and table."""
 
 import re
 from collections.abc import Mapping
@@ -14,36 +14,36 @@ from patebench.reporting.published import (
     SCALABLE_2018,
 )
 
-#: The sections of the page that are of no paper, in their order, with their headings.
+#: Sections of the page in their order, with their headings; each paper is a part of "papers".
 SECTIONS: Mapping[str, str] = {
-    "results": "Accuracy and ε",
     "papers": "The papers",
+    "results": "Accuracy and ε",
     "audit": "Audit: is the stated ε true?",
     "accounting": "Accounting: what the queries cost",
-    "learning": "How teachers and students learnt",
+    "learning": "Teachers and students",
     "further": "Further results",
 }
-#: The same in the navigation.
-SHORT = dict(zip(SECTIONS, ("Results", "Papers", "Audit", "Accounting", "Learning", "Further"), strict=True))
-#: Papers with a part of their own, in its order; others that the run has numbers of follow.
+#: Headings in the navigation.
+SHORT = dict(zip(SECTIONS, ("Papers", "Results", "Audit", "Accounting", "Learning", "Further"), strict=True))
+#: Papers in the order of the page; other papers with numbers of the run follow.
 PAPERS = (PATE_2017, SCALABLE_2018, DISTRIBUTED_2018, PETDL_2019, NZC_2020, PRIVATE_KNN_2020, *DPSGD)
-#: What says nothing of its place.
+#: Section of figures and tables that name none.
 FURTHER = "further"
-#: Data sets that papers print numbers of, as `config/published.csv` calls them: needed by tables of verdicts.
+#: Data sets with printed numbers, named as in `config/published.csv`; tables of verdicts need one of them.
 PRINTED = (
     *("mnist", "svhn", "cifar10", "fashion_mnist", "adult"),
     *("glyph", "celeba", "market1501"),
 )
-#: The mechanisms of NZC 2020: needed by its figure and tables.
+#: Mechanisms of NZC 2020; its figure and tables need one of them.
 IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return a key of `SECTIONS` or the paper of a figure or table; `FURTHER` for any other word."""
+    """Return the section or paper of the figure or table `name`, and `FURTHER` for an unknown one."""
     place = str(registry.fact(name, "section", FURTHER))
     return place if place in SECTIONS or place in PAPERS else FURTHER
 
 
 def slug(place: str) -> str:
-    """Return the id of a section or a paper in links, such as "pate-2017"."""
+    """Return the id of a section or paper in links, such as "pate-2017"."""
     return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")

@@ -1,4 +1,4 @@
-"""One style for all figures: colours that colour-blind readers can tell apart, and a marker and line style with each.
+"""Define one style for all figures: colours that colour-blind readers can distinguish, with markers and line styles.
 
 The palette is that of Okabe and Ito (2008), without its yellow, which is too pale for lines. A mechanism, a private
 model and a kind of bound look the same in every figure.
@@ -32,7 +32,7 @@ GREY = "#6E6E6E"
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Describe how one thing is drawn."""
+    """Colour, marker and line of one series."""
 
     color: str
     marker: str
@@ -40,7 +40,7 @@ class LineStyle:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What matplotlib draws lines and error bars with."""
+        """Return the keyword arguments for lines and error bars of matplotlib."""
         return {"color": self.color, "marker": self.marker, "linestyle": self.line}
 
 
@@ -55,7 +55,7 @@ _STYLES = (
 )
 
 
-#: Systems whose model is private itself, by their form; others take what is free.
+#: Styles of private models by system and form; other models get a free style.
 PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "DP-SGD, scratch": LineStyle(PURPLE, "X"),
     "DP-SGD, linear": LineStyle(PURPLE, "*"),
@@ -68,7 +68,7 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
 }
 
 
-#: Solid: holds for all votes, so that a release may state it. Broken: depends on these. Dotted: claimed.
+#: Line styles of kinds of bounds. Solid: worst case. Broken: data-dependent. Dotted: claimed.
 KINDS: Mapping[str, LineStyle] = {
     Kind.WORST_CASE: LineStyle(BLUE, "o", "-"),
     Kind.SANITISED: LineStyle(GREEN, "^", (0, (8, 1))),
@@ -94,9 +94,9 @@ def mechanism_styles() -> dict[str, LineStyle]:
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """Return a line style per thing: its fixed one, or else the free ones in turn, in sorted order.
+    """Return a line style per thing: the fixed one, or else a free one, assigned in sorted order.
 
-    Free are colours that no fixed style has, and where all are taken, colours with another marker and other dashes.
+    A style is free if no fixed style has its colour or, if all colours are taken, its pair of colour and marker.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -111,12 +111,12 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
-    """Return a line style for each of these different things, in their order."""
+    """Return a line style for each of these distinct things, in their order."""
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return style `index`, beyond the last one with the dashes and marker of another."""
+    """Return style `index`, cycling with a different marker and dash pattern."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
@@ -131,16 +131,16 @@ def themed() -> Iterator[None]:
         yield
 
 
-#: Width and height in inches of a figure of one panel, and of one with room for words beside its points.
+#: Width and height in inches of a figure with one panel, and of one with text next to its points.
 _ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 
 
 def panels(
     titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
 ) -> tuple["Figure", list["Axes"]]:
-    """Return a figure with one panel per title, `abreast` in a row: by default two, or three of many.
+    """Return a figure with one panel per title, `abreast` in a row (by default two, or three of more than four).
 
-    A single one is as large as `alone` says.
+    `alone` is the width and height in inches of a single panel.
     """
     from matplotlib.figure import Figure
 
@@ -161,16 +161,15 @@ def panels(
 
 
 def percent(axis: "Axes", label: str) -> None:
-    """Label the upright axis, in percent."""
+    """Label the vertical axis, in percent."""
     axis.set_ylabel(label)
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
 def logarithmic(ticks: "Axis") -> None:
-    """Put plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already.
+    """Put plain numbers at 1, 2, 5, 10, … on a logarithmic axis that already has its data.
 
-    More where the axis is short, fewer where it is long. Where it is shorter than from 1 to 3, two of these may not lie
-    on it, so ticks are evenly spaced.
+    A short axis has more ticks and a long one fewer. An axis shorter than a factor of 3 has evenly spaced ticks.
     """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -189,7 +188,7 @@ def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str
 
 
 def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
-    """Put one legend, from labels to handles, below the panels; the figure grows by its height."""
+    """Draw one legend, given handles by label, below the panels; the figure grows by its height."""
     if not entries:
         return
     widest = 0.65 + 0.07 * max(map(len, entries))  # inches: handle and about that much per letter
@@ -199,7 +198,7 @@ def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
 
 
 def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
-    """Return labels and handles of all panels; a label that several panels share appears once."""
+    """Return handles by label of all panels; a shared label appears once."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -208,13 +207,13 @@ def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
 
 
 def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Figure":
-    """Add the legend of all panels, with labels that start with `last` at the end, and return the figure."""
+    """Add the legend of all panels and return the figure; labels that start with `last` come last."""
     legend(figure, dict(sorted(labelled(axes).items(), key=lambda entry: entry[0].startswith(last))))
     return figure
 
 
 def empty(message: str = "This run has nothing to show here.") -> "Figure":
-    """Return a figure that says only that there is nothing to see; the page leaves it out."""
+    """Return a figure with a message only; the page omits it."""
     figure, (axis,) = panels([""])
     figure.set_label(_EMPTY)
     figure.set_figheight(1.6)
@@ -227,16 +226,16 @@ _EMPTY = "empty"
 
 
 def is_empty(figure: "Figure") -> bool:
-    """Return True if a figure only says why there is nothing to see."""
+    """Return True if a figure contains a message only."""
     return figure.get_label() == _EMPTY
 
 
 def save(figure: "Figure", *paths: Path) -> None:
-    """Write a figure as PNG or PDF; the bytes depend on the figure alone, so they hold no date and no version."""
+    """Write a figure as PNG or PDF without date and version, so that equal figures give equal bytes."""
     _mark_lone_points(figure)
     _keep_words_apart(figure)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the places are found; each form would look for them again
+    figure.set_layout_engine("none")  # the layout is final; each format would compute it again
     nameless = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
     for path in paths:
         form = path.suffix.removeprefix(".")
@@ -245,7 +244,7 @@ def save(figure: "Figure", *paths: Path) -> None:
 
 
 def point_says(artist: "Artist", words: str) -> None:
-    """Let the pointer show these words over an artist in the SVG."""
+    """Show these words as a tooltip of an artist in the SVG."""
     artist.set_gid(_TIP + words)
 
 
@@ -253,7 +252,7 @@ _TIP = "tip: "
 
 
 def svg(figure: "Figure") -> str:
-    """Return a saved figure as an SVG element for a page of HTML, without ids that several figures would share."""
+    """Return a saved figure as an SVG element for an HTML page, without ids that could clash."""
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None}, **_TIGHT)
     text = stream.getvalue()
@@ -264,13 +263,13 @@ def svg(figure: "Figure") -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Return the size on the page: 125 pixels an inch."""
+    """Return the size on the page, at 125 pixels per inch."""
     width, height = (round(float(points) * 125 / 72) for points in size.groups())
     return f'width="{width}" height="{height}"'
 
 
 def _keep_words_apart(figure: "Figure") -> None:
-    """Break titles and words below a panel that are wider than its share of the figure: they would cover others."""
+    """Wrap titles and axis labels that are wider than their panel, so that they do not overlap others."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
@@ -287,7 +286,7 @@ def _keep_words_apart(figure: "Figure") -> None:
 
 
 def _mark_lone_points(figure: "Figure") -> None:
-    """Give a marker to every line of a single point, which nobody could see."""
+    """Add a marker to every line of a single point, which would be invisible."""
     import numpy as np
 
     for axis in figure.axes:

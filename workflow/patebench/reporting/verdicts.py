@@ -1,10 +1,10 @@
-"""A verdict on every number that a paper prints, beside what this run measured in the same setting.
+"""Compare every printed number with the measurement of this run in the same setting, and give a verdict.
 
 A number is `reproduced` if the measured mean differs by at most one point of accuracy or the deviation over the seeds,
 whichever is larger; one point of an ε or a size is 5 % of the printed number. Otherwise it is `better` or `short`: more
 or less accurate, at a smaller or larger ε. A claimed ε is `unsound` if an audit, or the exact ε of the votes, exceeds
-it. `config/published.csv` says why a number is `not comparable` or can never be run; any other `not run` gives the
-command that would measure it.
+it. `config/published.csv` gives the reason if a number is `not comparable` or can never be run; any other `not run`
+gives the command that would measure it.
 """
 
 import math
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """How a printed number and the measured one compare."""
+    """Verdicts on a printed number, given the measured one."""
 
     REPRODUCED = "reproduced"
     BETTER = "better"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
     NOT_RUN = "not run"
 
 
-#: Of several verdicts on one number the first counts: a claim that fails in one setting fails.
+#: Precedence of verdicts on one number: a claim that fails in one setting fails.
 COUNTING = (
     *(Verdict.UNSOUND, Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT),
     *(Verdict.NOT_COMPARABLE, Verdict.NOT_RUN),
@@ -68,7 +68,7 @@ COLUMNS = (
     *("worst_case", "exact", "audited", "result", "verdict", "why"),
 )
 
-#: What tells a printed number from others.
+#: Columns that identify a printed number.
 NUMBER = ["paper", "table", "row", "column"]
 
 
@@ -76,7 +76,7 @@ NUMBER = ["paper", "table", "row", "column"]
 def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per printed number, more if several settings measured it; columns are `COLUMNS`.
 
-    Papers of which this run measured nothing have no rows. Two tables share the frame, which must not be changed.
+    Papers without a measured number have no rows. Two tables share the frame, so it must not be changed.
     """
     import pandas as pd
 
@@ -95,7 +95,7 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return by how much a measured mean may differ from a printed number that it reproduces."""
+    """Return the maximum difference between a printed number and a mean that reproduces it."""
     point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
     return point if math.isnan(deviation) else max(point, deviation)
 
@@ -118,7 +118,7 @@ def at_epsilon(spent: float, printed: float | None) -> bool:
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on a printed number, one for each setting that measured it.
+    """Return the verdicts on a printed number, one per setting that measured it.
 
     On a copy of its data set only measured numbers have a verdict: none is reproduced, but a claim can fail there.
     """
@@ -137,8 +137,8 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
-    """Return the verdict on a number by one setting, over its seeds."""
-    measured = group["measured"].sort_values()  # so that the last digits depend on no order of records
+    """Return the verdict on a number from one setting, over its seeds."""
+    measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std = float(measured.mean()), float(deviation(measured))
     accuracy = is_accuracy(value.quantity)
     judged: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std, "seeds": group["seed"].nunique()}
@@ -179,13 +179,13 @@ _WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class _Measures:
-    """What a run measured of a printed quantity: frames with `how`, `seed` and `measured`, one row per seed."""
+    """Measurements of printed quantities: frames with `how`, `seed` and `measured`, one row per seed."""
 
     records: Records
     published: Published
 
     def of(self, value: Value) -> "pd.DataFrame":
-        """Return the rows of the same setting; none if this run has no such setting."""
+        """Return the rows with the setting of a printed number; none if this run has no such setting."""
         quantity, mechanism = value.quantity, value.mechanism
         if mechanism == PETDL:
             rows = self._petdl(value)
@@ -208,7 +208,7 @@ class _Measures:
 
     @cached_property
     def _frames(self) -> "dict[str, pd.DataFrame]":
-        """The records with numbers of each quantity of `_WAYS`."""
+        """Return the records that hold each quantity of `_WAYS`."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
         return {
@@ -228,32 +228,32 @@ class _Measures:
         return _same(frame.assign(spent=frame["epsilon"]), value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """True where ε is that of the number's row, at a δ that is no larger."""
+        """Return True if ε is that of the number's row, at a δ that is not larger."""
         printed = self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> "pd.DataFrame":
-        """Students, each with the least worst-case ε of its labels, at each δ."""
+        """Return students with the smallest worst-case ε of their labels, at each δ."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = least(sound(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> "pd.DataFrame":
-        """Return students of any mechanism of votes whose labels cost, in the worst case, what the paper spends."""
+        """Return students of any mechanism whose labels have the worst-case ε that the paper spends."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _same(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return why this run does not have a number that another would, and by which command."""
+        """Return the reason why a number was not run, or the command that measures it."""
         frames = (self.records.ensembles, self.records.students, self.records.private_models)
         there = {dataset for frame in frames for dataset in frame["dataset"]}
         lacks = "such setting" if value.dataset in there else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
-        """Return students of labels as published, each setting by itself, with the ε that is claimed of it."""
+        """Return students of Private-kNN as published, one group per setting, with the claimed ε."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
@@ -264,7 +264,7 @@ class _Measures:
         return petdl_students(self.records)
 
     def _petdl(self, value: Value) -> "pd.DataFrame":
-        """Return students of the same kind, each setting by itself; at the printed ε if any state that."""
+        """Return students of the same kind, one group per setting; only those at the printed ε if there are any."""
         frame = self._petdl_students
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -282,8 +282,7 @@ class _Measures:
         return compared_bounds(self.records)
 
     def _bounds(self, value: Value) -> "pd.DataFrame":
-        """Return bounds by the accountant of the mechanism's own paper, beside what holds, what is exact and what
-        audits found."""
+        """Return bounds by the accountant of the mechanism's paper, with worst-case, exact and audited ε."""
         frame = self._compared
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
@@ -295,31 +294,30 @@ class _Measures:
         return bounds.assign(audited=_same(audits, value, "epsilon", keys, ())["measured"].max())
 
 
-#: Columns that tell settings of the same description apart, and how they are shown.
+#: Columns that distinguish settings of the same description, and their formats.
 _APART: Mapping[str, Callable[[Any], str]] = {
     "epochs": lambda epochs: f"trained for {epochs} epochs",
     "setting": str,
     "teachers": lambda teachers: f"n = {teachers}",
-    "parameters": str,  # shown by their own words, if they are a mechanism's
+    "parameters": str,  # formatted by `parameter_words`
     "queries": lambda queries: f"T = {queries}",
     "clusters": lambda clusters: f"{clusters:.0f} clusters",
     "spent": lambda epsilon: f"ε = {at_most(epsilon, 3)}",
     "delta": lambda delta: f"δ = {delta_in_words(delta)}",
 }
-#: Names that tell settings apart if all of that is equal; the parts that differ are shown.
+#: Names that distinguish settings if all columns above are equal; the differing parts are shown.
 _NAMES_APART = ("ensemble", "rounds", "student", "private_model")
 
-#: A description of a setting, and what may distinguish it from others: words to be joined.
+#: Words that describe a setting.
 Words = tuple[str, ...]
 
 
 def _same(
     frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> "pd.DataFrame":
-    """Return the rows whose `keys` are those of the printed number, which may leave some open.
+    """Return the rows whose `keys` equal those of the printed number; keys that it lacks are ignored.
 
-    Settings with the same `how` that differ in anything but the seed get a description each: their mean would be of no
-    setting.
+    Settings with equal `how` that differ in more than the seed get separate descriptions and are not averaged.
     """
     for key in keys:
         if (wanted := getattr(value, key)) is not None:
@@ -336,7 +334,7 @@ def _same(
 
 
 def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
-    """Return words for each value of a column that may tell settings apart; none for a missing value."""
+    """Return words for each value of a column that may distinguish settings; none for a missing value."""
     import pandas as pd
 
     if column == "parameters":
@@ -347,7 +345,7 @@ def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
 
 
 def _apart(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions, each with what differs of `others` where the same description has several of them."""
+    """Return the descriptions; equal ones are extended by the words of `others` that differ."""
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)
     for word in (word for word in several if several[word] > 1):

@@ -1,4 +1,4 @@
-"""Settings as people say them: names, parameters, selected queries, and how much an ε says."""
+"""Write settings as people do: names, parameters, selected queries and ε."""
 
 import math
 import re
@@ -14,12 +14,12 @@ from patebench.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     import pandas as pd
 
-#: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
+#: A larger ε gives little or no privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
 #: their tier 2, "reasonable"; above is tier 3, "weak to no formal privacy guarantees").
 WEAK = 10.0
 WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
 
-#: Whole names that are spelt in another way than piece by piece.
+#: Names that are spelt as a whole.
 _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
@@ -28,13 +28,13 @@ _NAMES: Mapping[str, str] = {
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
     **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
-#: Pieces of names that are no plain words.
+#: Pieces of names that are not plain words.
 _PIECES = {
     **{"pld": "PLD", "rdp": "Rényi", "gdp": "Gaussian DP"},
     **{"cnn": "CNN", "mlp": "MLP", "gan": "GAN", "vat": "VAT", "iid": "dealt at random"},
 }
 
-#: Signs of the papers; other parameters go by their names, or by the words of their mechanism.
+#: Symbols used in the papers; other parameters have their own names or the words of their mechanism.
 _SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ"}
 
 
@@ -53,7 +53,7 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a frame as files show it: parameters, rounds and recalls are text, in columns of other names."""
+    """Return a frame with parameters, rounds and recalls as text, in renamed columns, as files show it."""
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
         frame = frame.assign(parameters=[parameters_in_words(mechanism, parameters) for mechanism, parameters in pairs])
@@ -76,20 +76,35 @@ def recall_in_words(recall: Any) -> str | None:
 
 
 def those_that_differ(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return, for each list of words, those that not all lists contain: "" for each if all are the same."""
+    """Return, for each list, its words that some other list lacks; "" for each if all lists are the same."""
     shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
     return [", ".join(word for word in words if word not in shared) for words in settings]
 
 
 def told_apart(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return what differs between several lists of words, or all words of a single one."""
+    """Return the words that differ between several lists, or all words of a single one."""
     return those_that_differ(settings) if len(settings) > 1 else [", ".join(words) for words in settings]
 
 
+def queries_in_words(counted: str, strategy: str = "", rounds: str = "") -> str:
+    """Return queries and how they were selected, such as "100 prototypes" or "100 labels (least confident)".
+
+    `counted` contains the number, such as "100 labels" or "T = 100", and `rounds` states all rounds in words.
+    """
+    if " + " in rounds:
+        return f"{counted} ({rounds})"
+    if strategy == "prototypes":
+        count = re.sub("[^0-9,]", "", counted)
+        return "1 prototype" if count == "1" else f"{count} prototypes"
+    return f"{counted} ({in_words(strategy)})" if strategy else counted
+
+
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Return the strategy and number of queries of each round, such as "random 100 + least confident 50"; "" for
-    none."""
-    return " + ".join(f"{in_words(each['strategy'])} {each['queries']}" for each in rounds)
+    """Return the strategy and number of queries of each round, such as "random 100 + least confident 50".
+
+    Without rounds it is "".
+    """
+    return " + ".join(f"{in_words(part['strategy'])} {part['queries']}" for part in rounds)
 
 
 def _in_words(value: float) -> str:
@@ -99,12 +114,12 @@ def _in_words(value: float) -> str:
 
 
 def name_words(name: str) -> list[str]:
-    """Return words for each part of a name of the configuration: "small-cnn_modern" is "small CNN", "modern"."""
+    """Return words for each part of a name in the configuration, "small CNN" and "modern" for "small-cnn_modern"."""
     return [_NAMES[name]] if name in _NAMES else [_label(part) or _piece(part) for part in re.split("_|, ", name)]
 
 
 def in_words(name: str) -> str:
-    """Return a name of the configuration as people write it: "small-cnn_modern" is "small CNN, modern"."""
+    """Return a name in the configuration as people write it, "small CNN, modern" for "small-cnn_modern"."""
     return ", ".join(name_words(name))
 
 
@@ -118,12 +133,12 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return a plain name without its hyphens; the one in 1e-05 stays."""
+    """Return a plain name without its hyphens, except for the minus sign of numbers such as 1e-05."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 
 def owners_in_words(partition: object) -> str:
-    """Return what ε protects where a partition keeps the records of an owner in one shard; "" for other partitions."""
+    """Return the unit that ε protects if `partition` keeps all records of an owner in one shard, or else ""."""
     by_owner = (
         isinstance(partition, str)
         and partition in PARTITIONS
@@ -139,9 +154,9 @@ def delta_in_words(delta: float) -> str:
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
-    """Return ε such as "2.04", "0.0185", "9.2e-08" or "∞", rounded up as a bound is.
+    """Return ε such as "2.04", "0.0185", "9.2e-08" or "∞", rounded up as an upper bound.
 
-    With `at_least` it is a lower bound: rounded down, and it can be 0.
+    With `at_least` it is a lower bound, which is rounded down and can be 0.
     """
     if epsilon == math.inf:
         return "∞"
@@ -155,7 +170,7 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Return ε such as "0.086" or "12.7 (weak)", rounded up as bounds are, and never 0."""
+    """Return ε such as "0.086" or "12.7 (weak)", rounded up and never 0."""
     if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
     if epsilon <= 0.99:

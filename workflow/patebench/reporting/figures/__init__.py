@@ -1,7 +1,7 @@
-"""Figures, one line each. A figure is a function of records and published values that returns a matplotlib figure.
+"""Register figures: functions of records and published values that return a matplotlib figure.
 
-Facts: the `section` of the page; `needs`, the content of a run, of which any one suffices; `varies`, the setting that a
-run needs two values of. Other packages add figures by entry points of the group `patebench.figures`.
+Facts: `section` of the page; `needs`, contents of a run of which one suffices; `varies`, a setting that must have two
+values. Other packages add figures by entry points of the group `patebench.figures`.
 """
 
 from patebench.core.registry import Registry, called_with

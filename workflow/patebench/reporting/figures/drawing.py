@@ -1,4 +1,4 @@
-"""What all figures share: how records fall into panels, axes, and marks on them."""
+"""Share functions among figures: grouping records into panels, axes and marks."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: Ensembles that differ in the number of teachers (and seed) only share these columns.
+#: Columns shared by ensembles that differ only in the number of teachers and the seed.
 FAMILY = ("dataset", "setting", "partition", "model", "recipe")
-#: Which way is better on an axis of ε; a line does not break within it.
+#: Direction of more privacy on an axis of ε, without line breaks.
 SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
-#: Accuracies at the ticks of an axis that is stretched.
+#: Accuracies at the ticks of a stretched axis.
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 
 
 def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return a title per group of equal `by`, with the split and partition only if they tell groups apart."""
+    """Return a title per group of equal `by`; split and partition appear only if they distinguish groups."""
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
 
@@ -44,12 +44,12 @@ def members(frame: "pd.DataFrame", family: Sequence[Any], by: Sequence[str] = FA
 
 
 def within(accuracy: float) -> float:
-    """Return the nearest accuracy that a stretched axis can place; NaN stays."""
+    """Clip an accuracy to the range of a stretched axis; NaN stays."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
 def placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
-    """Put `accuracy_mean` within a stretched axis, except at ε = ∞, which is stated in words."""
+    """Clip `accuracy_mean` to the range of a stretched axis, except at ε = ∞, which is stated in words."""
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(within).where(frame[epsilon] < math.inf, accuracies))
 
@@ -66,7 +66,7 @@ def mark(
     x_deviation: Any = None,
     **settings: Any,
 ) -> Any:
-    """Draw points with bars of one deviation, which do not reach above 100 %; return matplotlib's container.
+    """Draw points with bars of one standard deviation, clipped at 100 %; return the matplotlib container.
 
     `deviation` is NaN for a single seed. Points are joined if `lines`, and open unless `filled`.
     """
@@ -78,18 +78,18 @@ def mark(
 
 
 def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any) -> None:
-    """Draw the mean of `y` at each `x`, with bars of one deviation over the seeds; `points` come from `over_seeds`."""
+    """Draw the mean of `y` at each `x` of a frame from `over_seeds`, with bars of one standard deviation."""
     axis.errorbar(points[x], points[f"{y}_mean"], yerr=points[f"{y}_std"], **settings)
 
 
 def note(axis: "Axes", x: float, y: float, words: str) -> None:
-    """Write small words beside a point."""
+    """Write small text next to a point."""
     paper = {"color": "white", "alpha": 0.7, "pad": 0.5}
     axis.annotate(words, (x, y), (6, 4.5), textcoords="offset points", fontsize=8, color=GREY, bbox=paper)
 
 
 def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan) -> None:
-    """Draw a broken line at an accuracy to compare with, and a band of one deviation; nothing for NaN."""
+    """Draw a broken line at a reference accuracy with a band of one standard deviation; nothing for NaN."""
     if accuracy == accuracy:
         axis.axhline(accuracy, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label=label)
     if deviation == deviation:
@@ -98,7 +98,7 @@ def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan
 
 
 def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
-    """Draw the best accuracy at every worst-case ε through the outcomes on the frontier, if there are several."""
+    """Draw the best accuracy at every worst-case ε through at least two outcomes on the frontier."""
     if len(best) > 1:
         best = best.sort_values("worst_case_epsilon_mean")
         dashed: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
@@ -106,7 +106,7 @@ def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
 
 
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
-    """Label an axis that has its data already: logarithmic across, in percent upright."""
+    """Label axes that already have data: a logarithmic horizontal axis and a vertical one in percent."""
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
     axis.set_xlabel(across)
@@ -114,14 +114,14 @@ def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
 
 
 def at_values(axis: "Axes", values: Sequence[float], label: str) -> None:
-    """Make the axis across logarithmic, with this label and ticks at these values only."""
+    """Make the horizontal axis logarithmic, with this label and ticks at these values only."""
     axis.set_xscale("log")
     ticks_at(axis, values)
     axis.set_xlabel(label)
 
 
 def ticks_at(axis: "Axes", values: Sequence[float]) -> None:
-    """Put ticks across at these values only, whatever the scale is."""
+    """Put ticks of the horizontal axis at these values only, on any scale."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     axis.xaxis.set_major_locator(FixedLocator(values))
@@ -130,7 +130,7 @@ def ticks_at(axis: "Axes", values: Sequence[float]) -> None:
 
 
 def stretch(axis: "Axes", least: float, most: float) -> None:
-    """Use a logit scale from the least accuracy to the most: 98 and 99 % are as far apart as 50 and 67 %."""
+    """Use a logit scale from the lowest to the highest accuracy: 98 and 99 % are as far apart as 50 and 67 %."""
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
     low, high = 0.85 * within(least), within(most) + 0.6 * (1 - within(most))

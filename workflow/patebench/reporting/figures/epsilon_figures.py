@@ -1,4 +1,4 @@
-"""Draw ε by accountant over the number of queries, and beside what audits find."""
+"""Draw ε by accountant over the number of queries, and stated against audited ε."""
 
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,9 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw_epsilon(records: Records, published: Published) -> "Figure":
-    """Draw cumulative ε over the number of queries, one panel per label set that students learn from and δ.
+    """Draw cumulative ε over the number of queries, one panel per δ and label set that students learn from.
 
-    Solid lines with full markers hold for all votes, so that a release may state them; others do not.
+    Solid lines with filled markers are worst-case bounds, which a release may state; others are not.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -66,8 +66,8 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _few(bounds: "pd.DataFrame") -> "pd.DataFrame":
     """Return the bounds of at most `_MOST` panels.
 
-    Of each ensemble and mechanism, the noise whose worst case at the most queries is nearest to ε = 1, and of these the
-    nearest ones: accuracies play no part.
+    Select per ensemble and mechanism the noise with worst-case ε nearest to 1 at the most queries, and of these the
+    nearest ones. Accuracy plays no part.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -81,7 +81,7 @@ def _few(bounds: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _readable(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return one line per accountant and kind: the tight conversion of two, and no variants. Tables show all."""
+    """Return one line per accountant and kind: the tight conversion if there are two, and no variants."""
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -89,7 +89,7 @@ def _readable(bounds: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, Any]:
-    """Return the legend: colour and marker tell the accountant, line and filling the kind."""
+    """Return the legend: colour and marker show the accountant, line and fill the kind."""
     from matplotlib.lines import Line2D
 
     entries: dict[str, Any] = {
@@ -102,7 +102,7 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
 
 
 def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
-    """Draw markers where the run states ε, and lines through the curve if there is one, else through the markers."""
+    """Draw markers at the stated ε, and lines through the curve if there is one, or else through the markers."""
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -141,7 +141,7 @@ def _meaning(line: Any) -> str:
 
 
 def _drawn(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return settings in which hollow markers are larger and on top, so that equal bounds of two kinds both show."""
+    """Return settings with larger hollow markers on top, so that equal bounds of two kinds are both visible."""
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
@@ -150,17 +150,17 @@ def _drawn(style: LineStyle, kind: str) -> dict[str, Any]:
 
 #: Smaller ε are marked at `_ZERO`; ∞ is marked at the right.
 _NOTHING, _ZERO = 1e-3, 4e-4
-#: Settings audited at other numbers of queries have a block of their own, at the largest number.
+#: Columns of a block of rows; other numbers of queries have a separate block, at the largest number.
 _BLOCK = ("dataset", "teachers", "delta", "most")
 _ROW = ("mechanism", "noise", "parameters")
-#: Column of ε → its words, kind, marker size and a hollow marker ("": the kind's own, filled).
+#: Legend, kind, marker size and hollow marker ("": the filled marker of the kind) per column of ε.
 Marks = dict[str, tuple[str, Kind, int, str]]
 _STATED_MARKS: Marks = {
-    "worst_case": ("proven, whatever the votes are", Kind.WORST_CASE, 46, ""),
+    "worst_case": ("proven, worst case", Kind.WORST_CASE, 46, ""),
     "data_dependent": ("proven, for the audited votes", Kind.DATA_DEPENDENT, 30, ""),
     "claimed": ("claimed by a paper", Kind.CLAIMED, 52, ""),
 }
-#: Ways to audit, by label; others are named by their label.
+#: Names of audit methods by label; others are named by their label.
 _WAYS = {
     "exact": "worst pair found",
     "sampled": "counted in runs",
@@ -169,9 +169,9 @@ _WAYS = {
 
 
 def draw_audit(records: Records, published: Published) -> "Figure":
-    """Draw what is stated of each mechanism and what its audit found: a row per setting, for one query and for most.
+    """Draw stated and audited ε, one row per mechanism and setting, for one query and for the most queries.
 
-    A block for each data set and number of teachers.
+    Each data set and number of teachers has a block of rows.
     """
     from matplotlib.figure import Figure
 
@@ -208,7 +208,7 @@ def draw_audit(records: Records, published: Published) -> "Figure":
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return each mechanism with its setting or, of several settings, what tells them apart."""
+    """Return each mechanism with its setting or, for several settings, the parameters that differ."""
     words: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
@@ -217,19 +217,19 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most(frame: "pd.DataFrame") -> "pd.Series[int]":
-    """Return the largest number of queries of each row; if that is one, of all on as many teachers."""
+    """Return the largest number of queries of each row, or of its block if that is one."""
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
 def _marks(frame: "pd.DataFrame") -> Marks:
-    """Return how each column of ε is marked; ways to audit other than the exact one are hollow."""
+    """Return the marker of each column of ε; audit methods other than the exact one are hollow."""
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
     for name, label in found_by(frame).items():
         marker = "" if label == "exact" else next(hollow)
-        marks[name] = f"lost at least: {_WAYS.get(label, label)}", Kind.AUDITED_LOWER, 46, marker
+        marks[name] = f"audited lower bound: {_WAYS.get(label, label)}", Kind.AUDITED_LOWER, 46, marker
     return marks
 
 
@@ -240,7 +240,7 @@ def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
 
 
 def _dress_block(axis: "Axes", infinity: float) -> None:
-    """Make the axis of ε, with shaded places for ≈ 0 and ∞."""
+    """Draw the axis of ε, with shaded bands for ≈ 0 and ∞."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     axis.set_xscale("log")
@@ -260,7 +260,7 @@ def _dress_block(axis: "Axes", infinity: float) -> None:
 
 
 def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
-    """Mark what is stated above what was found; a violated statement is shaded, with an arrow to what was found."""
+    """Mark stated ε above audited ε; a violated statement is shaded, with an arrow to the audited ε."""
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO
         for name in marks

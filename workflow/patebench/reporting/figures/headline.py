@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What ε protects, one panel each, and the accuracies between which its axis runs.
+#: Units that ε protects, one panel each, with the accuracy range of the axis.
 _PANELS = {"ε protects a teacher's shard": (0.45, 0.9955), "ε protects one record": (0.94, 0.9935)}
 _SHARD, _RECORD = _PANELS
-#: Width and height in inches. A README shows it 700 pixels wide, so a point is 1.4 pixels.
+#: Width and height in inches. The README shows it 700 pixels wide, so a point is 1.4 pixels.
 _SIZE = (7.2, 3.8)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Select a row of the table `equal-epsilon`, and describe how it is drawn and where its label begins."""
+    """A row of the table `equal-epsilon` with its style and the position of its label."""
 
     panel: str
     row: tuple[str, str, str]  # system, way, learner
@@ -53,7 +53,7 @@ _PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "
 
 
 def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "Figure":
-    """Draw accuracy against ε for the systems that matter most, with labels at their lines.
+    """Draw accuracy against ε for the main systems, with labels next to their lines.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "
 
 
 def _label(axis: "Axes", words: str, place: tuple[float, float], color: str) -> None:
-    """Write a label beside its line, in a darker shade of its colour."""
+    """Write a label next to its line, in a darker shade of its colour."""
     from matplotlib.colors import to_rgb
 
     axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 
 def _note(axis: "Axes", words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
-    """Write what a published point is, with a thin line to it."""
+    """Label a published point, with a thin line to it."""
     leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4, "relpos": (1, 0.5)}
     axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
 

@@ -1,4 +1,4 @@
-"""Draw how ensembles agree, and what probabilities teach a student."""
+"""Draw the agreement of ensembles and the accuracy of distilled students."""
 
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def draw_gap(records: Records, published: Published) -> "Figure":
 
 
 def draw_distance(records: Records, published: Published) -> "Figure":
-    """Draw Figure 2 of NZC (Sun et al. 2020): what its distance gate lets through.
+    """Draw Figure 2 of NZC (Sun et al. 2020): the queries that pass its distance test.
 
     (a) accuracy over n, (b) queries of distance k at the most teachers, (c) queries of distance 3 over n.
     """
@@ -89,7 +89,7 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
-    """Draw the mean share over the seeds, and the least and the largest."""
+    """Draw the mean share over the seeds, with the range from the smallest to the largest."""
     if ensembles.empty:
         return
     curves = [gap_shares(gaps) for gaps in ensembles["gap_histogram"]]
@@ -126,7 +126,10 @@ _LABELS = {
 
 
 def draw_distillation(records: Records, published: Published) -> "Figure":
-    """Draw what probabilities teach beyond plain labels, over the number of samples (PATE 2017, Figure 5)."""
+    """Draw the accuracy of students of probabilities and of plain labels over the number of samples.
+
+    It is Figure 5 of PATE 2017.
+    """
     learnt = records.distillations
     if learnt.empty:
         return empty()

@@ -1,4 +1,4 @@
-"""Accuracy of students over one setting: clusters, pool, cap on votes, and the choices of PET-DL."""
+"""Draw the accuracy of students over one setting: clusters, pool, cap on votes, and the settings of PET-DL."""
 
 import math
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _ACCURACY = "accuracy on the test set"
 _BARS: Any = {"capsize": 2, "elinewidth": 1}
-#: What tells panels apart: the data set, who votes, the student's method, and what a figure adds.
+#: Columns that identify a panel: data set, voters and student; figures add more.
 _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
 def draw_clusters(records: Records, published: Published) -> "Figure":
-    """Draw accuracy over the number of clusters, one line per noise: ε does not depend on the number of clusters."""
+    """Draw accuracy over the number of clusters, one line per noise setting; ε is constant along a line."""
     frame = _students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
@@ -51,7 +51,7 @@ def draw_pool(records: Records, published: Published) -> "Figure":
 
 
 def draw_cap(records: Records, published: Published) -> "Figure":
-    """Draw accuracy over k, the votes of a teacher that count, one line per ε: along a line σ grows as √k does."""
+    """Draw accuracy over k, the maximum number of votes per teacher, one line per ε; σ grows as √k along a line."""
     frame = _students(records)
     frame = frame.assign(cap=caps(frame["parameters"])).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
@@ -59,7 +59,7 @@ def draw_cap(records: Records, published: Published) -> "Figure":
 
 
 def _students(records: Records) -> "pd.DataFrame":
-    """Return students at a finite ε, with text columns `noise_in_words`, `who` votes, `epsilon` and `labels`."""
+    """Return students at a finite ε, with text columns `noise_in_words`, `who` (voters), `epsilon` and `labels`."""
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
     return frame.assign(
@@ -75,7 +75,7 @@ def _draw_sweep(
 ) -> "Figure":
     """Draw accuracy over the column `across`: a panel per group of equal `by`, a line per group of equal `lines`.
 
-    A line needs two places on the axis. Clusters named by true labels stand beside, if they have two places too.
+    A line needs two values of `across`. Clusters named by true labels are drawn too if they have two values.
     """
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
@@ -98,7 +98,7 @@ def _draw_sweep(
 
 
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
-    """Return data set and voters, and below them the student and what else tells panels apart."""
+    """Return data set and voters, and on the next line the student and other columns of the panel."""
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
@@ -116,7 +116,7 @@ def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd
             means(axis, points, across, "accuracy", **style, **_BARS, label=label)
 
 
-#: Choice of PET-DL → its words on the axis; ε comes first, as in the paper.
+#: Settings of PET-DL with their axis labels; ε comes first, as in the paper.
 _VARIED = {
     "epsilon": "ε stated of the student",
     "hint_epochs": "epochs of hint learning",
@@ -132,21 +132,21 @@ _FORMS = {
     "noisy-gradient": LineStyle(BLUE, "o", "-"),
     "noisy-knowledge": LineStyle(GREEN, "^", "-"),
 }
-#: The words of a line, whether it is the first of its form and n, and its students.
+#: Label of a line, True if it is the first of its form and n, and its students.
 _Line = tuple[str, bool, "pd.DataFrame"]
-#: Number of test samples for the least range of an axis.
+#: Number of test samples that sets the smallest range of an axis.
 _TESTED = 1000
-#: What must be equal along a line, except what is varied there.
+#: Columns that are equal along a line, except for the varied one.
 _CHOSEN = [name for name in PETDL_CHOSEN if name != "epsilon"]
 _ALL = [*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target", *_CHOSEN]
-#: What changes with another choice: the noise with ε, and with it whatever changes the number of releases.
+#: Columns that follow from another setting: the noise from ε, and from settings that change the number of releases.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 
 def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
-    """Draw Figures 2 to 5 of PET-DL (Sun et al. 2019): a panel per data set and choice that was varied."""
+    """Draw Figures 2 to 5 of PET-DL (Sun et al. 2019): one panel per data set and varied setting."""
     students = petdl_students(records)
-    # Noise that follows from a target ε does not tell students apart.
+    # Noise that follows from a target ε does not distinguish students.
     students = students.assign(
         given_noise=students["noise"].where(students["target"].isna()), epsilon=students["epsilon"].astype(float)
     )
@@ -165,7 +165,7 @@ def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return a style per line, by its words: that of its form or, if a panel has several of a form, one each."""
+    """Return a style per line label: that of its form or, if a panel has several lines of a form, one each."""
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
     if any(len(each) > len(set(each)) for each in first):
@@ -175,7 +175,7 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
-    """Return groups of students that differ in one choice (and the seed), with at least two values of it."""
+    """Return groups of students that differ in one setting (and the seed), with at least two values of it."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -184,14 +184,14 @@ def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 
 
 def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
-    """Yield each line with its words: form and n, and in later lines what was chosen differently."""
+    """Yield each line with its label: form and n and, for further lines, the settings that differ."""
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
         one = line.iloc[0]
         words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
         first = firsts.setdefault(words, one)
         if first is not one:
-            follows = {name} if one["target"] != one["target"] else {name, "noise"}  # which a target ε decides
+            follows = {name} if one["target"] != one["target"] else {name, "noise"}  # a target ε decides it
             others = [each for each in PETDL_CHOSEN if each not in follows and one[each] == one[each] != first[each]]
             words += ", but " + "; ".join(f"{_choice(each)}: {one[each]:.4g}" for each in others)
         yield words, first is one, line
@@ -219,7 +219,7 @@ def _draw_choice(axis: "Axes", name: str, lines: list[_Line], styles: dict[str, 
     elif wide:
         logarithmic(axis.xaxis)
     axis.set_xlabel(_VARIED[name])
-    # No less than chance moves an accuracy by: two standard errors of `_TESTED` samples either way.
+    # The range is at least two standard errors of `_TESTED` samples in both directions.
     (low, high), accuracy = axis.get_ylim(), float(drawn["accuracy"].mean())
     missing = 4 * math.sqrt(accuracy * (1 - accuracy) / _TESTED) - (high - low)
     if missing > 0:

@@ -1,6 +1,6 @@
-"""Accuracy of students and private models against ε, beside what papers print.
+"""Draw the accuracy of students and private models against ε, with values printed in papers.
 
-As a command this file draws kept tables `equal-epsilon`, of several runs in one picture:
+As a command, this module draws the tables `equal-epsilon` of several runs in one figure:
 
     python -m patebench.reporting.figures.utility_figures OUT.png TABLE.csv…
 """
@@ -61,25 +61,25 @@ from patebench.reporting.style import (
     themed,
 )
 from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS, together
-from patebench.reporting.wording import in_words, parameter_words, those_that_differ
+from patebench.reporting.wording import in_words, parameter_words, queries_in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What has a panel of its own.
+#: Columns that identify a panel.
 _PANEL = ("dataset", "setting")
 _ACCURACY = "accuracy on the test set"
 
 
-#: Dashes and markers of further lines of one colour, such as those of a mechanism whose students differ.
+#: Dashes and markers of further lines of one colour, such as those of different students of one mechanism.
 _DASHES = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
 _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> "Figure":
-    """Draw what each method reaches at the same ε; colour and marker tell the method, dashes what learns."""
+    """Draw the accuracy of each method at the same ε; colour and marker show the method, dashes the learner."""
     return of_table(EQUAL_EPSILON.build(records, published))
 
 
@@ -115,7 +115,7 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
 
 
 def _looks(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return the style and marker size of each method, by its words; further ones of one colour are broken."""
+    """Return the style and marker size of each method by its label; further lines of one colour are broken."""
     styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     looks: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
@@ -134,7 +134,7 @@ def _key(row: dict[Any, Any]) -> str:
 
 
 def _words(row: dict[Any, Any]) -> str:
-    """Return a method for the legend: what gives labels or noise, what learns, and what its ε protects."""
+    """Return the label of a method: mechanism or form, learner, and the unit that ε protects."""
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
@@ -145,7 +145,7 @@ def _words(row: dict[Any, Any]) -> str:
 
 
 def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
-    """Return (ε, accuracy, deviation) of each ε that a method spent, though it stands under several targets."""
+    """Return (ε, accuracy, deviation) of each ε of a method, without duplicates from several targets."""
     points = {}
     for target in TARGETS:
         epsilon = row[f"epsilon_at_{target:g}"]
@@ -155,14 +155,14 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return what papers print, by words: (ε, accuracy) pairs, and whether the same models stand at every ε.
+    """Return (ε, accuracy) pairs printed in papers by label, and True if the same models are printed at every ε.
 
-    Of a paper that compares several models, the best at each ε.
+    If a paper compares several models, the best at each ε is returned.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
     for (system, paper), group in rows.groupby(["system", papers]):
-        # One study measured four networks; the other's rows are models of many papers.
+        # DPMLBench measured four networks; the rows of the other study are models of many papers.
         kind = "networks" if str(paper) == DPMLBENCH_2023 else "models"
         several = f", best of {len(group)} {kind}" if len(group) > 1 else ""
         models = [{epsilon: mean for epsilon, mean, _ in points_by_epsilon(row)} for row in group.to_dict("records")]
@@ -172,17 +172,17 @@ def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, 
     return series
 
 
-#: The fill of a marker says whether ε holds for all votes, as that of a release does, or depends on these.
+#: Meaning of filled and open markers.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, of fresh noise",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
 }
-#: What the ε of a model protects.
+#: Units that the ε of a model protects.
 _PROTECTED: dict[str, str] = {Adjacency.ADD_OR_REMOVE_RECORD: "one record", Adjacency.REPLACE_TEACHER: "one shard"}
 
 
 def draw_frontier(records: Records, published: Published) -> "Figure":
-    """Draw every student and private model; colour and marker tell the mechanism, or the student if more differ."""
+    """Draw every student and private model; colour and marker show the mechanism, or the student if more differ."""
     import pandas as pd
 
     students, models = placed(outcomes(records)), placed(_named(private_models(records)), "epsilon_mean")
@@ -202,7 +202,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         _draw_students(axis, own, "mechanism" if by == "method" else "method")
         staircase(axis, own[frontier(own)], "frontier of worst-case ε")
         _draw_published(axis, published, panel[0])
-        # Where teachers are records, a shard is one record as with DP-SGD.
+        # If teachers are records, a shard is one record, as for DP-SGD.
         records_vote = any(model in MODELS and on_queries(model) for model in own["model"])
         of_one_record = len(own_models) > 0 or records_vote
         if of_one_record:
@@ -224,14 +224,14 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
 
 
 def _named(models: "pd.DataFrame") -> "pd.DataFrame":
-    """Add the `name` of private models; keep the best of each name, ε, kind and protected unit."""
+    """Add the `name` of private models and keep the best per name, ε, kind and protected unit."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
-    """Draw students at a worst-case ε, with a line to the data-dependent one; note those on the frontier."""
+    """Draw students at their worst-case ε, with a line to the data-dependent one, and label those on the frontier."""
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
     for index, words in _notes(finite, other).items():
@@ -249,15 +249,14 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
 
 
 def _notes(students: "pd.DataFrame", other: str) -> dict[Any, str]:
-    """Return T and what is unusual of each student, by its index; equal words are told apart by the noise."""
+    """Return queries and unusual settings of each student by index; equal notes are extended by the noise."""
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
     words = {}
     for index, row in students.iterrows():
         parts = [in_words(row[other])] if row[other] != usual else []
-        parts += [in_words(row["strategy"])] if row["strategy"] else []
         parts += [f"n = {row['teachers']:,}"] if several else []
-        words[index] = ", ".join([*parts, f"T = {row['queries']:,}"])
+        words[index] = ", ".join([*parts, queries_in_words(f"T = {row['queries']:,}", row["strategy"])])
     noises = {index: parameter_words(row["mechanism"], row["parameters"]) for index, row in students.iterrows()}
     told = {}
     for index, name in words.items():
@@ -267,7 +266,7 @@ def _notes(students: "pd.DataFrame", other: str) -> dict[Any, str]:
 
 
 def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
-    """Draw a line per private model and kind of ε; claimed ones are open."""
+    """Draw a line per private model and kind of ε; markers of claimed ε are open."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
         style: LineStyle = rows["style"].iloc[0]
@@ -288,7 +287,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
-    """Draw what public data alone reaches: as many clusters as the most that were named by true labels."""
+    """Draw the accuracy of public data alone, with the largest number of clusters named by true labels."""
     if not namings.empty:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
@@ -297,7 +296,7 @@ def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
 
 
 def _without_finite_epsilon(students: "pd.DataFrame") -> str:
-    """Return lines that name the students without a finite ε, which have no place on the axis."""
+    """Return lines of text that name the students without a finite ε, which the axis cannot show."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):
@@ -308,11 +307,11 @@ def _without_finite_epsilon(students: "pd.DataFrame") -> str:
 
 
 def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
-    """Read kept tables `equal-epsilon` and join them; end the program with one line where that fails."""
+    """Read tables `equal-epsilon` and join them; exit with a one-line message if that fails."""
     import pandas as pd
 
     if missing := [str(path) for path in paths if not path.exists()]:
-        sys.exit(f"{missing[0]}: there is no such table")
+        sys.exit(f"{missing[0]}: this table does not exist")
     try:
         return together([pd.read_csv(path) for path in paths])
     except PatebenchError as error:

@@ -1,6 +1,6 @@
-"""Tables, one line for each. A table is a `table.Table`, and is written as CSV, Markdown and LaTeX.
+"""Register tables: each is a `table.Table` and is written as CSV, Markdown and LaTeX.
 
-Facts: the `section` of the page, and `needs`, the content of a run of which any one suffices. Other packages add tables
+Facts: `section` of the page, and `needs`, contents of a run of which one suffices. Other packages add tables
 by entry points of the group `patebench.tables`.
 """
 

@@ -1,4 +1,4 @@
-"""Bounds on ε by every accountant, what teachers pay under local privacy, and what audits find."""
+"""Build tables of bounds by every accountant, of costs per teacher under local privacy, and of audits."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: The kinds of ε that are proven, in the order of the table, and what is said above their columns.
+#: Proven kinds of ε in the order of the table, with the headings of their columns.
 _GROUPS = {
     Kind.WORST_CASE: "ε, worst case, of fresh noise",
     Kind.SANITISED: "ε, sanitised",
     Kind.DATA_DEPENDENT: "ε, data-dependent, not publishable",
 }
-#: Added where a paper converts a Rényi curve in the classic way, and the tight one is beside it.
+#: Suffix of the classic conversion of a Rényi curve, if the tight one has a column too.
 _CLASSIC = ", as published"
-#: Between kind and heading in the name of a column. No kind holds it, so the rest is the heading as it is.
+#: Separator of kind and heading in the name of a column; no kind contains it.
 _OF = ": "
-#: From the crudest to the tightest: the order that is preferred in each group. It hides nothing: any other heading has
-#: its column after these, in natural order, and a heading here that no bound has makes none.
+#: Order of headings in each group, from the loosest to the tightest. Other headings follow in natural order, and
+#: headings without bounds are omitted.
 _ORDER = (
     *("strong composition", "basic", "moments, l ≤ 8", "Rényi" + _CLASSIC, "Rényi", "Gaussian DP, PLD"),
     *("exact", "exact per teacher"),
@@ -35,7 +35,7 @@ _ORDER = (
 def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per set of labels of the whole pool, number of queries and δ; NaN without a bound.
 
-    A column for each kind and heading of bounds in the records; of several bounds with one heading the least ε.
+    Each kind and heading of bounds in the records has a column, with the smallest ε of that heading.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -50,7 +50,7 @@ def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns that every row has, and one per way to count that `frame` holds."""
+    """Return the columns of the label set, and one column per kind and heading in `frame`."""
     found = []
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
@@ -60,10 +60,10 @@ def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
 
 
 def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
-    """Return the heading of each bound: its label, or else its accountant's name; None if it has no column.
+    """Return the heading of each bound: its label or the name of its accountant; None if it has no column.
 
-    Where an accountant converts in both ways, the tight one has the label. The classic one has a column of its own if
-    it depends on the votes and is no exact computation: papers state that.
+    If an accountant uses both conversions, the tight one has the label. The classic one has a column if it is
+    data-dependent and not exact, because papers state it.
     """
     import pandas as pd
 
@@ -94,7 +94,7 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per bound; ε over the seeds, with its extremes, and the least and largest order that gave it."""
+    """Return one row per bound, with ε over the seeds, its range, and the range of its order."""
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
@@ -129,14 +129,14 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per set of labels and number of queries; costs depend on no votes, so that all seeds agree."""
+    """Return one row per label set and number of queries; costs do not depend on votes, so all seeds agree."""
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
     return arrange(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
 
 
 TEACHER_COSTS = Table(
-    title="What single teachers pay",
+    title="Cost per teacher",
     columns=(
         *SETTING_COLUMNS,
         *(
@@ -155,7 +155,7 @@ def build_audit(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def audit_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns of what is stated, of each way to audit that `frame` holds, and of the verdicts."""
+    """Return the columns of the stated ε, of each audit method in `frame`, and of the verdicts."""
     found = [Column(name, label, "audited", group="Audited ε") for name, label in found_by(frame).items()]
     return (*_STATED, *found, *_VERDICTS)
 

@@ -1,4 +1,4 @@
-"""Ensembles, the accuracy of their labels, and students of selected queries, of probabilities and of PET-DL."""
+"""Build tables of ensembles and their labels, and of students of selected queries, probabilities and PET-DL."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _PLURALITY = [f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")]
 _VALUES = ["teacher_accuracy_mean", *_PLURALITY, "gap_mean"]
 
-#: The one noise setting for which PATE 2017 prints the accuracy of noisy labels (Section 4.1).
+#: Noise setting for which PATE 2017 prints the accuracy of noisy labels (Section 4.1).
 LNMAX = {"mechanism": "lnmax", "noise": parameters_slug({"gamma": 0.05})}
 
-#: Which ensemble a row is about, and how good its teachers are.
+#: Columns of an ensemble and the accuracy of its teachers.
 TEACHER_COLUMNS = (
     *SIZE_COLUMNS,
     Column("partition", "Partition"),
@@ -68,13 +68,13 @@ def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFrame":
-    """Return these values of each ensemble setting; a mean over the seeds of a mean is called `_mean` once."""
+    """Return `values` over the seeds per ensemble setting; a mean of a mean ends in `_mean` only once."""
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
 def of_labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
-    """Return the accuracy, as column `name`, of each ensemble's labels of one mechanism and noise."""
+    """Return the accuracy, as column `name`, of the labels of each ensemble with mechanism and noise `keys`."""
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
 
@@ -152,7 +152,7 @@ def build_active_learning(records: Records, published: Published) -> "pd.DataFra
 def gains(records: Records) -> "pd.DataFrame":
     """Return the students of selected queries in rounds with several strategies.
 
-    Beside each `gain`: its accuracy less that of the student of as many random queries of the same seed.
+    `gain` is the accuracy minus that of the student of equally many random queries with the same seed.
     """
     rounds = records.students[records.students["rounds"] != ""]
     random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
@@ -164,7 +164,7 @@ def gains(records: Records) -> "pd.DataFrame":
 
 
 def published_gain(published: Published, strategy: str) -> str | None:
-    """Return the range of gains that the paper gives for a strategy, in percent; None if it gives no numbers."""
+    """Return the range of gains printed for a strategy, in percent; None if the paper gives no numbers."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 
@@ -226,10 +226,10 @@ _KEY = [
 
 
 def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student and bound; printed values stand beside those of the published form.
+    """Return one row per student and bound, with printed values for the published form.
 
-    The paper’s students of the same data set, number of teachers, weighting and size. Its teachers are on shards that
-    are alike, or on those of Table 2 that each have mostly one class.
+    Printed values have the same data set, number of teachers, weighting and size. The teachers of the paper use equal
+    shards, or those of Table 2 that mostly contain one class.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)
@@ -242,7 +242,7 @@ def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _printed(values: list[Value], row: "dict[object, object]") -> float:
-    """Return the first value that is printed of such a student; NaN where there is none."""
+    """Return the first printed value of such a student; NaN if there is none."""
     return next((value.value for value in values if is_printed_of(value, row)), math.nan)
 
 

@@ -1,4 +1,4 @@
-"""A verdict on every printed number, and the tables of NZC (Sun et al. 2020)."""
+"""Build tables of verdicts on printed numbers, and the tables of NZC (Sun et al. 2020)."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def build_papers(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per paper; of several settings that measured one number, that with the best verdict counts.
+    """Return one row per paper; if several settings measured one number, the best verdict counts.
 
-    A copy of a data set measures no printed number.
+    Measurements on a changed copy of a data set are not counted.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -54,7 +54,7 @@ def build_papers(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
-    """Return, per paper, how many numbers with a better verdict another setting fell short of."""
+    """Return, per paper, the count of numbers with a better verdict of which another setting fell short."""
     import pandas as pd
 
     judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
@@ -77,7 +77,7 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per printed number and setting that measured it, measured ones first."""
+    """Return one row per printed number and setting that measured it, measured numbers first."""
     import pandas as pd
 
     frame = verdicts(records, published)
@@ -92,14 +92,14 @@ def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _after(row: dict[Any, Any]) -> int:
-    """Return the rank of a row: measured, not run, and then settings of the paper or not comparable."""
+    """Return the rank of a row: measured, not run, and then settings of the paper or numbers not comparable."""
     if row["measured_mean"] == row["measured_mean"]:
         return 0
     return 1 if row["verdict"] == Verdict.NOT_RUN else 2
 
 
 def _what(row: dict[Any, Any]) -> str:
-    """Return the quantity, or the paper's own words for a setting."""
+    """Return the quantity, or the words of the paper for a setting."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -140,12 +140,12 @@ VERDICTS = Table(
 )
 
 
-#: What the paper compares with; its "clean votes" are gnmax at σ = 0.
+#: Mechanisms that the paper compares; its "clean votes" are gnmax at σ = 0.
 _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
+    """Return one row per student setting and δ, with ε as computed in the mechanism's paper and the true ε."""
     records = records.of_whole_pool()
     frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
@@ -169,13 +169,13 @@ def _students(records: Records) -> "pd.DataFrame":
 
 
 def _compared(mechanism: str) -> bool:
-    """Return True if the paper compares a mechanism, or if it is sound and tests stability too."""
+    """Return True if the paper compares the mechanism, or if it is a sound stability test."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _of_true_labels(records: Records) -> "pd.DataFrame":
-    """Return the most accurate learner of so many true labels of the pool, for each data set and split."""
+    """Return the most accurate learner of `queries` true labels of the pool per data set and split."""
     baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
     baselines = baselines.rename(columns={"true_labels": "queries"})
     return best_learners(baselines, ["dataset", "setting", "queries"], "true_label_accuracy")
@@ -184,7 +184,7 @@ def _of_true_labels(records: Records) -> "pd.DataFrame":
 def _epsilons(records: Records) -> "pd.DataFrame":
     """Return, per label set, T and δ, ε as stated by the mechanism's paper, `worst_case`, and `exact`.
 
-    Where that accountant has a bound for these votes beside that for all, the paper states the former.
+    If that accountant has both a data-dependent and a worst-case bound, the paper states the former.
     """
     bounds = compared_bounds(records).rename(
         columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
@@ -199,7 +199,7 @@ def _epsilons(records: Records) -> "pd.DataFrame":
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return what the paper prints of an ε, which is not always a number; NaN if it prints nothing."""
+    """Return the printed ε, which is not always a number; NaN if the paper prints none."""
     if not math.isnan(above):
         return f"> {above:g}"
     if math.isnan(epsilon):
@@ -238,12 +238,12 @@ def _immutable(distance: float) -> dict[str, str]:
     return {"mechanism": "immutable-lnmax", "noise": noise}
 
 
-#: The labels that the paper rates, and those of its distance-3 form.
+#: Labels that the paper rates, and those of its distance-3 form.
 _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per setting of an ensemble whose whole pool the immutable noisy argmax labelled."""
+    """Return one row per ensemble setting whose whole pool was labelled by the immutable noisy argmax."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

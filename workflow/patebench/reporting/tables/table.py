@@ -1,7 +1,7 @@
-"""How a table is written: the columns that people see, and CSV, Markdown, LaTeX and HTML cells made from them.
+"""Define tables: their visible columns, and CSV, Markdown, LaTeX and HTML cells made from them.
 
-The CSV holds every column of the frame at full precision. The other forms show `columns` alone, each formatted by its
-`style`, with the standard deviation over the seeds beside the mean; a dash stands for what is not known.
+The CSV holds every column of the frame at full precision. The other formats contain `columns` only, formatted by
+`style`, with mean ± standard deviation over the seeds; a dash marks a missing value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DASH = "—"
 
-#: Columns that hold names of the configuration, which people read as words; the CSV keeps the names.
+#: Columns with names of the configuration, which are shown as words; the CSV keeps the names.
 _NAMES = {
     *("dataset", "setting", "partition", "model", "recipe", "mechanism", "method", "student_model", "strategy"),
     *("system", "form", "way", "learner", "distilled", "adjacency", "kind", "stated_kind", "how"),
@@ -32,7 +32,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "number": lambda value: f"{value:.4g}",
     "percent": lambda value: f"{100 * value:.2f}",
     "epsilon": epsilon_in_digits,
-    # What is no bound on a release, such as a deviation or what a teacher pays that is not asked, may be 0.
+    # Values that are not bounds on a release, such as deviations or costs of unused teachers, may be 0.
     "cost": lambda value: epsilon_in_digits(value) if value else "0.00",
     "audited": lambda value: epsilon_in_digits(value, at_least=True),
     "flag": lambda value: "yes" if value else "no",
@@ -41,9 +41,9 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """Describe a column: its field, title and style; with `deviation` it shows mean ± deviation.
+    """A column with its field, title and style; with `deviation` it shows mean ± standard deviation.
 
-    `group` puts columns under a common heading. A column without any value is left out of a table that has rows.
+    `group` is a common heading of several columns. A column without any value is omitted from a table with rows.
     """
 
     field: str
@@ -53,7 +53,7 @@ class Column:
     group: str = ""
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        """What people read; a missing mean is a dash, and the deviation of a single seed is left out."""
+        """Return the formatted value; a missing mean is a dash, and the deviation of a single seed is omitted."""
         value = row[self.value]
         if _missing(value):
             return DASH
@@ -69,39 +69,39 @@ class Column:
 
     @property
     def value(self) -> str:
-        """The column of the frame that holds its values, or their means."""
+        """Return the column of the frame with its values or means."""
         return f"{self.field}_mean" if self.deviation else self.field
 
     @property
     def heading(self) -> str:
-        """Its title with the common heading that it stands under."""
+        """Return the title after its common heading."""
         return f"{self.group}: {self.title}" if self.group else self.title
 
     @property
     def right(self) -> bool:
-        """Numbers are set flush right."""
+        """Return True for numbers, which are aligned right."""
         return self.style not in ("text", "flag")
 
 
-#: Whose votes, …
+#: Data set and number of teachers.
 SIZE_COLUMNS = (Column("dataset", "Data set"), Column("teachers", "n", "count"))
-#: … how they become labels, …
+#: Mechanism and noise.
 NOISE_COLUMNS = (Column("mechanism", "Mechanism"), Column("noise_in_words", "Noise"))
-#: … and for how many queries T ε is stated, at which δ.
+#: Number of queries T and δ of an ε.
 _STATED = (Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
 
-#: What an ε is about that depends on no votes.
+#: Columns that identify a worst-case ε.
 SETTING_COLUMNS = (*SIZE_COLUMNS, *NOISE_COLUMNS, *_STATED)
-#: Which labels a row is about, and the same of an ε that depends on them.
+#: Columns that identify a label set, and a data-dependent ε of it.
 LABEL_SET_COLUMNS = (*SIZE_COLUMNS, Column("model", "Teacher"), Column("recipe", "Recipe"), *NOISE_COLUMNS)
 SUBJECT_COLUMNS = (*LABEL_SET_COLUMNS, *_STATED)
 
-#: What students learnt from, and what they reached.
+#: Accuracy of labels and students.
 ACCURACY_COLUMNS = (
     Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
     Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
 )
-#: What tells whether these are good; balanced accuracy and recall are shown where classes are unbalanced.
+#: Context of an accuracy; balanced accuracy and recall are shown if classes are unbalanced.
 BALANCE_COLUMNS = (
     Column("largest_class_mean", "Largest class %", "percent"),
     Column("balanced_accuracy", "Balanced accuracy %", "percent", deviation=True),
@@ -112,7 +112,7 @@ LABEL_BALANCE_COLUMNS = (
     Column("label_balanced_accuracy", "Balanced accuracy of labels %", "percent", deviation=True),
     Column("label_recall_in_words", "Recall of labels %"),
 )
-#: What their labels cost.
+#: ε of the labels.
 EPSILON_COLUMNS = (
     Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
     Column("worst_case_epsilon_mean", "worst case, of fresh noise", "epsilon", group="ε"),
@@ -121,21 +121,21 @@ EPSILON_COLUMNS = (
 
 @dataclass(frozen=True)
 class Table:
-    """Describe a table: its title, the columns that people see, and how its frame is made from records.
+    """A table with its title, its visible columns, and the function that builds its frame from records.
 
-    Where the columns depend on what was found, `columns` is a function of the frame.
+    `columns` is a function of the frame if the columns depend on the results.
     """
 
     title: str
     columns: "Sequence[Column] | Callable[[pd.DataFrame], Sequence[Column]]"
     build: Callable[[Records, Published], "pd.DataFrame"]
-    #: Whether the page shows it folded up at first: it is long.
+    #: True if the page shows the table folded because it is long.
     folded: bool = False
-    #: Where the page shows a table of another package; the registry says it of those here.
+    #: Section of a table of another package; the registry states that of built-in tables.
     section: str = FURTHER
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
-        """The columns to show of this frame, those without any value included; splits where a data set has several."""
+        """Return all columns for this frame, also empty ones; the split is included if a data set has several."""
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]
         if "dataset" in fields and "setting" in frame and (frame.groupby("dataset")["setting"].nunique() > 1).any():
@@ -143,7 +143,7 @@ class Table:
         return columns
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
-        """The columns that have something to show; where no row has a deviation, there is none to see."""
+        """Return the columns with at least one value; deviations are omitted if no row has one."""
         frame = in_text(frame)
         columns = [column for column in self.all_columns(frame) if frame.empty or _says(frame[column.value])]
         deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
@@ -153,14 +153,14 @@ class Table:
         ]
 
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
-        """The heading and then the formatted cells, row by row."""
+        """Return the headings and then the formatted cells, row by row."""
         frame = in_text(frame)
         columns = self.shown(frame)
         headings = [column.heading for column in columns]
         return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
 
     def csv(self, frame: "pd.DataFrame") -> str:
-        """All columns; floats as the shortest text that reads back as the same number; nothing for what is missing."""
+        """Return all columns as CSV; floats round-trip in their shortest form, and missing values are empty."""
         text = in_text(frame).to_csv(index=False, lineterminator="\n")
         assert isinstance(text, str)
         return text
@@ -172,7 +172,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def latex(self, frame: "pd.DataFrame") -> str:
-        """A `tabular` with booktabs rules, to be put with \\input into a table environment."""
+        """Return a `tabular` with booktabs rules, for inclusion in a table environment."""
         import pandas as pd
 
         form = "".join("r" if column.right else "l" for column in self.shown(frame))
@@ -182,7 +182,7 @@ class Table:
 
 
 def read_csv(text: str) -> "pd.DataFrame":
-    """Return the frame in the CSV of a table, with NaN for what is missing."""
+    """Return the frame in the CSV of a table, with NaN for missing values."""
     import pandas as pd
 
     return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")

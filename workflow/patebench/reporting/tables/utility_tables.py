@@ -1,4 +1,4 @@
-"""Accuracy of students and private models, and at what ε."""
+"""Build tables of the accuracy and ε of students and private models."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,7 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build_utility_privacy(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ; the tightest worst-case ε, and the paper's own data-dependent one."""
+    """Return one row per student setting and δ, with the tightest worst-case ε and the paper's data-dependent ε."""
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
     papers = published.of(PATE_2017, SCALABLE_2018)
@@ -92,7 +92,7 @@ def build_private_models(records: Records, published: Published) -> "pd.DataFram
 
 
 PRIVATE_MODELS = Table(
-    title="Models that are private themselves",
+    title="Private models",
     columns=(
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -128,7 +128,7 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 def build_bits(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per student setting or private model and δ, with the accuracy of the clusters alone.
 
-    A student of labels of clusters stands beside as many named clusters; all others beside the most that were named.
+    A student of cluster labels is compared with equally many named clusters, and all others with the largest number.
     """
     import pandas as pd
 
@@ -170,7 +170,7 @@ def _students_bits(records: Records) -> "pd.DataFrame":
 
 
 def _models_bits(records: Records) -> "pd.DataFrame":
-    """Return private models with a proven ε, each at its least one."""
+    """Return private models with a proven ε, each at its smallest."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
@@ -208,25 +208,25 @@ _COLUMNS = (
     Column("seeds", "Seeds", "count"),
 )
 
-BITS = Table(title="What public data knew already, and what privacy paid for", columns=_COLUMNS, build=build_bits)
+BITS = Table(title="Contribution of public data and cost of privacy", columns=_COLUMNS, build=build_bits)
 
 
-#: The largest ε of each pair of columns.
+#: Maximum ε of each pair of columns.
 TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
-#: What makes a method: its settings of noise, queries and ε differ, and nothing else.
+#: Columns that identify a method; its settings differ only in noise, queries and ε.
 METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
-#: What else may tell students of a mechanism's labels apart; those of one method have all of it alike.
+#: Further columns that distinguish students of one mechanism; they are equal within a method.
 _OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
-#: What follows from an ε that is wanted.
+#: Parameters that follow from a target ε.
 _OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
-#: What papers that compare print of a system at an ε.
+#: Quantity of papers that compare systems at the same ε.
 _COMPARED = "accuracy_at_epsilon"
 
 
 def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per method; for each target the ε and the accuracy, NaN where all settings spend more."""
+    """Return one row per method with ε and accuracy for each target, NaN if all settings exceed the target."""
     import pandas as pd
 
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
@@ -235,9 +235,9 @@ def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame
 
 
 def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
-    """Join the tables of several runs, as if one run had made all settings.
+    """Join the tables of several runs, as if one run had all their settings.
 
-    Raises PatebenchError where a method reaches different accuracies at one ε.
+    Raises PatebenchError if a method has different accuracies at one ε.
     """
     import pandas as pd
 
@@ -258,13 +258,13 @@ def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
 
 
 def _at(target: float) -> dict[str, str]:
-    """Return the names of the columns of a setting at a target."""
+    """Return the column names of a setting at a target ε."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a row per method from a row per setting, which has the columns of METHOD and _FOUND."""
+    """Return one row per method from one row per setting with the columns `METHOD` and `_FOUND`."""
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
@@ -277,7 +277,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns that tell the method, and two per target ε."""
+    """Return the columns of the method, and two per target ε."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -286,7 +286,7 @@ def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
         Column("adjacency", "Protects"),
         Column("kind", "Kind of ε"),
         Column("delta", "δ", "number"),
-        *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # runs that were joined lack it
+        *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # joined runs lack it
     ]
     for target in TARGETS:
         group = f"At ε ≤ {target:g}"
@@ -307,7 +307,7 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
         epsilon=frame["worst_case_epsilon_mean"],
     )
     frame = _told_apart(frame, frame[list(_OF_STUDENT)].map(_said))
-    # Where queries cost nothing, methods that differ in their number alone would tie.
+    # If queries cost nothing, methods that differ only in their number would have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
     return frame[[*METHOD, *_FOUND]]
@@ -329,13 +329,13 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
 
 
 def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """Return the settings of private models but noise, as text."""
+    """Return the settings of private models without noise, as text."""
     import pandas as pd
 
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
-    settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # a whole number stays one
+    settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # integers stay integers
     return settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
 
 
@@ -351,7 +351,7 @@ def _told_apart(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFram
 
 
 def _published(published: Published, records: Records) -> "pd.DataFrame":
-    """Return what papers print on the data sets of this run: of one record's ε, and in comparisons of teachers'."""
+    """Return accuracies printed for the data sets of this run, at ε of one record or in papers that compare systems."""
     import pandas as pd
 
     rows = []
@@ -371,7 +371,7 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return paper and column of each number, and its table if another one differs in such a column at one ε."""
+    """Return paper and column of each number, with its table if two tables differ in this column at one ε."""
     columns = [(value.source, value.column, value.mechanism) for value, _ in known]
     cells: dict[tuple[object, ...], set[float]] = {}
     for (value, spent), column in zip(known, columns, strict=True):
