@@ -219,10 +219,15 @@ class Mechanism(ABC):
     ) -> list[Bound]:
         """Return every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
-        Sanitised bounds are drawn only if `noise` is given, and only for `queries`, since each is a release of its own.
-        With `discrete`, only bounds for discrete noise are stated; with `adaptive`, only bounds for queries chosen by
-        earlier answers. `publishable` selects the bounds that may be published (True) or the others (False); None
-        selects all.
+        Parameters
+        ----------
+        votes : the votes on all queries
+        queries, curve : numbers of queries T; sanitised bounds, each a release of its own, are only for `queries`
+        delta : δ of every bound
+        noise : noise of sanitised bounds; None: no sanitised bounds
+        discrete : state only bounds that are valid for discrete noise
+        adaptive : state only bounds that are valid for queries chosen by earlier answers
+        publishable : select the bounds that may be published (True) or the others (False); None: all
         """
         check_delta(delta)
         check_abstentions(self, votes)

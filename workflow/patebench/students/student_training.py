@@ -150,11 +150,23 @@ def train(
     """Train a student on `data` as `config` says, and return it with its learning curve.
 
     The same data, config and seed give the same student, even if the training was interrupted, and for any `evaluate`.
-    Training ends early when the predictions for the pool, which is public, no longer change. With a `checkpoint`, an
-    interrupted training continues from there; its file is removed at the end.
+    Training ends early when the predictions for the pool, which is public, no longer change.
 
-    Raises PatebenchError for data that the method cannot learn from, and NotFiniteError where losses or predictions are
-    NaN.
+    Parameters
+    ----------
+    data : the pool and the released labels
+    config : the method and its options
+    seed : base of all random draws
+    progress : progress callback, called after each epoch
+    evaluate : measures the student for the learning curve
+    checkpoint : file from which an interrupted training continues; it is removed at the end
+
+    Raises
+    ------
+    PatebenchError
+        For data that the method cannot learn from.
+    NotFiniteError
+        If losses or predictions are NaN.
     """
     with seeded(seed):
         training = _Training(STUDENTS.load(config.method)(data, config, seed), data.pool)

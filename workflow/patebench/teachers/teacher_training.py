@@ -60,9 +60,18 @@ def train(
 ) -> Iterator[tuple[list[int], TrainedTeachers]]:
     """Train a teacher on each of the `shards`, with the seed at the same position.
 
-    Yields groups of teachers as soon as they are trained, each with the positions of its teachers. `stacked` decides if
-    networks are trained in stacks; by default they are on a GPU. Other learners, and networks with layers that cannot
-    be stacked (`stackable`), are always trained one by one. `done` reports progress.
+    Parameters
+    ----------
+    make_teacher : returns an unfitted learner
+    shards : samples and labels of each teacher
+    seeds : one seed per shard
+    done : progress callback
+    stacked : train networks in stacks; by default on a GPU only. Other learners, and networks with layers that cannot
+        be stacked (`stackable`), are always trained one by one.
+
+    Yields
+    ------
+    positions, teachers : a group of teachers as soon as it is trained, and the positions of its shards
     """
     template = make_teacher()
     if isinstance(template, Network) and template.recipe.oversample:
