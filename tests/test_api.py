@@ -357,8 +357,8 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("δ = 2 is not in (0, 1)", lambda: audited(delta=2)),
     ("runs: is 10; a value of at least 1000 is needed", lambda: audited(runs=10)),
     ("confidence: is 1.0; a value below 1 is needed", lambda: audited(confidence=1)),
-    ("give a positive, finite ε", lambda: patebench.calibrate("gnmax", epsilon=0, delta=DELTA, sigma=4)),
-    ("give a positive, finite ε", lambda: patebench.calibrate(GNMax(4), epsilon=0, delta=DELTA)),
+    ("choose a positive, finite ε", lambda: patebench.calibrate("gnmax", epsilon=0, delta=DELTA, sigma=4)),
+    ("choose a positive, finite ε", lambda: patebench.calibrate(GNMax(4), epsilon=0, delta=DELTA)),
     ("δ = 1 is not in (0, 1)", lambda: patebench.calibrate(GNMax(4), epsilon=1, delta=1)),
     (
         "leave out exactly one parameter",

@@ -227,7 +227,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
         world.vote(features=None)
     with pytest.raises(PatebenchError, match="looks at no features"):
         world.vote(0, 1, training=TrainingParameters(model="logistic"))
-    with pytest.raises(PatebenchError, match="neither weights nor probabilities"):
+    with pytest.raises(PatebenchError, match="has no probabilities"):
         world.vote(kept=KeptOutputs(soft=(1.0,)))
     with pytest.raises(ArtefactError, match=r"may keep silent.* use distributed-sparse-gnmax"):
         secure_share.run(
