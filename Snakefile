@@ -1,22 +1,22 @@
-# patebench: teacher ensembles from private data to labelled ε, as one DAG.
+# patebench: private learning with teacher ensembles, from private data to ε and accuracy, as one DAG.
 #
 #   data ─► partition ─► train_teachers ═► join_votes ─► aggregate ─► account ─► collect ─► report
 #     │                    ▲ (many jobs)   (one job)      ▲  │                      ▲
 #     └─► split ─┬─────────┘                              │  └► train_student ──────┘
 #                └► extract_features ─► select_queries ───┘
 #
-# All stages, and the rounds of queries: docs/explanation/design.md.
+# docs/explanation/design.md describes all stages and the rounds of queries.
 #
-# `snakemake --cores all` runs config/config.yaml; `--configfile config/papers/….yaml` a paper's experiments.
+# `snakemake --cores all` runs config/config.yaml; with `--configfile config/papers/….yaml`, the experiments of a paper.
 
 from snakemake.utils import min_version
 
 min_version("9.27")
 
-# The folder of this file, also where workflow/Snakefile includes it.
+# The folder of this file, also if workflow/Snakefile includes it.
 ROOT = str(workflow.current_basedir)
 
-# Not unconditional: Snakemake would merge this one into a --configfile of the user's.
+# Conditional, because Snakemake would merge this configuration into the user's --configfile.
 if "experiments" not in config:
 
     configfile: f"{ROOT}/config/config.yaml"
@@ -42,7 +42,7 @@ rule all:
         rules.manifest.output,
 
 
-# Global constraints come after the rules: they reach only wildcards that are there by then.
+# Global constraints come after the rules, because they apply only to wildcards that are already defined.
 wildcard_constraints:
     dataset=r"[^/]+",
     split=r"seed-[^/]+",

@@ -29,7 +29,9 @@ def test_clean_keeps_releases_and_says_which(tmp_path: Path) -> None:
     assert release.name in clean(tmp_path)
     assert [path for path in (tmp_path / "results").rglob("*") if path.is_file()] == [release]
     assert release.read_text() == "labels.npz"
-    assert f"kept, for it is write-protected: {release.relative_to(tmp_path)}" in clean(tmp_path), "the second time too"
+    assert f"kept, because it is write-protected: {release.relative_to(tmp_path)}" in clean(tmp_path), (
+        "the second time too"
+    )
 
 
 def test_clean_removes_all_else_and_no_reference(tmp_path: Path) -> None:

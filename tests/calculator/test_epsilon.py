@@ -169,7 +169,7 @@ def test_a_second_draw_needs_a_limit_that_it_keeps(file, tmp_path):
 
 def test_a_draw_and_its_ledger_go_together(file, tmp_path):
     assert str(run(file, *WITH, "--sanitise").exception).startswith("--ledger: is missing")
-    assert "goes with --sanitise" in str(run(file, *WITH, "--ledger", tmp_path).exception)
+    assert "only sanitised bounds are entered in a ledger" in str(run(file, *WITH, "--ledger", tmp_path).exception)
     assert not list(tmp_path.iterdir())
     other = ("--mechanism", "exponential", "--epsilon", 0.4, "--delta", DELTA)
     assert run(file, *other, "--sanitise", "--ledger", tmp_path).exit_code == 0
@@ -283,7 +283,7 @@ def test_what_can_not_be_released_has_nothing_to_publish(file):
     assert "Nothing to publish: exponential has no form with discrete noise" in run(file, *words).output
     assert "cannot be drawn with discrete noise" in str(run(file, *words, "--release").exception)
     both = ("--mechanism", "gnmax", "--sigma", 2, "--delta", DELTA, "--release", "--sanitise")
-    assert "no sanitised bound holds" in str(run(file, *both).exception)
+    assert "sanitised bounds are not valid for discrete noise" in str(run(file, *both).exception)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -211,7 +211,7 @@ def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) 
     for words in ([*either[0], *either[1]], [*either[0], *either[2]], [*either[2], *either[3]]):
         done = run(*start, *words)
         assert (done.returncode, done.stderr) == (
-            2, "patebench: --parameter sigma is given twice; give each once\n"
+            2, "patebench: --parameter sigma is given twice; give it once\n"
         )  # fmt: skip
     out = [votes.with_name(f"labels-{i}.npz") for i in range(2)]
     for words, path in zip((either[0], either[2]), out, strict=True):

@@ -232,12 +232,12 @@ def test_messages_say_what_is_wrong_and_what_to_do() -> None:
     """One sentence of each kind, word for word."""
     for key, value, words in [
         ("experimants", {}, "unknown key (did you mean 'experiments'?); allowed here: name, results"),
-        (".pool", GONE, "is missing; add it (How many public samples are offered to the ensemble as queries)"),
+        (".pool", GONE, "is missing; add it (Number of public samples in the pool, which are the possible queries)"),
         (".pool", 0, "is 0; a value of at least 1 is needed"),
         (".pool", 600, "is 600, but digits has 600 public samples for pool and test set; ask for at most 599"),
         ("seeds", "many", "is 'many'; a whole number or a list is needed"),
         (".students[0].method", "supervized", "unknown student method 'supervized' (did you mean 'supervised'?)"),
-        (".dpsgd", [{"form": "linear", "views": 4, "epsilon": 1}], "is 4, and the form linear has none to choose"),
+        (".dpsgd", [{"form": "linear", "views": 4, "epsilon": 1}], "is 4, but the form linear does not use it"),
     ]:
         with pytest.raises(PatebenchError) as fault:
             validate(changed(key, value))

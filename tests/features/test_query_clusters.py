@@ -81,7 +81,7 @@ def test_the_command(tmp_path: Path, words: list[str]) -> None:
         assert told["clusters"] == 2 * FOR_EACH_CLASS
         assert told["looked_at"][0]["median_votes"] == 2000
     else:
-        assert "Ask about 10 clusters: no more than 5% of the pool" in " ".join(result.output.split())
+        assert "Use 10 clusters: noise hides the label for at most 5% of the pool" in " ".join(result.output.split())
 
 
 def test_the_number_of_teachers_is_the_declared_one() -> None:

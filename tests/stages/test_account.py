@@ -40,13 +40,13 @@ def test_it_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
     assert written["labels"] == files.read_arrays(labels, formats.LABELS).digest
     assert (written["mechanism"], written["parameters"]) == ("lnmax", {"gamma": 0.1})
     assert (written["queries"], written["delta"]) == ([20, 60], 1e-5)
-    assert "they are no release and no ε here may be published of them" in written["statement"]
+    assert "are not a release and no ε of this file may be published for them" in written["statement"]
     assert not any(curve["publishable"] for curve in written["curves"])
 
 
 def test_labels_of_the_whole_pool_have_no_rounds(votes_path, tmp_path):
     labels = release_labels(votes_path, "lnmax", {"gamma": 0.1}, tmp_path / "labels.npz", **SEEDED)
-    with pytest.raises(ArtefactError, match="no round selected that; leave --selected out"):
+    with pytest.raises(ArtefactError, match="not queries of rounds; leave --selected out"):
         state_bounds(votes_path, labels, [60], tmp_path / "bounds.json", selected=[tmp_path / "queries.npz"])
 
 
@@ -127,7 +127,7 @@ def test_a_release_costs_what_all_its_labels_cost_and_fewer_are_refused(tmp_path
     assert set(found) == {400}
     # Two tied classes cost so much, exactly: no bound may be below (Gaussian differential privacy of the label's sign).
     assert 2.2 < found[400] <= 3.19
-    with pytest.raises(ArtefactError, match="holds labels of 400 queries, and ε of 10 is not theirs"):
+    with pytest.raises(ArtefactError, match="holds labels of 400 queries, which are released together, but ε for 10"):
         state_bounds(votes, labels, [10], tmp_path / "fewer.json")
     assert not (tmp_path / "fewer.json").exists()
 
@@ -149,7 +149,7 @@ def test_no_budget_is_promised_of_labels_that_were_released_without_one(tmp_path
 
 def test_noise_from_a_seed_has_no_place_in_a_release(votes_path, tmp_path):
     labels = draw_release(votes_path, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
-    with pytest.raises(PatebenchError, match="are a release, and bounds with noise from a seed are none"):
+    with pytest.raises(PatebenchError, match="are a release, and bounds with noise from a seed are not"):
         state_bounds(votes_path, labels, [], tmp_path / "bounds.json", **SEEDED)
 
 
@@ -168,9 +168,9 @@ def test_all_releases_together_are_stated_beside_the_last(votes_path, tmp_path):
     kept = {bound["accountant"]: bound for bound in files.read_json(smaller, "account")["bounds"]}
     assert (kept["ledger"]["epsilon"], kept["ledger"]["delta"], kept["label"]["delta"]) == (50.0, 1e-5, 1e-6)
     assert kept["ledger"]["publishable"]
-    with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
+    with pytest.raises(ArtefactError, match="is a release, but it is not entered"):
         state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "elsewhere")
     # A ledger with other releases of the same data is not its ledger either: its sum would be too small.
     draw_release(votes_path, "gnmax", {"sigma": 200.0}, tmp_path / "e.npz", ledger=tmp_path / "other")
-    with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
+    with pytest.raises(ArtefactError, match="is a release, but it is not entered"):
         state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "other")

@@ -127,7 +127,7 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
     ]
     *_, found = adjacency.audit(validate(written), tmp_path)
     assert [each.verdict for each in found.findings] == [Moved.HOLDS]
-    assert "Not selected again: prototypes, which reads the pool alone; --thorough does so." in found.notes
+    assert "Not selected again: prototypes, which read only the pool; --thorough selects again." in found.notes
 
 
 def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,8 +166,8 @@ def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, relea
 def test_budgets_that_can_not_be_kept(even_votes, tmp_path):
     for budget, delta, fault in (
         (0.01, 1e-5, "does not admit one query"),
-        (1.0, None, "give --delta with --budget"),
-        (None, 1e-5, "give --budget with --delta"),
+        (1.0, None, "--budget needs a δ"),
+        (None, 1e-5, "--delta is only used with a budget"),
     ):
         with pytest.raises(PatebenchError, match=fault):
             draw_release(even_votes, *GNMAX, tmp_path / "out", budget=budget, delta=delta)

@@ -227,9 +227,9 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         aggregate.run(**{**second, "votes": first["votes"]})
     with pytest.raises(ArtefactError, match="its last votes are not on"):
         aggregate.run(**{**first, "votes": second["votes"]})
-    with pytest.raises(ArtefactError, match="it holds votes on what rounds selected"):
+    with pytest.raises(ArtefactError, match="it holds votes on queries selected in rounds"):
         aggregate.run(**{**second, "selected": None, "earlier": None})
-    with pytest.raises(ArtefactError, match="it was not selected after no labels at all"):
+    with pytest.raises(ArtefactError, match="it needs earlier labels"):
         aggregate.run(**{**second, "earlier": None})
     votes = again.votes(1)
     for changes, fault in (
@@ -246,7 +246,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
     join |= {"chunk": [again.path(1, f"chunks/{ends}.npz") for ends in ("0-699", "700-1196")]}
     join |= {"out": tmp_path / "joined.npz", "summary": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="it holds votes of a later round alone"):
+    with pytest.raises(ArtefactError, match="it holds only the votes of a later round"):
         join_votes.run(**{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (

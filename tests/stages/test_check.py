@@ -123,7 +123,7 @@ def test_nothing_in_a_folder_of_somebody_else_is_to_be_deleted(tmp_path: Path) -
 
 def test_a_file_that_is_no_artefact_is_not_called_sound(tmp_path: Path) -> None:
     (tmp_path / "votes.npy").write_bytes(b"")
-    with pytest.raises(PatebenchError, match=r"votes\.npy: is no artefact"):
+    with pytest.raises(PatebenchError, match=r"votes\.npy: is not an artefact"):
         check(tmp_path / "votes.npy")
 
 

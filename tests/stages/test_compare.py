@@ -96,7 +96,7 @@ def test_the_command(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.94)), _run(tmp_path / "b", (0.91, 0.96))
     done = CliRunner().invoke(cli, ["compare", str(one), str(other)])
     assert done.exit_code == 0, done.output
-    assert "2 numbers of both: 1 equal" in done.output
+    assert "2 common numbers: 1 equal" in done.output
 
 
 def _compared(one, other):
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_left_out_with_a_word(tmp_path):
     made.write_private_model(tmp_path / "model.json", made.private_model())
     (tmp_path / "collected.json").write_text("{", encoding="utf-8")
     done = CliRunner().invoke(cli, ["compare", str(tmp_path), str(tmp_path)])
-    assert f"{tmp_path}: 1 file of others or damaged, left out: see `patebench check`" in done.stderr
+    assert f"{tmp_path}: skipped 1 file, foreign or damaged; see `patebench check`" in done.stderr
 
 
 def test_a_folder_without_results_is_refused(tmp_path):

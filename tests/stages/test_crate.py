@@ -70,7 +70,7 @@ def test_a_release_is_not_packed(tmp_path) -> None:
 
 def test_what_is_there_is_kept_and_what_fails_leaves_nothing(tmp_path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(PatebenchError, match="is there already"):
+    with pytest.raises(PatebenchError, match="already exists"):
         crate.run(results=RUN, out=tmp_path / "out", home=ROOT)
     with pytest.raises(PatebenchError, match="Snakefile: is not there"):
         crate.run(results=RUN, out=tmp_path / "new", home=tmp_path)

@@ -44,7 +44,7 @@ def test_no_benchmarks_no_times(tmp_path):
 @pytest.mark.parametrize("lines", ["fast\t0:00:10\t1\t1\n", "\t\t\t\n"])
 def test_refuses_a_damaged_benchmark(tmp_path, lines):
     _benchmark(tmp_path / "teach" / "a.tsv", lines, 0)
-    with pytest.raises(ArtefactError, match="no benchmark file of Snakemake"):
+    with pytest.raises(ArtefactError, match="not a benchmark file of Snakemake"):
         _times(tmp_path, ["teach/a"])
 
 

@@ -187,7 +187,7 @@ def test_labels_of_cells_without_a_student(world: OneVote) -> None:
     if (known[asked] >= 0).all():  # a label that noise hides has no cell
         found = known[asked][in_test] == read_arrays(world.test, SAMPLES)["y"]
         assert read_json(world.file("cells.json"), "train_student")["accuracy"] == np.mean(found)
-    with pytest.raises(PatebenchError, match="'supervised' looks at no features; leave out --encoder"):
+    with pytest.raises(PatebenchError, match="'supervised' uses no features; leave out --encoder"):
         train_student.run(
             pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
             parameters=StudentParameters(method="supervised"), out=world.file("s.json"),
@@ -223,13 +223,13 @@ def test_one_record_replaced_changes_nothing_public_and_two_cells_at_most(world:
 
 
 def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
-    with pytest.raises(PatebenchError, match="votes by public features; give --features and --encoder"):
+    with pytest.raises(PatebenchError, match="votes with public features; give --features and --encoder"):
         world.vote(features=None)
-    with pytest.raises(PatebenchError, match="looks at no features"):
+    with pytest.raises(PatebenchError, match="uses no features"):
         world.vote(0, 1, training=TrainingParameters(model="logistic"))
     with pytest.raises(PatebenchError, match="has no probabilities"):
         world.vote(kept=KeptOutputs(soft=(1.0,)))
-    with pytest.raises(ArtefactError, match=r"may keep silent.* use distributed-sparse-gnmax"):
+    with pytest.raises(ArtefactError, match=r"may abstain.* use distributed-sparse-gnmax"):
         secure_share.run(
             chunk=world.vote(), mechanism="distributed-gnmax", parameters={"sigma": 3.0, "tolerance": 0.0},
             teachers=TEACHERS, out=[world.file("a.npz"), world.file("b.npz")], **NAMED,
@@ -334,7 +334,7 @@ def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path)
     assert (sizes == 0).any()
     assert ((chunk["votes"] >= 0).any(axis=1) == (sizes > 0)).all()
     alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
-    with pytest.raises(ArtefactError, match="its shards may be empty, and 'logistic' learns from samples"):
+    with pytest.raises(ArtefactError, match="its shards may be empty, but 'logistic' needs samples"):
         world.vote(0, 1, partition=tmp_path / "hash.npz", **alone)
 
 
@@ -440,7 +440,7 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours, world
     held = StudentParameters(method="table-regression", hold_out=0.2)
     with pytest.raises(PatebenchError, match="reads a table as a whole; leave out --hold-out"):
         several.student("table-regression", several.file("labels-3.npz"), parameters=held)
-    with pytest.raises(PatebenchError, match="a record can not vote on 41 of 40 queries"):
+    with pytest.raises(PatebenchError, match="a record cannot vote on 41 of 40 queries"):
         several.vote(0, 1, training=TrainingParameters(model="nearest-query", neighbours=41))
     released = read_arrays(several.file("labels-3.npz"), LABELS)
     arrays = {name: array for name, array in released.arrays.items() if name != "noisy_counts"}

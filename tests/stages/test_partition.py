@@ -215,7 +215,7 @@ def test_what_is_public_does_not_tell_whether_a_sample_is_private(
     made = read_arrays(make(tiny), PARTITION)
     assert rows(made) == [[row for row in shard if row != 17] for shard in alone]
     assert (made.meta["left_out"], made.meta["public"]) == (1, public.digest)
-    assert "left out 1 private samples that are public as well" in caplog.text
+    assert "left out 1 private samples that are also public" in caplog.text
     read_partition(tiny / "made.npz", read_samples(tiny / "private.npz", "private"))
 
 

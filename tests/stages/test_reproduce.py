@@ -58,7 +58,7 @@ def test_the_experiment_that_measures_a_row(row, file, experiment):
     ("row", "fault"),
     [
         ("PATE 2017, Figure 4, MNIST 10 queries", "did you mean"),
-        ("PATE 2017, Figure 4", "may be each of 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', "),
+        ("PATE 2017, Figure 4", "matches 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', "),
         ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "there is no row"),
         ("PATE 2017, Figure 10, n = 10", "there is no row"),
         ("", "there is no row"),

@@ -218,7 +218,7 @@ def test_of_a_table_too_teachers_may_be_missing_and_its_noise_is_said(ragged, tm
 
 
 def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged, tmp_path):
-    with pytest.raises(ArtefactError, match=r"may keep silent.* every query; use distributed-sparse-gnmax"):
+    with pytest.raises(ArtefactError, match=r"may abstain.* every query; use distributed-sparse-gnmax"):
         cut(tmp_path, ragged, 0, 11)
     asked, other = np.arange(QUERIES), np.arange(QUERIES)[::-1]
     held = [cut(tmp_path, votes, *ends, queries=each) for ends, each in (((0, 5), asked), ((6, 11), other))]
@@ -227,7 +227,7 @@ def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged,
     source = files.read_arrays(tmp_path / "chunk.npz", formats.CHUNK)
     rounds = tmp_path / "rounds.npz"
     files.write_arrays(rounds, formats.CHUNK, source.arrays, {**source.meta, "queries_files": ["a"]})
-    with pytest.raises(ArtefactError, match="votes on what rounds selected, and the secure path opens all"):
+    with pytest.raises(ArtefactError, match="votes on queries selected in rounds, but secure aggregation opens all"):
         secure_share.run(
             chunk=rounds, mechanism="distributed-gnmax", parameters=SETTING, teachers=TEACHERS, seed=0, stream=STREAM,
             out=[tmp_path / "a.npz", tmp_path / "b.npz"],
@@ -312,7 +312,7 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
     first = tmp_path / "sum.npz"
     secure_sum.run(shares=[held[0][0]], out=first)
     for given in ([held[0][0], held[1][0]], [held[0][0]]):
-        with pytest.raises(ArtefactError, match="its cut went into a sum already"):
+        with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
             secure_sum.run(shares=given, out=tmp_path / "second.npz")
     assert not (tmp_path / "second.npz").exists()
     # A sum that could not be written was not published.
@@ -350,7 +350,7 @@ def test_who_comes_second_publishes_nothing_however_late_the_first_marked(votes,
     link.symlink_to(held[0])
     monkeypatch.setattr(Path, "exists", lambda path: False)
     for first in (held[0], link):
-        with pytest.raises(ArtefactError, match="its cut went into a sum already"):
+        with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
             secure_sum.run(shares=[held[1], first], out=tmp_path / "second.npz")
     monkeypatch.undo()
     assert not (tmp_path / "second.npz").exists()
@@ -368,16 +368,16 @@ def test_a_published_sum_keeps_its_marks_whatever_comes_after(votes, tmp_path, m
     with pytest.raises(KeyboardInterrupt):
         secure_sum.run(shares=[share], out=tmp_path / "sum.npz")
     monkeypatch.undo()
-    with pytest.raises(ArtefactError, match="its cut went into a sum already"):
+    with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
         secure_sum.run(shares=[share], out=tmp_path / "second.npz")
 
 
 def test_only_parties_that_make_sense(votes, tmp_path):
     for changes, fault in (
         ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax, dis"),
-        ({"teachers": 10}, "it holds teacher 11, and there are 10"),
+        ({"teachers": 10}, "it holds teacher 11, but --teachers is 10"),
         ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "of 12 teachers 12 cannot be missing"),
-        ({"out": [tmp_path / "one.npz"]}, "one aggregator alone would see every vote"),
+        ({"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
     ):
         with pytest.raises(PatebenchError, match=fault):
             cut(tmp_path, votes, 0, 11, **changes)

@@ -108,7 +108,7 @@ def test_copies_of_queries_are_left_out_of_the_test_set_counted_and_logged(
         assert test.meta["removed_duplicates"] == left_out
         assert len(test["x"]) == 37 - 20 - left_out
         assert "removed_duplicates" not in truth.meta
-        assert f"left out {left_out} public samples that are in the pool as well" in caplog.text
+        assert f"left out {left_out} test samples that are also in the pool" in caplog.text
 
 
 def test_another_seed_or_stream_gives_another_split_and_the_same_gives_the_same_bytes(

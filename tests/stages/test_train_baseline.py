@@ -64,5 +64,5 @@ def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:
     for wrong in ({"private": digits.private, "true_labels": 200}, {"private": None, "true_labels": None}):
         with pytest.raises(PatebenchError, match="either the private samples, or the pool"):
             learn(pool=digits.pool, truth=digits.truth, **wrong)
-    with pytest.raises(PatebenchError, match=r"301 true labels are asked for, and .*pool\.npz holds 300"):
+    with pytest.raises(PatebenchError, match=r"301 true labels asked for, but .*pool\.npz holds 300"):
         learn(private=None, pool=digits.pool, truth=digits.truth, true_labels=301)

@@ -124,7 +124,7 @@ def test_tables_have_no_views(digits: WithEncoder, tmp_path: Path) -> None:
     pool = read_arrays(digits.pool, POOL)
     tables = tmp_path / "tables.npz"
     write_arrays(tables, POOL, {"x": pool["x"].reshape(300, -1).astype(np.float32), "row": pool["row"]}, pool.meta)
-    with pytest.raises(PatebenchError, match="no images, so there are no random views"):
+    with pytest.raises(PatebenchError, match="random views need images"):
         train_dpsgd.run(
             private=digits.private, pool=tables, test=digits.test, encoder=None, seed=0, stream="tables",
             training=DpsgdParameters(form="scratch", views=2, **PRIVACY), out=tmp_path / "out.json",

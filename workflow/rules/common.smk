@@ -1,4 +1,4 @@
-# The checked configuration, the folders of all artefacts, and the functions that rules use where a path cannot tell.
+# Check the configuration, and define the folders of all artefacts and the functions that rules use.
 
 import json
 import os
@@ -17,35 +17,35 @@ envvars:
     "PATH",
 
 
-# The commands of this environment come first, also where it was not activated.
+# Put the commands of this environment first, even if it is not activated.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]))
 
-# Where envs/patebench.yaml finds the package and its pins.
+# Used by envs/patebench.yaml to find the package and its pinned requirements.
 os.environ.update(PATEBENCH_HOME=ROOT)
 
 
-# Published values and captions lie beside the Snakefile, wherever the run's own folder is.
+# Published values and captions are in the folder of the Snakefile, not in that of the run.
 PUBLISHED, CAPTIONS = (os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report"))
 
 try:
     check_passed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])
     check_passed_on(str(value) for value in workflow.config_settings.config.values() if isinstance(value, str))
     for file in workflow.configfiles:
-        load(file)  # Snakemake's own reader lets a key that is given twice pass
+        load(file)  # refuses duplicate keys, which Snakemake accepts
     RUN = validate(config, files=workflow.is_main_process)
 except PatebenchError as fault:
     raise WorkflowError("\n".join(map(str, separate(fault)))) from None
 
-# The limit of all releases. Not a parameter of a rule, as labels are the same whatever others may cost.
+# The total budget of all releases. It is not a parameter of a rule, because it does not change any labels.
 os.environ.update(RUN.ledger_environment())
 
-# Folders below the results, one wildcard for each component. The labels of the second round of queries, for example:
+# Folders below the results, with one wildcard per component. Example, the labels of the second round of queries:
 #
 #   digits/seed-0_pool-400/teachers-50_iid_mlp/gnmax/sigma-5/supervised_mlp/round-0_random-100/round-1_random-100/labels.npz
 #   {dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/{rounds}/labels.npz
 #
-# A pathvar is the whole folder: <split> is {dataset}/{split}, and <round> ends with {rounds}. The constraints of the
-# wildcards stand at the end of the Snakefile.
+# A pathvar is the whole folder: <split> is {dataset}/{split}, and <round> ends with {rounds}. The wildcard constraints
+# are at the end of the Snakefile.
 DATA = "{dataset}"
 SPLIT = f"{DATA}/{{split}}"
 ENSEMBLE = f"{SPLIT}/{{ensemble}}"
@@ -91,7 +91,7 @@ onstart:
         print(f"warning: {line}", file=sys.stderr)
 
 
-# What ended the run, in the words of the jobs' own logs; `make` shows it last.
+# Write the errors in the logs of failed jobs to a file; `make` shows them last.
 onerror:
     printed = "".join(Path(each).read_text(encoding="utf-8") for each in ([log] if isinstance(log, str) else log))
     logs = map(Path, re.findall(r"^ *log: (.+) \(check log file", printed, re.MULTILINE))
@@ -102,23 +102,24 @@ onerror:
 
 
 def options(wildcards, output):
-    """Return the options that the configuration gives for the job that writes the first output.
+    """Return the command-line options of the job that writes the first output.
 
-    …/gnmax/sigma-5/labels.npz gives --mechanism gnmax --sigma 5 --seed 0 …; `snakemake -np FILE` shows those of FILE.
+    Example: --mechanism gnmax --sigma 5 --seed 0 … for …/gnmax/sigma-5/labels.npz. `snakemake -np FILE` shows the
+    options of FILE.
     """
     return RUN.command_options(output[0])
 
 
 def each(*names):
-    """Return a function that writes an option for each file of these inputs: --chunk a --chunk b.
+    """Return a function that writes one option per file of the named inputs, such as --chunk a --chunk b.
 
-    An input that the rule does not have, as some rules of rounds do not, gives no option.
+    Names that are not inputs of the rule are skipped.
     """
     return lambda wildcards, input: _file_options(input, names)
 
 
 def each_output(*names):
-    """Return a function that does the same for outputs: --png a --png b."""
+    """Return a function that writes one option per file of the named outputs, such as --png a --png b."""
     return lambda wildcards, output: _file_options(output, names)
 
 
@@ -128,9 +129,9 @@ def _file_options(files, names):
 
 
 def known(table, folder):
-    """Return a function that looks up the folder of a job in a table of the run; nothing if it is not there.
+    """Return a function that looks up a job's folder in a table of the run; it returns an empty list by default.
 
-    RUN.chunks, for example, is {"digits/seed-0_pool-400/teachers-50_iid_mlp": ["0-24", "25-49"], …}.
+    Example: RUN.chunks is {"digits/seed-0_pool-400/teachers-50_iid_mlp": ["0-24", "25-49"], …}.
     """
     return lambda wildcards: table.get(folder.format(**wildcards), [])
 
@@ -138,46 +139,46 @@ def known(table, folder):
 def used(users, user, file, otherwise=()):
     """Return the input `file` if `user`, the file or folder of a job, is among `users`, else `otherwise`.
 
-    RUN.uses_encoder, for example, is {"digits/seed-0_pool-400/dpsgd/linear_epsilon-2_delta-1e-05/dpsgd.json", …}.
+    Example: RUN.uses_encoder is {"digits/seed-0_pool-400/dpsgd/linear_epsilon-2_delta-1e-05/dpsgd.json", …}.
     """
     return branch(lambda wildcards: user.format(**wildcards) in users, then=file, otherwise=otherwise)
 
 
 def gathered(kind, folder):
-    """Return the folders below an ensemble that `collect` reads: of "labels", "students" or "distilled" models.
+    """Return the folders below an ensemble that `collect` reads, of `kind` "labels", "students" or "distilled".
 
-    For "labels", for example, "gnmax/sigma-5" and "gnmax/sigma-5/supervised_mlp/round-0_random-100": rounds too, except
-    those with votes of their own, which `collect_in_round` reads.
+    Example for "labels": "gnmax/sigma-5" and "gnmax/sigma-5/supervised_mlp/round-0_random-100". Rounds with their own
+    votes are not included; `collect_in_round` reads them.
     """
     return lambda wildcards: RUN.gathered[folder.format(**wildcards)].get(kind, [])
 
 
 def rounds_so_far(wildcards):
-    """Return the rounds from the first to the job's own: of "r1/r2", that is "r1" and "r1/r2"."""
+    """Return the rounds from the first to that of the job, such as ["r1", "r1/r2"] for "r1/r2"."""
     parts = wildcards.rounds.split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def round_before(wildcards):
-    """Return the round before the job's own in a list: of "r1/r2", that is "r1"; of "r1", the list is empty."""
+    """Return the round before that of the job as a list, such as ["r1"] for "r1/r2" and [] for "r1"."""
     return rounds_so_far(wildcards)[-2:-1]
 
 
 def memory(mb):
-    """Return the memory of a job in MB; each further attempt asks for as much again."""
+    """Return the memory of a job: `mb` MB times the number of the attempt."""
     return lambda wildcards, attempt: mb * attempt
 
 
 def once(file):
-    """Protect a release from being drawn twice, which would cost its privacy twice.
+    """Protect a release from being drawn twice, which would spend its privacy twice.
 
-    `update`: a job that fails does not remove the file. `protected`: no later job overwrites it.
+    With `update`, a failed job does not remove the file. With `protected`, no later job overwrites it.
     """
     return protected(update(file)) if RUN.mode == "release" else file
 
 
 def shown(kind, names):
-    """Return figures or tables for Snakemake's own report, each with its caption if it has one."""
+    """Return figures or tables for Snakemake's report, each with its caption if it has one."""
     files = []
     for name in names:
         words = {"category": kind.capitalize(), "labels": {"name": name}}

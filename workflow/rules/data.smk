@@ -1,9 +1,9 @@
-# From a data set's name to private samples, the public pool, the test set and the shards of the teachers.
+# Load data sets, divide the public samples into pool and test set, and divide the private samples among the teachers.
 
 
 rule data:
     input:
-        sources=known(RUN.sources, DATA),  # a user's own files, which the options name; a change reruns the job
+        sources=known(RUN.sources, DATA),  # the user's own files, also in the options; a change reruns the job
     output:
         private="<results>/<data>/private.npz",
         public="<results>/<data>/public.npz",
@@ -16,7 +16,7 @@ rule data:
     resources:
         mem_mb=memory(8000),
         runtime=30,
-        # Not a parameter: data that moved to another folder are the same data, and no reason to train again.
+        # Not a parameter, so that moving the data to another folder does not rerun any job.
         access=RUN.access_options(),
     params:
         options=options,
@@ -52,7 +52,7 @@ rule partition:
     input:
         private="<results>/<data>/private.npz",
         public="<results>/<data>/public.npz",
-        owners=known(RUN.owners, ENSEMBLE),  # a user's file of each sample's owner, which the options name
+        owners=known(RUN.owners, ENSEMBLE),  # the user's file with the owner of each sample, also in the options
     output:
         "<results>/<ensemble>/partition.npz",
     log:

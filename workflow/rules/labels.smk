@@ -1,4 +1,4 @@
-# Labels of a set of queries, the whole pool or what rounds selected, the privacy that each set costs, and audits.
+# Select queries, label them, compute ε of the labels, and audit the mechanisms.
 
 
 rule extract_features:
@@ -25,7 +25,7 @@ rule extract_features:
         " --out {output.features:q} --encoder {output.encoder:q} --threads {threads} --log {log:q}"
 
 
-# Queries that are selected before any teacher votes.
+# Queries selected before any teacher votes.
 rule select_queries:
     input:
         pool="<results>/<split>/pool.npz",
@@ -51,7 +51,7 @@ rule select_queries:
         " --out {output:q} --threads {threads} --log {log:q}"
 
 
-# The queries of a round, given the labels and the student of the round before.
+# Queries of a round, given the labels and the student of the round before.
 use rule select_queries as select_queries_in_round with:
     input:
         pool="<results>/<split>/pool.npz",
@@ -89,8 +89,8 @@ rule aggregate:
         "patebench aggregate --votes {input.votes:q} {params.rounds} {params.options} --out {output:q} --log {log:q}"
 
 
-# The labels of a round follow those of the round before. RUN.chunks lists a round if its teachers vote in it; else the
-# votes are those of the ensemble.
+# Labels of a round, appended to those of the round before. RUN.chunks contains a round if the teachers vote in it;
+# otherwise the votes are those of the ensemble.
 use rule aggregate as aggregate_in_round with:
     input:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
@@ -141,7 +141,7 @@ use rule account as account_in_round with:
         "<benchmarks>/account/<round>.tsv"
 
 
-# Empirical lower bounds on the ε of mechanisms: no votes are needed, so all seeds share an audit.
+# Empirical ε lower bounds of mechanisms. They need no votes, so all seeds share an audit.
 rule audit:
     input:
         samples="<results>/<data>/private.npz",

@@ -1,11 +1,11 @@
-# Records of every ensemble, and from them figures, tables, rows for other programs, the manifest and the page.
+# Collect the records of every ensemble, and write the manifest, figures, tables, rows and the report page.
 
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 
-# Only those that this run has content for.
+# Only figures and tables for which this run has content.
 SHOWN_FIGURES, SHOWN_TABLES = RUN.with_content(FIGURES), RUN.with_content(TABLES)
-# What the page to publish is made of; nothing without a release.
+# Inputs of the publishable page; empty without a release.
 RELEASED = RUN.released()
 
 
@@ -73,8 +73,8 @@ rule manifest:
         "patebench manifest --config {params.config:q} --benchmarks {params.benchmarks:q} --out {output:q} --log {log:q}"
 
 
-# The manifest lists the records, so the command stays short however many there are. A release has a second page, which
-# is made of released labels and public files alone.
+# The manifest lists the records, so that the command stays short. A release has a second page, made only from released
+# labels and public files.
 rule report:
     input:
         **RUN.record_files(),

@@ -1,10 +1,10 @@
-# Secure aggregation: each party is a job that sees only its own files.
+# Secure aggregation: each party is a job that reads only its own files.
 
 AGGREGATORS = [i + 1 for i in range(RUN.aggregators or 0)]
 
 if AGGREGATORS:
 
-    # A chunk of teachers cuts its noisy votes into shares and puts one file into the folder of each aggregator.
+    # A chunk of teachers splits its noisy votes into shares and writes one file to the folder of each aggregator.
     rule secure_share:
         input:
             chunk="<results>/<ensemble>/chunks/{chunk}.npz",
@@ -25,7 +25,7 @@ if AGGREGATORS:
         shell:
             "patebench secure_share --chunk {input.chunk:q} {params.options} {params.out} --log {log:q}"
 
-    # An aggregator sums the shares that it got. The sum may be published, so in a release it is made once.
+    # An aggregator sums the shares that it received. The sum may be published, so a release makes it only once.
     rule secure_sum:
         input:
             shares=expand(
@@ -49,7 +49,7 @@ if AGGREGATORS:
         shell:
             "patebench secure_sum {params.shares} --out {output:q} --log {log:q}"
 
-    # Anybody adds the published sums up: noisy counts and labels.
+    # Anyone can add the published sums to noisy counts and labels.
     rule secure_open:
         input:
             sums=[f"<results>/<labels>/secure/aggregator-{i}/sum.npz" for i in AGGREGATORS],

@@ -1,4 +1,4 @@
-# Students see the public pool and the released labels, and nothing else of what came before.
+# Train students, which read only the public pool, its features and the released labels.
 
 
 rule train_student:

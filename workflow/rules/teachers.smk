@@ -1,4 +1,4 @@
-# One job per chunk of teachers, and the vote matrix that joins them.
+# Train teachers, one job per chunk, and join their votes into one matrix.
 
 
 rule train_teachers:
@@ -57,7 +57,7 @@ rule join_votes:
         " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
 
 
-# Teachers that answer only the queries they are given vote in each round, on all queries selected so far.
+# Votes in rounds, for teachers that vote only on given queries.
 use rule train_teachers as train_teachers_in_round with:
     input:
         private="<results>/<data>/private.npz",

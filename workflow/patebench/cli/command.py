@@ -1,4 +1,4 @@
-"""How a stage becomes a command: its function, and options for its files, parameters and random stream."""
+"""Build the command of a stage: its function, and options for its files, parameters and random stream."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Assignment(click.ParamType[tuple[str, Any]]):
-    """A KEY=VALUE pair; the value becomes a number when `number` is set."""
+    """Option type for a KEY=VALUE pair; the value is a number if `number` is true."""
 
     name = "key=value"
 
@@ -46,7 +46,7 @@ class Assignment(click.ParamType[tuple[str, Any]]):
 
 
 class TeacherRange(click.ParamType[tuple[int, int]]):
-    """FIRST-LAST, both included."""
+    """Option type for a range FIRST-LAST of teachers, both included."""
 
     name = "first-last"
 
@@ -58,11 +58,11 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
 
 
 class StageCommand(click.Command):
-    """A command that refuses an option that is given twice, unless it takes several values."""
+    """Command that refuses a repeated option, unless the option takes several values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         seen: dict[str, str] = {}
-        for head in (word.partition("=")[0] for word in _until_dashes(args) if word.startswith("--")):
+        for head in (word.partition("=")[0] for word in _before_dashes(args) if word.startswith("--")):
             for option in self.params:
                 if head in (*option.opts, *option.secondary_opts) and not getattr(option, "multiple", False):
                     if option.name in seen:
@@ -71,18 +71,18 @@ class StageCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def _until_dashes(args: list[str]) -> list[str]:
+def _before_dashes(args: list[str]) -> list[str]:
     return args[: args.index("--")] if "--" in args else args
 
 
 def stage_command(
     run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = StageCommand
 ) -> click.Command:
-    """Return the command of a stage, named after its module and explained by the docstring of `run`.
+    """Return the command of a stage, named after its module; the docstring of `run` is its help.
 
-    Its options are those of `decorators`, and the ones that follow from the signature of `run`: a file or folder with
-    its help, `Annotated[Path, "The public pool."]`, which may be None or a sequence; a model of parameters or None; and
-    `seed` with `stream`, which name a random stream.
+    Options come from `decorators` and from the signature of `run`. There, `Annotated[Path, "The public pool."]` is a
+    file or folder with its help text; it may be optional or a sequence. A model of parameters yields one option per
+    field. `seed` yields the options `--seed` and `--stream`.
     """
     name = run.__module__.rpartition(".")[2]
 
@@ -90,13 +90,13 @@ def stage_command(
         run(**arguments)
 
     own = together(*decorators)(lambda: None)
-    given = {option.name for option in getattr(own, "__click_params__", ())}
-    options = together(*_options_of(run, given), *decorators, _log)
+    declared = {option.name for option in getattr(own, "__click_params__", ())}
+    options = together(*_options_of(run, declared), *decorators, _log)
     return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(options(callback))
 
 
-def _options_of(run: Callable[..., None], given: Collection[str | None]) -> Iterator[Decorator]:
-    """Yield the options that follow from the signature of a stage's function, except those that are `given`."""
+def _options_of(run: Callable[..., None], declared: Collection[str | None]) -> Iterator[Decorator]:
+    """Yield the options for the signature of `run`, except those already `declared`."""
     hints = get_type_hints(run, include_extras=True)
     for name, parameter in signature(run).parameters.items():
         hint, default = hints[name], parameter.default
@@ -105,17 +105,17 @@ def _options_of(run: Callable[..., None], given: Collection[str | None]) -> Iter
             several = get_origin(kind) is Sequence
             needed = default is parameter.empty and NoneType not in get_args(kind)
             yield file_option(option_name(name), help, needed=needed, several=several)
-        elif name == "seed" and hint is int and not {"seed", "stream"} & set(given):
+        elif name == "seed" and hint is int and not {"seed", "stream"} & set(declared):
             yield seeded
         else:
             kinds = get_args(hint) or (hint,)
             is_model = isinstance(kinds[0], type) and issubclass(kinds[0], Parameters)
-            if is_model and not set(map(_argument, kinds[0].model_fields)) & set(given):
+            if is_model and not set(map(_argument, kinds[0].model_fields)) & set(declared):
                 yield parameter_options(kinds[0], name, needed=NoneType not in kinds)
 
 
 def together(*options: Decorator) -> Decorator:
-    """Several options in one, in the order in which the help lists them."""
+    """Combine several options into one decorator; the help lists them in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -126,28 +126,28 @@ def together(*options: Decorator) -> Decorator:
 
 
 def file_option(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
-    """Return an option for a file or folder that is read or written: a Path, None, or a tuple of Paths."""
+    """Return an option for a file or folder; its value is a Path, None, or a tuple of Paths if `several`."""
     return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
 
 
 def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
-    """Return an option for each parameter of the model; the function gets the checked model under `name`.
+    """Return one option per parameter of the model; the function receives the checked model as argument `name`.
 
-    If they are not `needed` and none is given, it gets None.
+    It receives None if no parameter is given and they are not `needed`.
     """
     fields = model.model_fields
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def checked(**arguments: Any) -> Any:
-            given = {key: arguments.pop(_argument(key)) for key in fields}
-            given = {key: value for key, value in given.items() if value is not None and value != ()}
+            values = {key: arguments.pop(_argument(key)) for key in fields}
+            values = {key: value for key, value in values.items() if value is not None and value != ()}
             try:
-                arguments[name] = model.checked(given) if given or needed else None
+                arguments[name] = model.checked(values) if values or needed else None
             except PatebenchError as fault:
                 option = f"--{option_name(fault.where.partition('[')[0])}"
-                words = str(fault).removeprefix(f"{fault.where}: ")
-                raise PatebenchError(words, code=fault.code, where=option) from None
+                message = str(fault).removeprefix(f"{fault.where}: ")
+                raise PatebenchError(message, code=fault.code, where=option) from None
             return function(**arguments)
 
         return together(*(_option(key, field, needed) for key, field in fields.items()))(checked)
@@ -167,15 +167,15 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """Return the name under which click keeps a parameter: no other option of the command has it."""
+    """Return click's argument name of a parameter; the prefix keeps it distinct from other options."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Return the type of one value of a field, and whether it takes several."""
+    """Return the type of one value of a field, and True if the field takes several values."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        return _kind(next(each for each in inner if each is not NoneType))
+        return _kind(next(kind for kind in inner if kind is not NoneType))
     if origin is Annotated:
         return _kind(inner[0])
     if origin is tuple:
@@ -193,7 +193,7 @@ def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> N
 
 
 def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
-    # Read by OpenMP when torch is first imported, which happens later, inside the stage.
+    # OpenMP reads this when the stage imports torch.
     os.environ["OMP_NUM_THREADS"] = str(value)
     return value
 
@@ -204,89 +204,92 @@ def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> in
 
 
 def each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
-    """Return the pairs of a repeated option as a mapping; PatebenchError for a key that is given twice."""
+    """Return the pairs of a repeated option as a mapping; raise PatebenchError for a repeated key."""
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:
-            raise PatebenchError(f"{param.opts[0]} {name} is given twice; give each once")
+            raise PatebenchError(f"{param.opts[0]} {name} is given twice; give it once")
     return dict(value)
 
 
 def in_home(home: Path, name: str) -> Path:
-    """Return the path of a file of the repository, whose folder is `home`; PatebenchError if it is not there."""
+    """Return the path of the file `name` in the repository folder `home`; raise PatebenchError if it is missing."""
     path = home / name
     if not path.exists():
         raise PatebenchError(
-            f"{path}: is not there; run this in the folder of the Snakefile, in a copy of the repository, or give that"
-            " folder as --home"
+            f"{path}: does not exist; run this in the folder of the Snakefile, in a copy of the repository, or give"
+            " that folder as --home"
         )
     return path
 
 
-#: Where files of the repository are that no installed package holds.
-home_option = click.option("--home", type=FILE, default=".", help="The folder of the Snakefile.")
+#: Folder of the repository's files, which are not part of the installed package.
+home_option = click.option("--home", type=FILE, default=".", help="Folder of the Snakefile.")
 
-#: Every command can write a log.
 _log = click.option(
-    "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write plain log lines here."
+    "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
 )
 
-#: Stages that call torch may use several processors.
+#: Number of torch threads of a stage.
 threads = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_threads,
-    help="Processors to use.",
+    help="Number of processors to use.",
 )  # fmt: skip
 
-#: Stages that only count share long work among processes; results do not depend on their number.
+#: Number of processes of a stage without torch; results do not depend on it.
 processes = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_processes,
-    help="Processors to use.",
+    help="Number of processors to use.",
 )  # fmt: skip
 
-#: The same of a command that somebody waits for.
+#: The same for interactive commands, which use all processors by default.
 all_processes = click.option(
     "--threads", type=click.IntRange(min=1), default=workers.available, show_default="all", expose_value=False,
-    callback=_use_processes, help="Processors to use.",
+    callback=_use_processes, help="Number of processors to use.",
 )  # fmt: skip
 
-#: Stages that draw random numbers name their stream.
+#: Random stream of a stage.
 seeded = together(
     click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment."),
     click.option("--stream", required=True, help="Name of the random stream."),
 )
 
-#: Stages whose noise protects name its stream, to be drawn again, or draw for good from the operating system.
+#: Source of privacy noise: a reproducible random stream, or the operating system for a release.
 seeded_or_release = together(
     click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
     click.option("--stream", default=None, help="Name of the random stream."),
-    click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
+    click.option(
+        "--release", is_flag=True, help="Release: draw discrete noise once, from the operating system's entropy."
+    ),
 )
 
-#: The parameters of a mechanism as a mapping.
+#: Parameters of a mechanism as a mapping.
 parameter_values = click.option(
     "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=each_once,
-    help="Of the mechanism: sigma=40; --sigma 40 says the same.",
+    help="Parameter of the mechanism, such as sigma=40; --sigma 40 is the same.",
 )  # fmt: skip
 
-#: A mechanism by name, and its parameters.
-mechanism = together(click.option("--mechanism", required=True, help="lnmax, gnmax, …"), parameter_values)
+#: Name and parameters of a mechanism.
+mechanism = together(
+    click.option("--mechanism", required=True, help="Name of the mechanism: lnmax, gnmax, …"), parameter_values
+)
 
-#: Where a release is written down before it is drawn, and what all of one private data set may cost together.
+#: Ledger in which a release is entered before it is drawn, and the total budget of one private data set.
 ledgered = together(
-    file_option("ledger", "The folder of the ledgers, where a release is written down first.", needed=False),
+    file_option("ledger", "Folder of the ledgers; a release is entered here before it is drawn.", needed=False),
     click.option(
         "--ledger-budget",
         type=float,
         default=None,
         envvar=LEDGER_VARIABLES["budget"],
-        help="Total ε budget of all releases of this data, fixed with the first.",
+        help="Total ε budget for all releases of this data set, fixed with the first release.",
     ),
-    click.option("--ledger-delta", type=float, default=None, envvar=LEDGER_VARIABLES["delta"], help="The δ of that ε."),
+    click.option("--ledger-delta", type=float, default=None, envvar=LEDGER_VARIABLES["delta"], help="δ of the budget."),
     click.option(
         "--private",
         metavar="NAME",
         default=None,
         envvar=LEDGER_VARIABLES["private"],
-        help="Permanent name of the private data: all draws of one name share a ledger, whatever the file holds.",
+        help="Permanent name of the private data; all releases under one name share a ledger, even if files change.",
     ),
 )

@@ -1,6 +1,6 @@
-"""Commands that take a mechanism: each of its parameters is an option, `--sigma 10` as well as `--parameter sigma=10`.
+"""Commands with a mechanism, whose parameters are options: `--sigma 10` is the same as `--parameter sigma=10`.
 
-Which parameters there are is read from the mechanisms themselves.
+The names of the parameters are read from the mechanisms.
 """
 
 import math
@@ -20,9 +20,9 @@ _NAME, _PARAMETER, _OWN_NAME = "--mechanism", "--parameter", "--mechanism-"
 
 
 class MechanismCommand(StageCommand):
-    """A command with an option for each parameter of each mechanism; its function gets them as `parameters`.
+    """Command with one option per parameter of every mechanism; its function receives them as `parameters`.
 
-    A parameter whose name the command uses itself is spelt `--mechanism-<name>`.
+    A parameter with the name of another option of the command is spelt `--mechanism-<name>`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ class MechanismCommand(StageCommand):
         return [*super().shell_complete(ctx, incomplete), *items]
 
     def _spelt_out(self, args: list[str]) -> Iterator[str]:
-        """Yield the words with `--parameter sigma=10` in place of `--sigma 10`."""
+        """Yield the arguments with each `--sigma 10` replaced by `--parameter sigma=10`."""
         words = iter(args)
         for word in words:
             head, equals, value = word.partition("=")
@@ -55,17 +55,17 @@ class MechanismCommand(StageCommand):
             if not head.startswith("--") or head == "--" or head in self._words() or not _may_be(name, args):
                 yield word
                 continue
-            given = value if equals else next(words, None)
-            if given is None:
+            number = value if equals else next(words, None)
+            if number is None:
                 raise click.UsageError(f"Option '{head}' requires an argument.")
-            yield from (_PARAMETER, f"{name}={given}")
+            yield from (_PARAMETER, f"{name}={number}")
 
     def _words(self) -> set[str]:
         """Return the options of the command itself."""
         return {"--help", *(word for param in self.params for word in (*param.opts, *param.secondary_opts))}
 
     def _options(self) -> list[click.Option]:
-        """Return an option for each parameter of any mechanism, for the help alone."""
+        """Return one option per parameter of any mechanism; used only for help and completion."""
         taken = self._words()
         return [_option(name, owners, taken) for name, owners in _parameters().items()]
 
@@ -73,25 +73,25 @@ class MechanismCommand(StageCommand):
 def _may_be(name: str, args: list[str]) -> bool:
     """Return True if `name` is a parameter of the mechanism in `args`, or of any mechanism.
 
-    Where that mechanism can not be loaded anything may be one, as the fault is told when the log is open.
+    Return True also if that mechanism cannot be loaded; the command reports this error later, once the log is open.
     """
     named = [value for word, value in zip(args, [*args[1:], ""], strict=True) if word == _NAME]
     named += [word.partition("=")[2] for word in args if word.startswith(f"{_NAME}=")]
     try:
-        own = {parameter for each in named for parameter in MECHANISMS.load(each).parameter_names()}
+        own = {parameter for mechanism in named for parameter in MECHANISMS.load(mechanism).parameter_names()}
     except PatebenchError:
         return True
     return name in own or name in _parameters()
 
 
 def _parameters() -> dict[str, list[tuple[str, "Field[Any]"]]]:
-    """For each name of a parameter, the mechanisms that have one and what they say of it, of all that can be loaded."""
-    found: dict[str, list[tuple[str, Field[Any]]]] = {}
+    """Return the mechanisms, with their field, that take each parameter; skip mechanisms that cannot be loaded."""
+    owners: dict[str, list[tuple[str, Field[Any]]]] = {}
     for name in MECHANISMS:
         with suppress(PatebenchError):
             for item in fields(MECHANISMS.load(name)):
-                found.setdefault(item.name, []).append((name, item))
-    return found
+                owners.setdefault(item.name, []).append((name, item))
+    return owners
 
 
 def _option(name: str, owners: list[tuple[str, "Field[Any]"]], taken: set[str]) -> click.Option:
@@ -109,10 +109,10 @@ def _limits(item: "Field[Any]") -> str:
     return least if math.isinf(high) else f"{least}, at most {high:g}"
 
 
-#: Commands that answer a question on the terminal, for one mechanism, in words or as JSON.
+#: Options of commands that print the ε of one mechanism, as text or as JSON.
 answering = together(
     mechanism,
     click.option("--delta", type=float, required=True, help="δ of every ε."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    click.option("--release", is_flag=True, help="By what holds for labels released with discrete noise."),
+    click.option("--release", is_flag=True, help="Use the bounds for labels released with discrete noise."),
 )

@@ -1,4 +1,7 @@
-"""List all commands, docs/reference/commands.md (`python -m patebench.cli.page`), with all options for the site."""
+"""Write docs/reference/commands.md, the list of all commands: `python -m patebench.cli.page`.
+
+The website adds the options of each command.
+"""
 
 import importlib
 from collections.abc import Iterator
@@ -9,11 +12,11 @@ from patebench.cli import COMMANDS, cli
 
 _HEAD = """# Commands
 
-`patebench COMMAND --help` shows the options of a command; the website lists all of them on this page. A mistake is
+`patebench COMMAND --help` shows the options of a command; the website lists all of them on this page. An error is
 reported in one line with exit status 2; `audit` and `check` have exit status 1 if anything is violated. `make pages`
 generates this list.
 
-| command | what it does |
+| command | description |
 |---|---|
 """
 
@@ -30,7 +33,7 @@ def options() -> str:
 
 
 def _commands() -> list[tuple[str, click.Command]]:
-    """Return all commands by name, with those of a group after it."""
+    """Return all commands with their names, in the order of the help."""
     context = click.Context(cli, info_name="patebench")
     commands = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
     place = [name for name, _ in commands].index("audit") + 1
@@ -48,16 +51,16 @@ def _section(name: str, command: click.Command, level: int) -> str:
     usage = command.get_usage(context).removeprefix("Usage: ")
     lines = [f"{'#' * level} `{name}`", f"    {' '.join(usage.split())}", *_paragraphs(command)]
     if rows := list(_rows(command, context)):
-        lines.append("\n".join(["| option | value | what it is |", "|---|---|---|", *rows]))
+        lines.append("\n".join(["| option | value | description |", "|---|---|---|", *rows]))
     text = "\n\n".join(line for line in lines if line) + "\n"
     if isinstance(command, click.Group):
-        below = [_section(f"{name} {each}", part, level + 1) for each, part in command.commands.items()]
-        text = "\n".join([text, *below])
+        subsections = [_section(f"{name} {part}", below, level + 1) for part, below in command.commands.items()]
+        text = "\n".join([text, *subsections])
     return text
 
 
 def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield a row of the table for each option except those of mechanisms, which have docs of their own."""
+    """Yield a table row for each option, except the parameters of mechanisms, which have their own documentation."""
     for option in command.params:
         record = option.get_help_record(context)
         if record and isinstance(option, click.Option) and not (option.help or "").startswith("Parameter of "):

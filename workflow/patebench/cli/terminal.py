@@ -1,4 +1,4 @@
-"""What commands beside the workflow print."""
+"""Print text and tables on the terminal."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_on_terminal(words: Any) -> None:
-    """Print words as they are, and tables as wide as the terminal, or wide enough without one."""
+    """Print text unchanged, and a table as wide as the terminal (120 columns if there is none)."""
     if isinstance(words, str):
         click.echo(words)
         return
@@ -21,7 +21,7 @@ def show_on_terminal(words: Any) -> None:
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: int = 0) -> "Table":
-    """Return a table for `show_on_terminal`; the last `numbers` columns are set flush right."""
+    """Return a table for `show_on_terminal`; the last `numbers` columns are right-aligned."""
     from rich import box
     from rich.table import Table
 

@@ -1,7 +1,7 @@
-"""Names of artefacts: the folders in which they lie, which are also the names of their random streams.
+"""Names of artefacts: their folders below the results, from which the names of random streams are derived.
 
-A name spells how an artefact was made, from left to right in the order of the data flow. It is a path below the results
-folder. The names of random streams follow from it by `core.seeds.stream_name`.
+A name spells the settings of an artefact, in the order of the data flow. `core.seeds.stream_name` returns the name of
+its random stream.
 """
 
 from dataclasses import dataclass, field
@@ -30,10 +30,10 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 
 @dataclass(frozen=True)
 class Data:
-    """A data set: a built-in one, or the user's own with a loader, its files and what is declared of them.
+    """Data set: a built-in one, or the user's own with a loader, files and declarations.
 
-    `names_owners` is True if the data name the owner of each record; `copy_of` names the built-in data set of which it
-    is a changed copy.
+    `names_owners` is True if the data set names the owner of each record. `copy_of` is the built-in data set of which
+    this is a modified copy.
     """
 
     dataset: str
@@ -55,7 +55,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Split:
-    """The public data, shuffled by the seed and divided into the pool and the test set."""
+    """Division of the public data, shuffled by `seed`, into the pool and the test set."""
 
     data: Data
     seed: int
@@ -74,7 +74,7 @@ class Split:
 class Ensemble:
     """Teachers on disjoint shards of the private data.
 
-    `queries` selects what is put to the teachers before any of them votes; None stands for the whole pool.
+    `queries` selects the queries before any teacher votes; None stands for the whole pool.
     """
 
     split: Split
@@ -101,23 +101,23 @@ class Ensemble:
 
     @property
     def votes_by_query(self) -> bool:
-        """True if its teachers vote on given queries only, so that they need the queries and the pool's features."""
+        """Return True if the teachers vote only on given queries, for which they need the pool's features."""
         return on_queries(self.training.model)
 
     @property
     def votes_in_rounds(self) -> bool:
-        """True if its teachers vote in each round, on the queries of that round."""
+        """Return True if the teachers vote in each round, on the queries of that round."""
         return self.votes_by_query and not self.queries
 
     @property
     def in_cells(self) -> bool:
-        """True if each query stands for the samples that are nearer to it than to any other query."""
+        """Return True if each query represents the samples that are nearer to it than to any other query."""
         return self.queries is not None and self.training.neighbours is None
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A mechanism with its parameters, in the mechanism's order."""
+    """Mechanism with its parameters, in the mechanism's order."""
 
     mechanism: str
     parameters: tuple[tuple[str, float], ...]
@@ -136,7 +136,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """One round: the queries that a strategy selects, given the student of the round before."""
+    """Round of queries that a strategy selects, given the student of the round before."""
 
     ensemble: Ensemble
     setting: Setting
@@ -153,12 +153,12 @@ class Round:
     @property
     def total(self) -> int:
         """Return the number of queries in all rounds so far."""
-        return sum(each.selection.queries for each in self.rounds)
+        return sum(round.selection.queries for round in self.rounds)
 
     @property
     def slugs(self) -> str:
         """Return the names of all rounds so far as a path."""
-        return "/".join(f"round-{i}_{each.selection.slug}" for i, each in enumerate(self.rounds))
+        return "/".join(f"round-{i}_{round.selection.slug}" for i, round in enumerate(self.rounds))
 
     @property
     def name(self) -> str:
@@ -167,7 +167,7 @@ class Round:
 
     @property
     def uses_features(self) -> bool:
-        """True if the strategy reads the features of the pool."""
+        """Return True if the strategy reads the features of the pool."""
         return selects_by_features(self.selection.strategy)
 
     def options(self) -> Options:
@@ -195,7 +195,7 @@ class LabelSet:
 
     @property
     def plain_name(self) -> str:
-        """Return the folder of the same labels summed by one party, whose stream those of secure aggregation share."""
+        """Return the folder of the same labels without secure aggregation, which have the same random stream."""
         if self.round:
             return self.round.name
         limit = slug(*zip(("budget", "delta"), self.budget, strict=True)) if self.budget else None
@@ -213,14 +213,14 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """True if the labels are a released table of queries that students read with the features of the pool."""
+        """Return True if the labels are a released table that students decode with the features of the pool."""
         by_features = (
             self.round.uses_features or self.ensemble.votes_in_rounds if self.round else self.ensemble.in_cells
         )
         return by_features and MECHANISMS.load(self.setting.mechanism).answering == "as table"
 
     def noise_options(self, ledger: str) -> Options:
-        """Return the options that say where the noise comes from: a stream, or entropy and the folder of ledgers."""
+        """Return the options for the source of the noise: a random stream, or a release with the folder of ledgers."""
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}
         return self.ensemble.split.random(self.plain_name)
@@ -232,7 +232,7 @@ def _mode_part(mode: Mode) -> str | None:
 
 @dataclass
 class Experiment:
-    """The artefacts that one experiment of the configuration asks for, over all its seeds, without duplicates."""
+    """Artefacts of one experiment of the configuration, for all its seeds, without duplicates."""
 
     name: str
     label_sets: dict[LabelSet, None] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Compare experiments with the outline of their data, so that what does not suit it is refused before any job."""
+"""Check experiments against the outline of their data before any job runs."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,14 +22,14 @@ Check = Callable[[], object]
 
 
 def outline(data: Data, root: Path) -> Outline | None:
-    """Return the outline of a data set, for which a user's own files are read and checked; None if it is unknown."""
+    """Return the outline of a data set; None if it is unknown. The user's own files are read and checked for it."""
     if data.loader is None:
         return known_outline(data.dataset)
     return outline_of(data.loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
 
 
 def checks(where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline) -> Iterator[Check]:
-    """Yield functions that each refuse one thing of the experiment at the key `where` that does not suit its data."""
+    """Yield functions, each of which checks one setting of the experiment at the key `where` against its data."""
     yield partial(_check_public, where, settings, data.name, known.public)
     if settings.encoder is not None:
         yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
@@ -55,7 +55,7 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, public: i
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Refuse owners that do not fit the private part, and more teachers than it has records or people."""
+    """Refuse owners that do not match the private samples, and more teachers than records or people."""
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
@@ -67,7 +67,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
 
 
 def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield each model that is chosen below the key `where`, with the path of its key."""
+    """Yield each model that is set below the key `where`, with the path of its key."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:

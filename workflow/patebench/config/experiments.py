@@ -1,6 +1,6 @@
-"""The experiments of a configuration, added to a run.
+"""Add the experiments of a configuration to a run.
 
-The values are compared with the mechanisms' own rules and with each other.
+The values are checked against the rules of the mechanisms and against each other.
 """
 
 import itertools
@@ -46,26 +46,25 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Parameters)
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
-#: Number of classes for which costs are tried: whether a cost is known does not depend on it.
+#: Number of classes in checks of costs; it does not change which costs are known.
 _ANY_CLASSES = 2
 
-#: The strategies that select an experiment's own queries before any teacher votes: queries that stand for clusters, and
-#: queries that records are neighbours of.
+#: Strategies for the `queries` of an experiment, without and with `neighbours`.
 _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Values that must be the same wherever an artefact is asked for, because its path does not spell them."""
+    """Values that must be equal in all experiments that use an artefact, because they are not part of its path."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
 
     def settle(self, folder: str, where: str, value: object) -> None:
-        """Note the value at `where` for `folder`; refuse another value than was noted elsewhere."""
+        """Store the value at the key `where` for `folder`; refuse a value that differs from one stored before."""
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
         if known != value:
-            line = f"is {show(value)}, but {place} is {show(known)} and both make {folder}; give both one value"
+            line = f"is {show(value)}, but {place} is {show(known)} and both make {folder}; give both the same value"
             raise PatebenchError(line, code="disagreement", where=where)
 
 
@@ -77,7 +76,7 @@ def expand(
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
-    """Add one experiment to a run; `own` are the user's data sets. Raises PatebenchError for the first mistake."""
+    """Add one experiment to a run; `own` are the user's data sets. Raise PatebenchError for the first error."""
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
     for asked in settings.queries or [None]:
@@ -87,7 +86,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """One experiment at the key `where`; `asked` is the number of queries put to the teachers, None for the pool."""
+    """Experiment at the key `where`; `asked` is the number of queries for the teachers, None for the whole pool."""
 
     run: Run
     own: Mapping[str, Data]
@@ -99,13 +98,13 @@ class _Expansion:
 
     def add(self, seeds: Sequence[int]) -> None:
         settings, where, accounting = self.settings, self.where, self.settings.accounting
-        sizes = [size for each in settings.ensembles for size in each.teachers]
+        sizes = [size for ensembles in settings.ensembles for size in ensembles.teachers]
         self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes))
         for key in ("dpsgd", "private_knn", "petdl"):
-            for path, each in _entries(f"{where}.{key}", getattr(settings, key)):
+            for path, models in _entries(f"{where}.{key}", getattr(settings, key)):
                 self._refuse_in_release(path, "draws noise from a seed")
-                if each.delta is not None:
-                    self.run.check_size_of_delta(f"{path}.delta", each.delta, None)
+                if models.delta is not None:
+                    self.run.check_size_of_delta(f"{path}.delta", models.delta, None)
         if not settings.mechanisms and not settings.rounds and not settings.petdl:
             line = "is missing; add the mechanisms that aggregate votes"
             raise PatebenchError(line, code="missing", where=f"{where}.mechanisms")
@@ -144,16 +143,16 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return how many aggregators share a mechanism's votes; None if one party sums them."""
+        """Return the number of aggregators of a mechanism; None if one party sums the votes."""
         return self.run.aggregators if MECHANISMS.load(mechanism).secure else None
 
     def _queries(self) -> tuple[int, ...]:
-        """Return the numbers of queries accounted for: for a release all, as its labels are released together."""
+        """Return the numbers of queries for which ε is computed; for a release only their total."""
         where, pool = f"{self.where}.accounting.queries", self.asked or self.settings.pool
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _places(where, wanted):
             if self.asked and count > pool:
-                line = f"is {count}, but {plural(pool, 'query')} are put to the teachers; leave it out"
+                line = f"is {count}, but the teachers vote on {plural(pool, 'query')}; leave it out"
                 raise PatebenchError(line, code="bound", where=path)
         _check_pool(where, wanted, pool)
         for path, count in _places(where, wanted):
@@ -164,17 +163,17 @@ class _Expansion:
 
     def _data(self) -> Data:
         name = self.settings.dataset
-        built_in = (each for each in DATASETS if not reads_own_files(each))
+        built_in = (dataset for dataset in DATASETS if not reads_own_files(dataset))
         check_among(f"{self.where}.dataset", name, [*built_in, *self.own], "a data set")
         return self.own.get(name) or Data(name)
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Refuse mechanisms that do not suit the ensembles, or cannot be released or keep a budget as is asked for."""
+        """Refuse mechanisms that are invalid for the ensembles, or for a release or a budget if there is one."""
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
                 mechanism = self._suitable(setting)
                 for teachers in sizes:
-                    mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses what so few teachers cannot do
+                    mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses too few teachers
                     if isinstance(mechanism, NoiseShares):
                         mechanism.needed(teachers)
                 if budget:
@@ -182,9 +181,9 @@ class _Expansion:
                     self._check_not_secure(setting, "it cannot stop at a budget")
 
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
-        """Return the mechanism of a setting; refuse one that cannot be released, or is not proven for the teachers.
+        """Return the mechanism of a setting; refuse one that cannot be released or is not proven for the teachers.
 
-        `teachers` names the ensembles by their size; None stands for all.
+        `teachers` are the sizes of the ensembles that use it; None stands for all.
         """
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -194,7 +193,7 @@ class _Expansion:
         if abstaining and not mechanism.abstentions:
             able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).abstentions)
             line = (
-                f"'{setting.mechanism}' is proven for teachers that vote on every query, and those of"
+                f"'{setting.mechanism}' is proven for teachers that vote on every query, but those of"
                 f" '{abstaining[0]}' abstain on most; use one of {able}"
             )
             raise PatebenchError(line, code="abstentions")
@@ -202,7 +201,7 @@ class _Expansion:
 
     def _check_not_secure(self, setting: Setting, why: str) -> None:
         if self._aggregators(setting.mechanism):
-            line = f"the secure path opens all queries at once, so {why}; leave one of both out"
+            line = f"secure aggregation opens all queries at once, so {why}; use only one of both"
             raise PatebenchError(line, code="secure")
 
     def _ensembles(self, split: Split) -> Iterator[Ensemble]:
@@ -216,7 +215,7 @@ class _Expansion:
             work, training, queries = TeacherParameters.of(settings), TrainingParameters.of(settings), None
             most = self.asked or self.settings.pool
             if training.neighbours is not None and training.neighbours > most:
-                line = f"is {training.neighbours}, and there are {most} queries"
+                line = f"is {training.neighbours}, but there are only {most} queries"
                 raise PatebenchError(line, code="bound", where=f"{where}.neighbours")
             if self.asked is not None:
                 strategy = _CLUSTERS if training.neighbours is None else _NEIGHBOURS
@@ -229,7 +228,7 @@ class _Expansion:
                 yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Refuse a partition by owners that nothing names; warn of one that does not protect people who are named."""
+        """Refuse a partition by owners without owners; warn if the data names owners but the partition ignores them."""
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
@@ -246,23 +245,23 @@ class _Expansion:
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.mode is Mode.RELEASE:
-            line = f"{why}, and this configuration makes a release; leave it out"
+            line = f"{why}, but this configuration makes a release; leave it out"
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "needs votes on the whole pool") -> None:
-        """Refuse what cannot be done where only some queries are put to the teachers."""
+        """Refuse a setting that needs votes on the whole pool if the experiment has `queries`."""
         if self.asked:
-            line = f"{why}, and {self.where}.queries is {self.asked}; leave one of both out"
+            line = f"{why}, but {self.where}.queries is {self.asked}; use only one of both"
             raise PatebenchError(line, code="queries", where=where)
 
     def _counted(self, where: str, numbers: Sequence[int] | None, counted: Sequence[int]) -> Sequence[int]:
-        """Return numbers of queries that are accounted for; the largest if none are given."""
+        """Return `numbers` after checking that they are among the `counted` ones; by default the largest of these."""
         for path, count in _places(f"{where}.queries", numbers or ()):
             check_among(path, count, counted, "among this experiment's accounting.queries")
         return numbers or (max(counted),)
 
     def _students(self, pool: Sequence[LabelSet], counted: Sequence[int]) -> None:
-        """Add students of some of these labels."""
+        """Add the students of the label sets `pool`."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
@@ -291,13 +290,13 @@ class _Expansion:
                     self._check_not_secure(setting, "it has no rounds")
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
-                for each in _selections(ensemble, setting, strategy, settings.queries, parameters, self.mode):
-                    labels = LabelSet(ensemble, setting, self.mode, round=each)
-                    self._add_labels(labels, (each.total,))
-                    self.run.add_student(labels, parameters, each.total)
+                for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.mode):
+                    labels = LabelSet(ensemble, setting, self.mode, round=round)
+                    self._add_labels(labels, (round.total,))
+                    self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add networks that learn from the probabilities of each of the ensembles."""
+        """Add the networks that are trained on the probabilities of the ensembles."""
         for where, settings in _entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "is not private")
             self._check_whole_pool(where)
@@ -305,7 +304,7 @@ class _Expansion:
             teachers = _teachers(where, settings.teachers, ensembles)
             parameters = DistilParameters.of(settings)
             parameters = parameters.model_copy(update={"samples": tuple(sorted(parameters.samples))})
-            for ensemble in (each for each in ensembles if each.teachers in teachers):
+            for ensemble in (ensemble for ensemble in ensembles if ensemble.teachers in teachers):
                 if not ensemble.work.soft:
                     line = f"needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
                     raise PatebenchError(line, code="knowledge", where=where)
@@ -318,14 +317,14 @@ class _Expansion:
             _check_pool(f"{where}.samples", settings.samples or (), self.settings.pool)
             teachers = _teachers(where, settings.teachers, ensembles)
             grid = self._combinations(where, settings, PetdlParameters)
-            for ensemble in (each for each in ensembles if each.teachers in teachers):
+            for ensemble in (ensemble for ensemble in ensembles if ensemble.teachers in teachers):
                 _check_hints(where, ensemble, grid)
                 for parameters in grid:
                     self.run.add_petdl(ensemble, parameters)
                 self.experiment.ensembles[ensemble] = None
 
     def _combinations(self, where: str, settings: Any, model: type[P]) -> list[P]:
-        """Return every combination of the values that are listed, at the experiment's δ unless another is given."""
+        """Return every combination of listed values; δ defaults to that of the experiment."""
         values = {name: getattr(settings, name) for name in model.model_fields}
         values["delta"] = settings.delta or self.settings.accounting.delta
         columns = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
@@ -333,7 +332,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models that students are compared with, which need no votes."""
+        """Add the models for comparison with students, which need no votes."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -345,16 +344,16 @@ class _Expansion:
             _check_pool(f"{self.where}.public_reference.clusters", named.clusters, pool)
             for clusters in named.clusters:
                 self.run.add_naming(split, SelectionParameters(strategy=_CLUSTERS, queries=clusters))
-        for where, each in _entries(f"{self.where}.dpsgd", settings.dpsgd):
-            for dpsgd in self._combinations(where, each, DpsgdParameters):
+        for where, entry in _entries(f"{self.where}.dpsgd", settings.dpsgd):
+            for dpsgd in self._combinations(where, entry, DpsgdParameters):
                 self.run.add_dpsgd(split, dpsgd)
-        for where, each in _entries(f"{self.where}.private_knn", settings.private_knn):
-            _check_pool(f"{where}.queries", [each.queries], pool)
-            for knn in self._combinations(where, each, PrivateKnnParameters):
+        for where, knn_entry in _entries(f"{self.where}.private_knn", settings.private_knn):
+            _check_pool(f"{where}.queries", [knn_entry.queries], pool)
+            for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
                 self.run.add_private_knn(split, knn)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], counted: Sequence[int]) -> None:
-        """Add an audit of each mechanism; by default at the largest number of queries accounted for."""
+        """Add an audit of each mechanism, by default at the largest number of queries for which ε is reported."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
         queries = sorted(self._counted(where, settings.queries, counted))
@@ -368,10 +367,10 @@ class _Expansion:
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
-    """Return a data set of the user's own; PatebenchError for a name that is taken."""
+    """Return the user's data set `name`; raise PatebenchError if the name is taken."""
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
-        raise PatebenchError(f"the name '{name}' is taken; call your data set otherwise", code="taken", where=where)
+        raise PatebenchError(f"the name '{name}' is taken; choose another name", code="taken", where=where)
     return Data(
         name,
         settings.loader,
@@ -384,18 +383,18 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:
-    """Refuse a data set of the user's own whose files are not there, or one and the same."""
+    """Refuse a user's data set if a file is missing or if private and public samples are the same file."""
     where = key_path("datasets", name)
     together(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
-        line = f"{settings.public} is the private part too; give samples that no teacher has; {OWN_DATA}"
+        line = f"{settings.public} is also the private part; give samples that no teacher has; {OWN_DATA}"
         raise PatebenchError(line, code="same-file", where=f"{where}.public")
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:
-    """Refuse several releases without a limit for all: of one data set they cost more together than each alone.
+    """Refuse several releases without a total budget, because together they cost more than each alone.
 
-    Of several data sets the second would not be recognised beside the ledger of the first.
+    This includes releases of several data sets, as a second ledger next to the first needs a name or a limit.
     """
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in experiments for labels in experiment.label_sets):
@@ -411,7 +410,7 @@ def check_single(experiments: Iterable[Experiment]) -> None:
 
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
-    """Return every mechanism with every combination of its parameters' values."""
+    """Return every mechanism with every combination of the listed values of its parameters."""
     settings = []
     for name, values in grid.items():
         here = key_path(where, name)
@@ -428,7 +427,7 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
-    """Refuse a value that is none of those allowed, which are `what`."""
+    """Refuse a value that is not among `allowed`; `what` describes these in the message."""
     names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
         line = f"{show(value)} is not {what}{nearest(value, names)}; allowed: {', '.join(names)}"
@@ -441,12 +440,12 @@ def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Do the same, but a single value has the path of the list, as it may be written without one."""
+    """Return each value with the path of its key; a single value has the path of the list."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 
 def _check_pool(where: str, queries: Sequence[int], pool: int) -> None:
-    """Refuse more queries than the pool holds."""
+    """Refuse more queries than samples in the pool."""
     for place, value in _places(where, queries):
         if value > pool:
             line = f"is {value}, but the pool holds {plural(pool, 'sample')}; ask for at most {pool}"
@@ -467,10 +466,10 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield the rounds, each of which selects its number of queries by the student of the round before.
+    """Yield the rounds; each selects its number of queries with the student of the round before.
 
-    In the first round, teachers that vote on queries alone are asked about prototypes if the strategy needs a student:
-    a random sample may stand for few records.
+    If the strategy needs a student, the first round is random. For teachers that vote only on queries it uses
+    prototypes instead, because few records may be near a random sample.
     """
     first = initial_strategy(strategy)
     if ensemble.votes_in_rounds and first != strategy:
@@ -483,24 +482,24 @@ def _selections(
 
 
 def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
-    """Refuse an ensemble that does not keep what PET-DL learns from."""
+    """Refuse an ensemble that does not store the teachers' outputs that PET-DL needs."""
     kept = ensemble.work.hints
     if kept is None:
         line = (
-            f"needs what each teacher of {ensemble.slug} says of the pool; give that ensemble hints: block2, or"
+            f"needs the probabilities of each teacher of {ensemble.slug}; give that ensemble hints: block2, or"
             " probabilities for teachers without blocks"
         )
         raise PatebenchError(line, code="knowledge", where=where)
-    if kept == PROBABILITIES and any(each.hint_epochs for each in grid):
+    if kept == PROBABILITIES and any(parameters.hint_epochs for parameters in grid):
         line = (
-            f"needs hints, and {ensemble.slug} keeps probabilities alone; give that ensemble hints: block2, or"
+            f"needs hints, but {ensemble.slug} stores only probabilities; give that ensemble hints: block2, or give"
             " hint_epochs: 0"
         )
         raise PatebenchError(line, code="knowledge", where=f"{where}.hint_epochs")
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
-    """Return the sizes of the ensembles that are meant; all by default."""
+    """Return the sizes of the selected ensembles, by default all; refuse unknown sizes."""
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
@@ -508,15 +507,15 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Refuse for a release a partition that protects nobody, or that would leak the private data's classes."""
+    """Refuse a partition that protects nobody or that leaks the classes of the private data, for a release."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
-        # With other settings the strategy has a key of its own.
+        # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""
         line = (
-            f"'{partition.strategy}' protects {PARTITIONS.fact(partition.strategy, 'protection')}, and this"
+            f"'{partition.strategy}' protects {PARTITIONS.fact(partition.strategy, 'protection')}, but this"
             f" configuration makes a release; choose one of {protecting()}"
         )
         raise PatebenchError(line, code="unprotected", where=f"{where}.partition{own_key}")
     if partition.every_class:
-        line = "would leak which classes the private data lack, and this configuration makes a release; leave it out"
+        line = "leaks which classes the private data lacks, but this configuration makes a release; leave it out"
         raise PatebenchError(line, code="release", where=f"{where}.partition.every_class")

@@ -1,7 +1,7 @@
-"""The parameters of the stages, each declared once: type, default, bounds and sentence of help.
+"""Declare the parameters of the stages: type, default, limits and help text.
 
-The configuration is put together from these models, the commands' options are made from them, and slugs spell them. To
-add a parameter to a stage, add a field here and use it in the stage.
+The configuration, the options of the commands and the folder names are derived from these models. To add a parameter
+to a stage, add a field here and use it in the stage.
 """
 
 from typing import Annotated, Self
@@ -47,12 +47,12 @@ ClassName = Annotated[Text, Field(min_length=1)]
 
 
 def _path(path: str) -> str:
-    """Return a path that Snakemake takes as it is: braces would be wildcards there."""
+    """Return `path` unchanged; refuse braces, which Snakemake reads as wildcards, and a leading ~ or -."""
     if set(path) & set("{}"):
-        raise mistake(f"is {show(path)}; a path without braces is needed")
+        raise mistake(f"is {show(path)}; use a path without braces")
     if path.startswith(("~", "-")):
         raise mistake(
-            f"is {show(path)}, which commands would take for a home or an option; write ./{path} or a whole path"
+            f"is {show(path)}, which commands read as a home folder or an option; write ./{path} or the full path"
         )
     return path
 
@@ -63,24 +63,24 @@ Strategy = Annotated[Text, known_to(STRATEGIES)]
 
 
 class ClassParameters(Parameters):
-    """What the classes of a user's own data are, where the public samples do not tell. Private data never do."""
+    """Classes of a user's own data set; by default they are read from the public samples, never from private ones."""
 
     classes: Whole | None = Field(
         None,
         ge=1,
         le=100_000,
-        description="How many classes there are, short for the names 0, 1, …; by default what the public data show.",
+        description="Number of classes, with the names 0, 1, …; by default read from the public samples.",
     )
     class_names: OneOrMore[ClassName] | None = Field(
         None,
-        description="The names of the classes, that of label 0 first; by default what the public data show. Private"
-        " data may have no others.",
+        description="Names of the classes, that of label 0 first; by default read from the public samples. Private"
+        " samples with another class are an error.",
     )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if self.classes is not None and self.class_names is not None:
-            raise mistake("is given beside class_names, which tell as much; leave one of them out", "classes")
+            raise mistake("is given together with class_names; give only one of them", "classes")
         if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
             raise mistake(
                 f"is one name, {show(self.class_names[0])}; give a list, or --class-names once for each class",
@@ -90,48 +90,51 @@ class ClassParameters(Parameters):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of all classes, if they are given here."""
+        """Return the names of all classes; None if they are not declared."""
         return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
 
 
 class SplitParameters(Parameters):
-    """How the public data is cut, and what learns the features of its pool."""
+    """Sizes of pool and test set, both cut from the public samples, and the encoder of the pool's features."""
 
-    pool: Whole = Field(ge=1, description="How many public samples are offered to the ensemble as queries.")
+    pool: Whole = Field(ge=1, description="Number of public samples in the pool, which are the possible queries.")
     test: Whole | None = Field(
-        None, ge=1, description="How many of the other public samples measure accuracy; all by default."
+        None, ge=1, description="Number of the remaining public samples used as test set; all by default."
     )
     encoder: Annotated[Text, one_of(lambda: ENCODERS)] | None = Field(
         None,
-        description="What learns features of the pool without a label: "
+        description="Encoder that learns features of the pool without labels: "
         + "; ".join(f"{name} ({ENCODERS.fact(name, 'about')})" for name in ENCODERS)
-        + f". {DEFAULT_ENCODER} by default.",
+        + f". Default: {DEFAULT_ENCODER}.",
     )
     pool_shift: Annotated[Text, one_of(lambda: SHIFTS)] | None = Field(
         None,
-        description="Makes the pool one from elsewhere, inverted or rotated by a quarter turn; private and test images"
-        " stay as they are. To show what that does.",
+        description="Distribution shift of the pool's images: inverted, or rotated by 90 degrees. Private and test"
+        " images stay unchanged.",
     )
 
 
 class PartitionParameters(Parameters):
-    """How the private data is dealt to the teachers."""
+    """Partition of the private samples among the teachers."""
 
     strategy: Annotated[Text, known_to(PARTITIONS)] = Field(
         default_strategy(Mode.SEEDED),
-        description=", ".join(f"{name} ({PARTITIONS.fact(name, 'about')})" for name in PARTITIONS)
-        + f"; a release has {default_strategy(Mode.RELEASE)} where nothing is said.",
+        description="Partition strategy: "
+        + ", ".join(f"{name} ({PARTITIONS.fact(name, 'about')})" for name in PARTITIONS)
+        + f". Default in mode release: {default_strategy(Mode.RELEASE)}.",
     )
-    share: Number | None = Field(None, gt=0, le=1, description="With skew, the share of each shard that has one label.")
+    share: Number | None = Field(
+        None, gt=0, le=1, description="With skew, fraction of each shard that comes from one label."
+    )
     owners: Place | None = Field(
         None,
-        description="With owners or hash-owners, a .npy file with the number of the owner of each private sample, if"
-        " the data do not name it.",
+        description="With owners or hash-owners, a .npy file with the owner's number for each private sample. Not"
+        " needed if the data set names the owners.",
         json_schema_extra=NOT_IN_PATH,
     )
     every_class: Truth = Field(
         False,
-        description="Whether a shard that lacks a class is refused, for models that need them all.",
+        description="Refuse a shard that lacks a class; for models that need samples of all classes.",
         json_schema_extra=NOT_IN_PATH,
     )
 
@@ -149,7 +152,7 @@ class PartitionParameters(Parameters):
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
-        """Return these with a strategy: hash-owners for data that name owners, else the mode's, where none is given."""
+        """Return a copy with the default strategy if none is given: hash-owners if `names_owners`, else by `mode`."""
         if "strategy" in self.model_fields_set:
             return self
         return self.model_copy(update={"strategy": "hash-owners" if names_owners else default_strategy(mode)})
@@ -161,20 +164,20 @@ class PartitionParameters(Parameters):
 
 
 class TrainingParameters(Parameters):
-    """A model and how it is trained."""
+    """Model and its training."""
 
-    model: Model = Field(description="The model, a name of the registry of models.")
+    model: Model = Field(description="Name of the model in the registry of models.")
     recipe: Recipe = Field(
         "modern",
-        description="How networks are trained, modern, fast, plain, paper, one that oversamples rare classes"
-        " (modern-oversampled, plain-oversampled) or one of your own; other models ignore it.",
+        description="Training recipe of a network: modern, fast, plain, paper, modern-oversampled or plain-oversampled"
+        " (both oversample rare classes), or your own; ignored by other models.",
     )
-    epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the recipe's.")
+    epochs: Whole | None = Field(None, ge=1, description="Number of training epochs; by default that of the recipe.")
     neighbours: Whole | None = Field(
         None,
         ge=1,
-        description="With nearest-query, on how many queries a record votes, those that it is nearest to; by default on"
-        " the one in whose cell it lies.",
+        description="With nearest-query, number of queries that each record votes on, the nearest ones; by default only"
+        " the query whose cell contains the record.",
     )
 
     @model_validator(mode="after")
@@ -182,132 +185,136 @@ class TrainingParameters(Parameters):
         if info.context:
             return self
         if self.neighbours is not None and not on_queries(self.model):
-            raise mistake(f"'{self.model}' votes on every query; leave it out", "neighbours")
+            raise mistake(f"is not used by '{self.model}', which votes on every query; leave it out", "neighbours")
         if self.epochs is not None and not by_recipe(self.model):
-            raise mistake(f"'{self.model}' is not trained in epochs; leave it out", "epochs")
+            raise mistake(f"is not used by '{self.model}', which is not trained in epochs; leave it out", "epochs")
         return self
 
     @property
     def training(self) -> "TrainingParameters":
-        """Return the parameters of training alone, of a model that has more."""
+        """Return only the training parameters, without those that a subclass adds."""
         return TrainingParameters.of(self)
 
 
 class LearnerParameters(TrainingParameters):
-    """The training of a model that predicts any sample."""
+    """Model that can predict any sample, and its training."""
 
-    model: Learner = Field(description="The model, a name of the registry of models.")
+    model: Learner = Field(description="Name of the model in the registry of models.")
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
-    """Return the name of a model trained without privacy, on `true_labels` of the pool or on all private data."""
+    """Return the folder name of a non-private model; `true_labels` None means that it is trained on private data."""
     return slug(("truth", true_labels), training.slug)
 
 
 class KeptOutputs(Parameters):
-    """What is kept of the teachers' outputs beside their votes; it changes no vote."""
+    """Teacher outputs that are stored in addition to the votes; they do not change any vote."""
 
     soft: AnyNumber[PositiveNumber] = Field(
         (),
-        description="For distillation, the temperatures at which the teachers' probabilities of the pool are summed.",
+        description="For distillation, temperatures at which the teachers' probabilities on the pool are summed.",
         json_schema_extra=NOT_IN_PATH,
     )
     hints: Text | None = Field(
         None,
         min_length=1,
-        description="For PET-DL, the layer whose hints are kept beside each teacher's probabilities of the pool:"
-        " block1, block2 or block3 of conv-small and conv-middle, or probabilities for these alone.",
+        description="For PET-DL, layer whose outputs (hints) are stored with each teacher's probabilities on the pool:"
+        " block1, block2 or block3 of conv-small and conv-middle, or `probabilities` to store no hints.",
         json_schema_extra=NOT_IN_PATH,
     )
 
 
 class TeacherParameters(KeptOutputs):
-    """How teachers are trained by jobs; nothing of it changes a vote."""
+    """Division of the teachers into jobs, and the outputs that are stored; neither changes a vote."""
 
     chunk: Whole = Field(
         25,
         ge=1,
-        description="How many teachers one job trains; it changes no result, except for rounding on a GPU, which trains"
-        " them all at once, so 1000.",
+        description="Number of teachers that one job trains. It changes no result, except for rounding on a GPU. A GPU"
+        " trains all teachers of a job at once, so use up to 1000 there.",
         json_schema_extra=NOT_IN_PATH,
     )
 
 
 class LedgerParameters(Parameters):
-    """What all releases from one private data set may cost together."""
+    """Privacy budget (ε, δ) for all releases from one private data set."""
 
-    budget: PositiveNumber = Field(description="The ε, at `delta`, that all releases together keep.")
-    delta: Number = Field(ge=SMALLEST_DELTA, lt=1, description="The δ of that budget.")
+    budget: PositiveNumber = Field(description="Total ε budget, at `delta`, for all releases from this private data.")
+    delta: Number = Field(ge=SMALLEST_DELTA, lt=1, description="δ of the total budget.")
 
 
 class LedgerSettings(Parameters):
-    """How releases are entered into the ledger: the limit for all of them together, and the name of the data."""
+    """Ledger of releases: the total budget, and the name of the private data."""
 
-    budget: PositiveNumber | None = Field(None, description="The ε, at `delta`, that all releases together keep.")
-    delta: Number | None = Field(None, ge=SMALLEST_DELTA, lt=1, description="The δ of that budget.")
+    budget: PositiveNumber | None = Field(
+        None, description="Total ε budget, at `delta`, for all releases from this private data."
+    )
+    delta: Number | None = Field(None, ge=SMALLEST_DELTA, lt=1, description="δ of the total budget.")
     private: Annotated[Text, AfterValidator(plain_name)] | None = Field(
         None,
-        description="A permanent name of the private data: all releases of one name are counted together, whatever the"
-        " files hold.",
+        description="Permanent name of the private data. All releases under one name share a budget, even if the files"
+        " change.",
     )
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         for key, other in (("budget", "delta"), ("delta", "budget")):
             if getattr(self, key) is None and (getattr(self, other) is not None or self.private is None):
-                hint = "is missing; a limit is a budget and a delta"
+                hint = "is missing; give both budget and delta"
                 raise mistake(hint, key)
         return self
 
     @property
     def limit(self) -> LedgerParameters | None:
-        """Return the (ε, δ) of all releases together; None if there is only a name."""
+        """Return the total budget (ε, δ); None if only a name is given."""
         if self.budget is None or self.delta is None:
             return None
         return LedgerParameters(budget=self.budget, delta=self.delta)
 
 
 class AccountParameters(Parameters):
-    """What ε is reported for."""
+    """Quantities for which ε is reported."""
 
     delta: Number = Field(
-        ge=SMALLEST_DELTA, lt=1, description="The δ of every reported (ε, δ); below 1/n for n teachers."
+        ge=SMALLEST_DELTA, lt=1, description="δ of every reported (ε, δ); choose it below 1/n for n teachers."
     )
     queries: AnyNumber[PositiveWhole] = Field(
         (),
-        description="ε is reported for the first so many queries, each number in turn; by default for all. Of a release"
-        " for all alone, as that is what was handed out.",
+        description="Report ε for the first T queries, for each T given; by default for all queries. For a release, ε"
+        " is always stated for all queries together.",
     )
 
 
 class AccountingParameters(AccountParameters):
-    """The same, and when releases stop."""
+    """Quantities for which ε is reported, and the budget at which answering stops."""
 
     budget: Number | None = Field(
-        None, gt=0, description="Releases stop answering before this ε, at delta, is exceeded, whatever the votes are."
+        None,
+        gt=0,
+        description="Worst-case ε budget, at `delta`, of one label set: answering stops before it is exceeded.",
     )
 
 
 class StudentParameters(StudentConfig):
-    """A student, and how many of its labels are kept from it."""
+    """Student, and the fraction of its labels that are held out."""
 
     hold_out: Number | None = Field(
         None,
         gt=0,
         lt=1,
-        description="The share of its labels that it does not see, to compare settings without a true label.",
+        description="Fraction of the released labels held out for validation, to compare settings without true labels.",
     )
 
     def slug_of(self, queries: int) -> str:
-        """Return the name of a student of so many labels: the method, their number and what was chosen."""
+        """Return the folder name of a student of `queries` labels."""
         return slug(self.method, ("queries", queries), *self.parts("method"))
 
 
 class SelectionParameters(Parameters):
-    """How a round's queries are chosen."""
+    """Selection of the queries of one round."""
 
-    strategy: Strategy = Field(description="How queries are selected, a name of the registry of strategies.")
-    queries: Whole = Field(ge=1, description="How many queries this round selects.")
+    strategy: Strategy = Field(description="Name of the selection strategy in the registry of strategies.")
+    queries: Whole = Field(ge=1, description="Number of queries selected in this round.")
 
     @property
     def slug(self) -> str:
@@ -315,49 +322,53 @@ class SelectionParameters(Parameters):
 
 
 class DistilParameters(LearnerParameters):
-    """What learns from the teachers' probabilities."""
+    """Network that is distilled from the teachers' probabilities."""
 
     samples: OneOrMore[PositiveWhole] = Field(
-        description="How many samples of the pool are learnt from, in turn.", json_schema_extra=NOT_IN_PATH
+        description="Number of pool samples used for training; a list trains one network for each number.",
+        json_schema_extra=NOT_IN_PATH,
     )
 
 
 class DpsgdParameters(Parameters):
-    """What DP-SGD trains and how, and the privacy that it keeps; what is left out is the form's own choice."""
+    """Training by DP-SGD and its target (ε, δ); parameters that are None take the default of the form."""
 
     form: Annotated[Text, one_of(lambda: DPSGD_FORMS)] = Field(
-        description=", ".join(f"{name} ({form.about})" for name, form in DPSGD_FORMS.items()) + "."
+        description="Form of training: "
+        + ", ".join(f"{name} ({form.about})" for name, form in DPSGD_FORMS.items())
+        + "."
     )
     model: Model | None = Field(
         None,
-        description="The network, a name of the registry of models, only for scratch; tanh-cnn or mlp by the data's"
-        " shape.",
+        description="With scratch, name of the network in the registry of models; default tanh-cnn or mlp, depending on"
+        " the shape of the data.",
     )
     compression: PositiveNumber | None = Field(
         None,
-        description="With conv-small or conv-middle, how many times as many parameters it has as the network that"
-        " learns, as for students of PET-DL; 1 by default.",
+        description="With conv-small or conv-middle, compression factor: the model's number of parameters divided by"
+        " that of the network that is trained, as for students of PET-DL; default 1.",
     )
     rate: Number | None = Field(
         None,
         gt=0,
         le=1,
-        description="The probability with which each private sample takes part in a step. Choose it from public"
-        " knowledge: how many samples there are is private.",
+        description="Sampling probability of each private sample per step. Choose it from public knowledge: the number"
+        " of private samples is itself private.",
     )
-    steps: Whole | None = Field(None, ge=1, description="How many noisy steps are taken.")
-    clip: Number | None = Field(None, gt=0, description="The norm that no sample's gradient exceeds.")
-    learning_rate: Number | None = Field(None, gt=0, description="Adam's at the first step; it falls to 0.")
+    steps: Whole | None = Field(None, ge=1, description="Number of noisy gradient steps.")
+    clip: Number | None = Field(None, gt=0, description="Clipping norm of the gradient of each sample.")
+    learning_rate: Number | None = Field(None, gt=0, description="Initial learning rate of Adam; it decays to 0.")
     views: Whole | None = Field(
         None,
         ge=1,
-        description="Of how many random views of an image its gradient is the mean; 1 is the image itself.",
+        description="Number of random augmentations of an image over which its gradient is averaged; 1 uses the image"
+        " itself.",
     )
-    ema: Number | None = Field(None, ge=0, lt=1, description="The decay of the average of the weights that predicts.")
-    epsilon: PositiveNumber = Field(
-        description="The ε that the model keeps, at `delta`; it protects one private sample."
+    ema: Number | None = Field(
+        None, ge=0, lt=1, description="Decay of the exponential moving average of the weights used for prediction."
     )
-    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of that ε.")
+    epsilon: PositiveNumber = Field(description="Target ε of the model, at `delta`; it protects one private sample.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of that ε.")
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
@@ -365,7 +376,7 @@ class DpsgdParameters(Parameters):
         for key, fits in (("model", network), ("compression", network), ("views", self.form != "linear")):
             if getattr(self, key) is not None and not fits:
                 value = show(getattr(self, key))
-                raise mistake(f"is {value}, and the form {self.form} has none to choose; leave it out", key)
+                raise mistake(f"is {value}, but the form {self.form} does not use it; leave it out", key)
         if self.compression is not None:
             with blamed_on_key("compression"):
                 check_compressible(self.model)
@@ -377,93 +388,103 @@ class DpsgdParameters(Parameters):
         return slug(self.form, *privacy, *self.parts("form", "epsilon", "delta"))
 
     def chosen(self) -> dict[str, float]:
-        """Return the numbers that steer the training: those given here, else the form's own."""
+        """Return the training parameters by name: the value given here, else the default of the form."""
         form = DPSGD_FORMS[self.form]
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
-        given = {name: getattr(self, name) for name in names}
-        return {name: getattr(form, name) if value is None else value for name, value in given.items()}
+        values = {name: getattr(self, name) for name in names}
+        return {name: getattr(form, name) if value is None else value for name, value in values.items()}
 
 
 class PrivateKnnParameters(Parameters):
-    """How the nearest private records label public samples, and what learns from these labels."""
+    """Private-kNN: labels of public samples by their nearest private records, and the student of these labels."""
 
     form: Annotated[Text, one_of(lambda: KNN_FORMS)] = Field(
-        description="; ".join(f"{name}: {about}" for name, about in KNN_FORMS.items()) + "."
+        description="Form of Private-kNN: " + "; ".join(f"{name}: {about}" for name, about in KNN_FORMS.items()) + "."
     )
-    rate: Number = Field(gt=0, le=1, description="The share of the private records that is drawn for a query.")
-    neighbours: PositiveWhole = Field(description="How many of these, the nearest ones, vote on it.")
-    threshold: Number = Field(ge=0, description="The noisy count of a class above which a query is answered.")
-    sigma1: Number = Field(ge=0, description="The noise of that test.")
-    sigma2: Number = Field(ge=0, description="The noise of each count of an answer.")
-    queries: PositiveWhole = Field(description="How many samples of the pool are asked about, the first ones.")
+    rate: Number = Field(gt=0, le=1, description="Fraction of the private records sampled for each query.")
+    neighbours: PositiveWhole = Field(description="Number of nearest sampled records that vote on a query.")
+    threshold: Number = Field(
+        ge=0, description="Threshold on the noisy largest count of votes above which a query is answered."
+    )
+    sigma1: Number = Field(ge=0, description="Standard deviation of the noise in the threshold test.")
+    sigma2: Number = Field(ge=0, description="Standard deviation of the noise on each count of an answered query.")
+    queries: PositiveWhole = Field(description="Number of queries, taken from the start of the pool.")
     answers: PositiveWhole | None = Field(
-        None, description="With sound, how many answers are given at most; by default one for each query."
+        None, description="With sound, maximum number of answered queries; by default all queries."
     )
-    student: Method = Field("consistency", description="How the student learns, a name of the registry.")
-    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of the ε of all labels.")
+    student: Method = Field("consistency", description="Name of the student's method in the registry of methods.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of the ε of all labels.")
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
             raise mistake(
-                f"is {self.answers}, and the form published answers all queries that pass; leave it out", "answers"
+                f"is {self.answers}, but the form published answers all queries that pass; leave it out", "answers"
             )
         return self
 
     @property
     def settings(self) -> KNNSettings:
-        """Return what the cost of the labels follows from."""
+        """Return the parameters that determine the privacy cost of the labels."""
         return KNNSettings(**self.model_dump(exclude={"form", "student", "delta"}))
 
 
 class PetdlParameters(Parameters):
-    """How a student of PET-DL learns; what is left out is the form's own choice."""
+    """Training of a student of PET-DL; parameters that are None take the default of the form."""
 
     form: Annotated[Text, known_to(PETDL_FORMS)] = Field(
-        description="published, or a sound form: noisy-gradient or noisy-knowledge."
+        description="Form of PET-DL: published, or a sound form (noisy-gradient or noisy-knowledge)."
     )
     noise: NumberFrom0 | None = Field(
-        None, description="The standard deviation of the noise, in clips; or epsilon, from which it follows."
+        None, description="Standard deviation of the noise, in multiples of the clip. Give either noise or epsilon."
     )
     epsilon: PositiveNumber | None = Field(
-        None, description="The ε of the whole training, in place of the noise: the least noise that keeps it is taken."
+        None, description="Target ε of the whole training; the smallest noise that reaches it is used."
     )
-    delta: Number = Field(ge=SMALLEST_DELTA, lt=1, description="The δ of that ε and of what is reported.")
+    delta: Number = Field(ge=SMALLEST_DELTA, lt=1, description="δ of the target and of the reported ε.")
     hint_epochs: WholeFrom0 | None = Field(
-        None, description="Passes of hint learning, before distillation; 0 for none."
+        None, description="Number of epochs of hint learning, before distillation; 0 for none."
     )
-    distillation_epochs: PositiveWhole | None = Field(None, description="Passes of distillation.")
-    batch: PositiveWhole | None = Field(None, description="Public samples in a batch, which is one query.")
+    distillation_epochs: PositiveWhole | None = Field(None, description="Number of epochs of distillation.")
+    batch: PositiveWhole | None = Field(None, description="Number of public samples per batch; a batch is one query.")
     clip: PositiveNumber | None = Field(
         None,
-        description="What one teacher may add: PET-DL's B of a loss, the norm of a gradient, or that of an output.",
+        description="Bound on the contribution of one teacher: B on the loss as in the paper, the norm of a gradient,"
+        " or the norm of an output, depending on the form.",
     )
-    hint_clip: PositiveNumber | None = Field(None, description="With noisy-knowledge, the norm of a teacher's hints.")
-    temperature: PositiveNumber | None = Field(None, description="The temperature of softened outputs.")
-    weighted: Truth | None = Field(None, description="Whether teachers count by their confidence.")
+    hint_clip: PositiveNumber | None = Field(
+        None, description="With noisy-knowledge, bound on the norm of a teacher's hints."
+    )
+    temperature: PositiveNumber | None = Field(None, description="Temperature of the softened outputs.")
+    weighted: Truth | None = Field(None, description="Weight the teachers by their confidence.")
     compression: PositiveNumber | None = Field(
-        None, description="How many times as many parameters a teacher has as the student; 1 by default."
+        None,
+        description="Compression factor: number of parameters of a teacher divided by that of the student; default 1.",
     )
-    samples: PositiveWhole | None = Field(None, description="How many of the pool's first samples; all by default.")
+    samples: PositiveWhole | None = Field(
+        None, description="Number of public samples, taken from the start of the pool; all by default."
+    )
     guided: Text | None = Field(
-        None, description="The student's layer that learns the hints, block1, block2 or block3; by default theirs."
+        None,
+        description="Layer of the student that learns the hints: block1, block2 or block3; by default the layer of the"
+        " hints.",
     )
-    learning_rate: PositiveNumber | None = Field(None, description="The highest learning rate of its one cycle.")
+    learning_rate: PositiveNumber | None = Field(None, description="Maximum learning rate of the one-cycle schedule.")
 
     @model_validator(mode="after")
     def _noise_or_target(self) -> Self:
         if (self.noise is None) == (self.epsilon is None):
             raise mistake(
-                "is needed, or epsilon in its place" if self.noise is None else "and epsilon are two ways to say one",
+                "is missing; give noise or epsilon" if self.noise is None else "is given with epsilon; give only one",
                 "noise",
             )
         return self
 
 
 class AuditParameters(Parameters):
-    """How a mechanism is audited."""
+    """Audit of a mechanism."""
 
     runs: Whole = Field(
-        100_000, ge=1000, description="How often each mechanism is run on each of two adjacent data sets."
+        100_000, ge=1000, description="Number of runs of each mechanism on each of two adjacent data sets."
     )
-    confidence: Number = Field(0.999, gt=0, lt=1, description="The confidence of what those runs show.")
+    confidence: Number = Field(0.999, gt=0, lt=1, description="Confidence level of the ε lower bound.")

@@ -1,8 +1,8 @@
-"""The run of a configuration: the options of every target file, and what a path alone cannot tell the rules.
+"""Run of a configuration: the options of every target file, and the inputs that rules cannot derive from a path.
 
-The graph is in `workflow/rules`. A rule looks up here the options of the file that it makes, and which of its inputs
-are needed where that depends on the configuration: the chunks of an ensemble, the rounds before, the pool's features,
-and the records that `collect` and the report gather.
+The graph is in `workflow/rules`. A rule looks up here the options of the file that it makes, and those inputs that
+depend on the configuration: the chunks of an ensemble, earlier rounds, the pool's features, and the records for
+`collect` and the report.
 """
 
 import os
@@ -34,7 +34,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.local_mechanisms import LocalMechanism
 from patebench.students import needs_features, reads_table, selects_by_features
 
-#: The folder of the ledgers, below the results.
+#: Folder of the ledgers, below the results.
 LEDGER = "ledger"
 
 
@@ -49,15 +49,14 @@ class Run:
     options : target file → options of the command that makes it. A rule with several outputs is found by the first.
     chunks : folder of votes → the chunks of teachers that are trained by one job each.
     selections : ensemble → the queries that are selected before its teachers vote: none or one.
-    uses_features, uses_encoder : votes, queries, students and models that need the pool's features, or the encoder
-        that extracts them.
+    uses_features, uses_encoder : votes, queries, students and models that need the pool's features or the encoder.
     sources, owners : data set and ensemble → the user's own files.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
     records : kind of record → the files that tables and figures are made of.
-    contents : what figures and tables may show, such as "students", a mechanism or "pool" → the pairs of data set and
-        value that there are.
-    modes : labels file → where its noise comes from.
-    warnings : settings that are allowed but probably not meant, each with the path of its key.
+    contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of data set and value.
+    copies : data set → the built-in data set of which it is a modified copy.
+    modes : labels file → "seeded" or "release".
+    warnings : settings that are valid but probably not intended, each with the path of its key.
     """
 
     name: str
@@ -97,10 +96,13 @@ class Run:
         return self.name or "default"
 
     def command_options(self, file: str) -> str:
-        """Return the options of the command that makes `file`, quoted for a shell; PatebenchError if none does."""
+        """Return the options of the command that makes `file`, quoted for a shell.
+
+        Raise PatebenchError if no experiment needs the file.
+        """
         target = file.removeprefix(f"{self.results}/")
         if target not in self.options:
-            line = f"no experiment asks for {file}{nearest(target, self.options)}"
+            line = f"no experiment needs {file}{nearest(target, self.options)}"
             raise PatebenchError(line, code="unknown-target")
         return shell_words(self.options[target])
 
@@ -110,10 +112,10 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the figures or tables that this run has content for, in the order of the registry.
+        """Return the figures or tables for which this run has content, in the order of the registry.
 
-        The fact `needs` of a figure or table names what it shows; any one suffices. The fact `varies` names what it
-        needs two values of for one data set. One without these facts is always shown.
+        The fact `needs` of a figure or table lists its subjects; one of them suffices. The fact `varies` is a subject
+        that must have two values for one data set. A figure or table without these facts is always shown.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -125,19 +127,19 @@ class Run:
         return needs is None or any(word in self.contents or word in self.records for word in needs)
 
     def access_options(self) -> str:
-        """Return the options that say where data sets lie; they do not change a data set."""
+        """Return the options for the location of data sets; they do not change a data set."""
         return shell_words({"root": self.data_root, "download": self.download})
 
     def ledger_environment(self) -> dict[str, str]:
-        """Return the environment variables with the limit of all releases and the name of the private data.
+        """Return the environment variables with the total budget of all releases and the name of the private data.
 
-        The commands that release read them; they are empty where nothing is given.
+        Commands that draw a release read them. A variable is empty if its setting is not given.
         """
-        given = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
-        return {variable: str(given.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
+        ledger = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
+        return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the files that the page to publish is made of, by kind; none if nothing is a release."""
+        """Return the input files of the publishable page by kind; empty if the run is not a release."""
         if self.mode is not Mode.RELEASE:
             return {}
 
@@ -162,7 +164,7 @@ class Run:
             if (line := f"{where}: {fault}") not in self.warnings:
                 self.warnings.append(line)
 
-    # What an artefact needs is added with it.
+    # Each method also adds the artefacts that the added one needs.
 
     def add_data(self, data: Data) -> None:
         self._add("data", data.name, "private.npz", data.options())
@@ -200,7 +202,7 @@ class Run:
             self._add_votes(ensemble, name)
 
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
-        """Add the teachers' votes in `folder`: the ensemble's own, or that of a round."""
+        """Add the teachers' votes in `folder`, that of the ensemble or of a round."""
         work, split = ensemble.work, ensemble.split
         options = {
             **ensemble.training.options(),
@@ -216,15 +218,15 @@ class Run:
         self._add("join_votes", folder, "votes.npz", {})
 
     def add_round(self, round: Round) -> None:
-        for each in round.rounds:
-            self._add("select_queries", each.name, "queries.npz", each.options())
-            if each.uses_features:
-                self._use(each.ensemble.split, f"{each.name}/queries.npz", self.uses_features)
-            if each.ensemble.votes_in_rounds:
-                self._add_votes(each.ensemble, each.name)
+        for part in round.rounds:
+            self._add("select_queries", part.name, "queries.npz", part.options())
+            if part.uses_features:
+                self._use(part.ensemble.split, f"{part.name}/queries.npz", self.uses_features)
+            if part.ensemble.votes_in_rounds:
+                self._add_votes(part.ensemble, part.name)
 
     def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
-        """Add labels and their account at `delta`, after each of the numbers of `queries`."""
+        """Add labels and their bounds at `delta`, for each number of queries in `queries`."""
         self.add_ensemble(labels.ensemble)
         if labels.round:
             self.add_round(labels.round)
@@ -249,7 +251,7 @@ class Run:
         self._gather(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
-        """Add what each party of a secure aggregation makes."""
+        """Add the outputs of each party of secure aggregation."""
         share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
         for chunk in labels.ensemble.chunks:
             target = f"secure/aggregator-1/{chunk}.npz"
@@ -260,7 +262,7 @@ class Run:
         self._add("secure_open", labels.name, "labels.npz", {})
 
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
-        """Add a student of the first `queries` labels, which lies below them; in rounds, beside them."""
+        """Add a student of the first `queries` labels; its folder is below that of the labels, in rounds the same."""
         split = labels.ensemble.split
         name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
         for word in ("students", parameters.method, "rounds" if labels.round else "students of the pool"):
@@ -287,7 +289,7 @@ class Run:
         self._gather(ensemble.name, "distilled", name)
 
     def add_petdl(self, ensemble: Ensemble, parameters: PetdlParameters) -> None:
-        """Add a student of PET-DL. Students of one ensemble share a stream, so they differ in their setting alone."""
+        """Add a student of PET-DL; students of one ensemble share a random stream, so that they are comparable."""
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/petdl/{parameters.slug}"
         self._note(ensemble.split.data, "PET-DL", parameters.slug)
@@ -296,14 +298,14 @@ class Run:
         self._gather(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
-        """Add a model trained without privacy: on all private data, or on `true_labels` true labels of the pool."""
+        """Add a non-private model, trained on `true_labels` true labels of the pool, or if None on all private data."""
         self.add_split(split)
         name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
         options = {"true-labels": true_labels, **training.options(), **split.random(name)}
         self._add("train_baseline", name, "baseline.json", options, record="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
-        """Add clusters of the pool that true labels name."""
+        """Add clusters of the pool that are named by true labels."""
         self.add_split(split)
         folder = self.add_selection(split, selection)
         self._note(split.data, "namings")
@@ -328,20 +330,20 @@ class Run:
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
     ) -> None:
-        """Add the audit of a mechanism. It needs no votes, so all seeds share it."""
+        """Add the audit of a mechanism; it needs no votes, so all seeds share it."""
         name = audit_name(data, teachers, setting)
         world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
         options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": stream_name(name)}
         self._add("audit", name, "audit.json", options, record="audits", united="queries")
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
-        """Add the features of the pool with their encoder, and `file` to the sets of files that need one of them."""
+        """Add the features of the pool with their encoder, and add `file` to the sets `users`."""
         self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
-        for each in users:
-            each.add(file)
+        for files in users:
+            files.add(file)
 
     def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Let `collect` describe the ensemble with its votes in `voters`, and gather what lies in the folder `name`."""
+        """Add the collection of results of the votes in `voters`, and of the results of this `kind` in `name`."""
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
         if kind and below not in (known := kinds.setdefault(kind, [])):
@@ -349,7 +351,7 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Note that the run has something to show of a data set, and its value where figures need several."""
+        """Record a subject of figures and tables for a data set, with a value if figures compare several values."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
@@ -363,9 +365,9 @@ class Run:
         record: str = "",
         united: str = "",
     ) -> None:
-        """Add a target with its options; if it is known already, unite the numbers of the option `united`.
+        """Add a target with its options; for a known target, unite the values of the option `united`.
 
-        `record` is the kind of a file that tables and figures read.
+        `record` is the kind of record if tables and figures read the file.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)
@@ -376,11 +378,11 @@ class Run:
         elif united and united in options:
             options = {**options, united: tuple(sorted({*known[united], *options[united]}))}
         elif known != options:
-            raise PatebenchError(f"{target}: two experiments ask for it with different options; give both the same")
+            raise PatebenchError(f"{target}: two experiments need it with different options; give both the same")
         self.options[target] = options
 
     def job_names(self) -> list[str]:
-        """Return the names of all jobs: their stage, then what tells them from others. Benchmark files bear them."""
+        """Return the names of all jobs, stage/folder, which are also the names of their benchmark files."""
         return [*self.jobs, f"manifest/{self.label}", f"report/{self.label}"]
 
 

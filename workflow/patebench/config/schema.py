@@ -1,4 +1,4 @@
-"""The schema of configurations for editors and the page that describes every key, made from the settings' models."""
+"""Make the JSON schema of configurations and the page that describes every key from the models of the settings."""
 
 import json
 from collections.abc import Iterator
@@ -12,25 +12,26 @@ from patebench.core.fields import Parameters, single_kind
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
-#: Types of values that may stand for a list of one.
+#: Types of values that may be given in place of a list with one entry.
 _SINGLE = ("integer", "number", "string", "boolean")
-#: How the path of a part's key goes on to the parts in it.
+#: Suffix of the path of a key, by the type of its value.
 _MARKS = {list: "[]", dict: ".<name>"}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema (2020-12) of a configuration."""
-    found: dict[str, Any] = _plain(ConfigSettings.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": "patebench configuration"}
+    parts: dict[str, Any] = _plain(ConfigSettings.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **parts, "title": "patebench configuration"}
 
 
 def schema_text() -> str:
+    """Return the JSON schema as formatted text."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def page() -> str:
-    """Return Markdown: a table of the keys of each part of a configuration, with type, default and meaning."""
+    """Return the page in Markdown: a table of keys for each part of a configuration, with type, default and meaning."""
     lines = [
         "# Configuration",
         "",
@@ -49,17 +50,20 @@ def page() -> str:
 
 
 def _plain(part: Any) -> Any:
-    """Bounds in JSON schema's words; one value in place of a list; no null, which only means the default."""
+    """Return a part of pydantic's schema in standard form.
+
+    Bounds get their JSON schema names, a single value is allowed in place of a list, and null (the default) is removed.
+    """
     if isinstance(part, list):
-        return [_plain(each) for each in part]
+        return [_plain(entry) for entry in part]
     if not isinstance(part, dict):
         return part
     kept = {key: value for key, value in part.items() if (key, value) != ("default", None)}
     found: dict[str, Any] = {_BOUNDS.get(key, key): _plain(value) for key, value in kept.items()}
     if "anyOf" in found:
-        choices = [each for each in found.pop("anyOf") if each != {"type": "null"}]
+        choices = [choice for choice in found.pop("anyOf") if choice != {"type": "null"}]
         found |= choices[0] if len(choices) == 1 else {"anyOf": choices}
-    if isinstance(found.get("title"), str):  # and not a key that is called so
+    if isinstance(found.get("title"), str):  # not a key named "title"
         del found["title"]
     found.pop("in_path", None)
     if found.pop("or_text", False):
@@ -70,13 +74,13 @@ def _plain(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one or the other; the description of the other holds for both."""
+    """Return the schema of a choice between two schemas, with the description of `other`."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
 def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
-    """Yield a model and those in it, each under the path of its key."""
+    """Yield a model and the models in it, each with the path of its key as heading."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):

@@ -1,4 +1,4 @@
-"""Check a configuration as a whole, and return the run that it asks for."""
+"""Check a configuration and return its run."""
 
 import copy
 import os
@@ -26,35 +26,41 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.students import STRATEGIES, STUDENTS
 
-#: What lies directly below the results folder beside the data sets.
+#: Names of folders directly below the results that are not data sets.
 RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 
 _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments that a configuration selects, which may be one of an older version."""
+    """Return the names of the experiments that a configuration selects; the configuration may be an older version's."""
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
 
 def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
-    """Check settings as read from YAML, with or without Snakemake's changes, and return what they ask for.
+    """Check settings as read from YAML, with or without Snakemake's changes, and return their run.
 
-    Experiments that `only` leaves out are checked too, except for the files of their data sets; without `files`, no
-    experiment's files are. Raises PatebenchError, one line, for the first mistake; what does not suit the data is
-    looked for last, and all of it is raised together.
+    Experiments that `only` leaves out are checked too, except the files of their data sets.
+
+    Parameters
+    ----------
+    files : False to skip the check of all files
+
+    Raises
+    ------
+    PatebenchError : the first error, or all settings that do not match the data, which are checked last
     """
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
         registry.names()  # refuses packages that claim a name twice
     settings = ConfigSettings.checked(written)
     _check_folder("results", settings.results)
-    for registry in (FIGURES, TABLES):  # of which every run makes all
+    for registry in (FIGURES, TABLES):  # a run uses all of their entries
         registry.check_offered()
     own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
     taken = [*DATASETS, *own, *RESERVED]
     if settings.name in taken:
-        line = f"'{settings.name}' is a folder of data sets or pages; choose a name that is none of {', '.join(taken)}"
+        line = f"'{settings.name}' is a folder of data sets or pages; choose a name other than {', '.join(taken)}"
         raise PatebenchError(line, code="taken", where="name")
     listed = isinstance(written.get("only"), list | tuple)
     for i, name in enumerate(settings.only):
@@ -98,9 +104,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
-    """Refuse experiments that do not suit their data; all faults are raised together.
+    """Refuse experiments that do not match their data; all errors are raised together.
 
-    Built-in data sets are known by their sizes; a user's own files are read.
+    The sizes of built-in data sets are known; the user's own files are read.
     """
     data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
     read = together(partial(outline, each, Path(run.data_root)) for each in data.values())
@@ -114,7 +120,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _check_release(run: Run) -> None:
-    """Refuse releases that no limit holds together, or whose limit is stated at a δ that protects nobody."""
+    """Refuse several releases without a total budget, and a total budget whose δ is too large."""
     limit = run.ledger.limit if run.ledger else None
     if limit is None:
         check_single(run.experiments)
@@ -124,13 +130,13 @@ def _check_release(run: Run) -> None:
 
 
 def _check_folder(where: str, path: str) -> None:
-    """Refuse a folder for results that is a file, or that cannot be made or written to."""
+    """Refuse a results folder that is a file, or that cannot be created or written to."""
     place = Path(path)
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
         raise PatebenchError(f"{there} is a file; give a folder", code="not-writable", where=where)
     try:
-        with tempfile.TemporaryFile(dir=there):  # which leaves nothing; a user who may do all has rights in /proc too
+        with tempfile.TemporaryFile(dir=there):  # os.access would succeed for root, even in /proc
             pass
     except OSError:
         line = f"{there} cannot be written to; give another folder"

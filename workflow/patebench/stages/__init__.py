@@ -1,5 +1,5 @@
-"""Stages: one file for each, with `run`, which reads files, calls the method and writes files, and its `command`.
+"""Stages of the workflow and other commands, one file each.
 
-Only stages and `core` read or write artefacts. The files are named as the stages, rules and commands are; four commands
-beside the workflow lie here too: `epsilon`, `calibrate`, `check` and `config`.
+Each file has a function `run`, which reads files, calls the method and writes files, and its `command`. Only stages and
+`core` read or write artefacts. A stage, its rule and its command have the same name.
 """

@@ -1,4 +1,4 @@
-"""The stage `account`: what a label set costs, by every theorem of its mechanism."""
+"""Stage `account`: compute every bound on ε for a label set."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,25 +34,25 @@ from patebench.mechanisms.base import (
 from patebench.release.conditions import check_protects, check_size_of_delta, mechanism_of
 from patebench.release.ledger_file import Entry, Ledger, records_of, shards_of
 
-#: What bounds repeat of the labels that they are of.
+#: Metadata of the labels that the bounds file repeats.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)
 
-#: What bounds of labels from a seed say first.
+#: Statement in the bounds of labels from a seed.
 _SEEDED = (
-    "The noise of these labels comes from a named seed: whoever knows it takes the noise off, so they are no release "
-    "and no ε here may be published of them. A worst-case ε is that of labels whose noise is drawn afresh, once."
+    "The noise of these labels comes from a named seed. Anyone who knows the seed can remove the noise, so the labels "
+    "are not a release and no ε of this file may be published for them. A worst-case ε is for labels with fresh noise."
 )
 
-#: What bounds of a release say that were stated without its ledger.
+#: Statement in the bounds of a release without its ledger.
 _NO_LEDGER = (
-    "No ledger was given. ε is the worst case of the mechanism, queries and number of teachers that the labels store. "
-    "That they were drawn from these very votes was not checked, and releases of the same private data are not counted."
+    "No ledger was given. ε is the worst case for the mechanism, queries and number of teachers stored in the labels. "
+    "It was not checked that the labels come from these votes. Other releases of the private data are not counted."
 )
 
-#: What to do about labels that do not belong to the other files; they may be a release, which is drawn once.
+#: Fixes for labels that do not belong to the other files. The labels may be a release, so they are not drawn again.
 _VOTES, _QUERIES = "give the votes that it was drawn from", "give the queries of the rounds that it was drawn in"
 
-#: What ε protects where votes come without a partition.
+#: Protection stated for votes without a partition.
 _OF_TEACHER = "the votes of one teacher; which records these depend on is not known"
 
 
@@ -69,73 +69,74 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """State every bound on ε that these labels have: mechanism, queries, budget and rounds are read from them.
+    """Compute every bound on ε for a label set; mechanism, queries, budget and rounds are read from the labels.
 
-    Labels that store another number of teachers, partition rule or protection than the votes are refused, and so is a
-    release whose entries in its ledger do not match. Without a ledger the statement says what was not checked.
+    Labels are refused if their number of teachers, partition rule or protection differs from that of the votes. A
+    release is also refused if its entries in the ledger do not match. Without a ledger, the output states what was not
+    checked.
 
-    The cost of the first T queries is bounded for each T, and that of many others is kept beside as curves, for
-    figures. Of a release only the cost of all that was released is stated, and only by bounds that hold for discrete
-    noise; from its ledger, also what all releases of the same private data cost together. From seed and stream,
-    sanitised bounds of labels for experiments are drawn; they have no curves, since every draw is a release.
+    For labels from a seed, ε is computed for the first T queries, for each T given, and as curves over T for figures.
+    With --seed and --stream, sanitised bounds are drawn as well. These have no curves, since every draw is a release.
 
-    Of queries that rounds selected, the cost of all together is stated. Worst-case bounds hold as queries are selected
-    on the way, but for those whose composition needs queries that are fixed beforehand: these are left out.
-    Data-dependent ones add up along the queries that were put, as if they had been fixed: their source says so. None is
-    sanitised.
+    For a release, ε is stated for all queries together, only with bounds that are valid for discrete noise. With its
+    ledger, the total ε of all releases from the same private data is added.
+
+    For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
+    are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, as their source states.
+    No bound is sanitised.
     """
     source, everything = read_source(votes, classes is not None, classes, teachers)
     say_what_was_read(source, everything)
-    given = _read_labels(labels, source, everything)
-    mode, made = Mode(given.meta["mode"]), mechanism_of(given.meta)
+    label_set = _read_labels(labels, source, everything)
+    mode, mechanism = Mode(label_set.meta["mode"]), mechanism_of(label_set.meta)
     release = mode is Mode.RELEASE
     if release:
-        check_releasable(given.meta["mechanism"], type(made))
-        check_protects(given, mode)
+        check_releasable(label_set.meta["mechanism"], type(mechanism))
+        check_protects(label_set, mode)
     check_size_of_delta(mode, everything.teachers, accounting.delta, votes=source)
-    wanted = _queries(given, accounting.queries, mode)
-    if given.meta["rounds"]:
-        rounds = _read_rounds(given, selected, source)
-        bounds = made.bounds(rounds.votes(everything), wanted, accounting.delta, discrete=release, adaptive=True)
-        said = [bound.said_of(release).to_json() for bound in bounds]
-        stated: dict[str, Any] = {"bounds": said, "curves": [], "teacher_costs": []}
+    numbers = _queries(label_set, accounting.queries, mode)
+    if label_set.meta["rounds"]:
+        rounds = _read_rounds(label_set, selected, source)
+        bounds = mechanism.bounds(rounds.votes(everything), numbers, accounting.delta, discrete=release, adaptive=True)
+        stated: dict[str, Any] = {"curves": [], "teacher_costs": []}
+        stated["bounds"] = [bound.said_of(release).to_json() for bound in bounds]
     else:
         if selected:
-            raise ArtefactError(labels, "it answers the whole pool, and no round selected that", "leave --selected out")
+            raise ArtefactError(labels, "it labels the whole pool, not queries of rounds", "leave --selected out")
         noise = _noise(mode, seed, stream)
-        stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
+        stated = _whole_pool(label_set, mechanism, everything, numbers, accounting.delta, noise)
     if ledger is not None:
-        written = _read_ledger(given, source, everything, ledger)
-        stated["bounds"] += [bound.to_json() for bound in _together(given, written, wanted, accounting.delta)]
+        entered = _read_ledger(label_set, source, everything, ledger)
+        stated["bounds"] += [bound.to_json() for bound in _together(label_set, entered, numbers, accounting.delta)]
     if not release:
         stated["statement"] = _SEEDED
     elif ledger is None:
         stated["statement"] = _NO_LEDGER
         click.echo(f"{labels}: {_NO_LEDGER}", err=True)
-    payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
+    payload: dict[str, Any] = {name: label_set.meta[name] for name in _FACTS}
     payload |= {"teachers": everything.teachers, "protection": payload["protection"] or _OF_TEACHER}
-    payload |= {"labels": given.digest, "delta": accounting.delta, "queries": wanted}
+    payload |= {"labels": label_set.digest, "delta": accounting.delta, "queries": numbers}
     write_json(out, "account", {**payload, **stated})
 
 
 def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
-    """Read LABELS that were drawn from these votes, as far as they store it."""
+    """Read LABELS; refuse them if their metadata shows that they were drawn from other votes."""
     labels = read_arrays(path, LABELS)
     check_drawn_from(labels, votes, everything)
-    if not labels.meta["rounds"] and not _of_the_queries(labels, votes, everything.queries):
+    if not labels.meta["rounds"] and not _has_same_queries(labels, votes, everything.queries):
         raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _VOTES)
     return labels
 
 
-def _of_the_queries(labels: Artefact, votes: Artefact, queries: int) -> bool:
-    """Whether there is one label for each query of the votes."""
+def _has_same_queries(labels: Artefact, votes: Artefact, queries: int) -> bool:
+    """Return True if there is one label for each query of the votes."""
     in_turn = np.arange(queries)
     labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     return np.array_equal(labelled, votes.arrays.get("queries", in_turn))
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """The queries of all rounds that these labels are of."""
+    """Read the queries of all rounds of these labels."""
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
@@ -143,39 +144,38 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
-        raise ArtefactError(labels.path, f"its rounds are others than {', '.join(map(str, selected))}", _QUERIES)
+        raise ArtefactError(labels.path, f"its rounds differ from {', '.join(map(str, selected))}", _QUERIES)
     return rounds
 
 
 def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """The numbers of queries to account for; refuse any but all of them, where all were handed out at once."""
+    """Return the numbers of queries to account for; refuse any but the total for a release and for rounds."""
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
         asked = ", ".join(map(str, wanted))
         raise ArtefactError(
             labels.path,
-            f"it holds labels of {plural(total, 'query')}, and ε of {asked} is not theirs",
+            f"it holds labels of {plural(total, 'query')}, which are released together, but ε for {asked} is asked for",
             "leave --queries out",
         )
     return check_queries(wanted or [total], total)
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
-    """Read the ledger of these votes' private data; refuse one whose entries of LABELS are of other labels or votes.
-
-    Raises ArtefactError.
-    """
+    """Read the ledger of the votes' private data; raise ArtefactError if its entries do not match LABELS and votes."""
     if labels.meta["mode"] != Mode.RELEASE:
-        raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
+        raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
     ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
-    entries = {each.key: each for each in ledger.entries}
+    entries = {entry.key: entry for entry in ledger.entries}
     if not own or set(own) - entries.keys():
-        raise ArtefactError(ledger.path, f"{labels.path} is a release, and it does not stand there", "give its ledger")
+        raise ArtefactError(
+            ledger.path, f"{labels.path} is a release, but it is not entered in this ledger", "give its ledger"
+        )
     same = {name: labels.meta[name] for name in ("mechanism", "parameters")}
     same |= {"number of teachers": votes.teachers, "partition": shards_of(source)}
-    # A round has an entry of its own. On the secure path, each chunk of teachers enters all queries.
+    # Each round has its own entry. With secure aggregation, each chunk of teachers enters all queries.
     chunks = len(own) if "ensemble" in labels.meta else 1
-    rounds = [each["queries"] for each in labels.meta["rounds"]] or [len(labels["labels"])] * chunks
+    rounds = [facts["queries"] for facts in labels.meta["rounds"]] or [len(labels["labels"])] * chunks
     expected = [{**same, "number of queries": queries} for queries in rounds]
     stored = [_stored(entries[key]) for key in own]
     if stored != expected:
@@ -183,7 +183,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
         what = f"another {differing[0]}" if differing else "other rounds"
         fault = f"its entry of {labels.path} has {what} than these labels and {source.path}"
         raise ArtefactError(ledger.path, fault, "give unchanged labels, and the votes that they were drawn from")
-    # The last round's votes contain those of the rounds before; the secure path sees no votes, and stores none.
+    # The last round's votes contain those of the rounds before. Secure aggregation stores no digest of the votes.
     if entries[own[-1]].votes not in (None, source.digest):
         fault = f"{labels.path} was drawn from other votes than {source.path}"
         raise ArtefactError(ledger.path, fault, "give the votes that it was drawn from")
@@ -191,7 +191,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _stored(entry: Entry) -> dict[str, Any]:
-    """Return what an entry of a ledger must have in common with the labels that were drawn."""
+    """Return the facts of a ledger entry that must agree with the labels."""
     return {
         "mechanism": entry.mechanism,
         "parameters": entry.parameters,
@@ -202,15 +202,16 @@ def _stored(entry: Entry) -> dict[str, Any]:
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return what all draws from the same private data cost, where there are others beside these labels.
+    """Return the bound on all draws from the same private data; none if these labels are the only draw.
 
-    With a limit they keep that, whatever was chosen on the way, at its δ if that is larger. Without one their sum holds
-    only if all was planned beforehand, which nobody can prove.
+    With a limit, the bound is the limit, at its own δ if that is larger; it is valid for adaptively chosen draws.
+    Without a limit, the bound is the sum of all draws. It is valid only if they were planned in advance, which cannot
+    be proven, so it is not publishable.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
     limit = ledger.limit
-    # Not their number: it depends on the order of jobs, hence on how long the teachers took to train.
+    # The text omits the number of draws: it depends on the order of the jobs, hence on the teachers' training times.
     planned = "Mironov 2017, Proposition 1: all draws in the ledger, as if planned beforehand"
     kept = "Feldman & Zrnic 2021, section 3: the limit of all draws in the ledger"
     together = DirectAccountant(
@@ -220,17 +221,17 @@ def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: f
         source=kept if limit else planned,
         epsilon=lambda T, delta: limit.budget if limit else spending.epsilon(ledger.spent, delta),
     )
-    # The limit holds at its own δ, so at no smaller one.
+    # The limit is not valid at a δ smaller than its own.
     at = max(delta, limit.delta) if limit else delta
     return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, at)]
 
 
 def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:
-    """Where sanitised bounds draw their noise from; None: none is drawn."""
+    """Return the source of noise for sanitised bounds; None if no seed is given."""
     if seed is None and stream is None:
         return None
     if mode is Mode.RELEASE:
-        raise PatebenchError("these labels are a release, and bounds with noise from a seed are none; leave out --seed")
+        raise PatebenchError("the labels are a release, and bounds with noise from a seed are not; leave out --seed")
     if seed is None or stream is None:
         raise PatebenchError("sanitised bounds are drawn from a seed and a stream; give both, or neither")
     return seeded_noise(seed, stream)
@@ -238,30 +239,32 @@ def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise 
 
 def _whole_pool(
     labels: Artefact,
-    made: Mechanism,
+    mechanism: Mechanism,
     votes: Votes,
-    wanted: Sequence[int],
+    numbers: Sequence[int],
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Bounds at the numbers of queries wanted, curves through many more, and what single teachers pay."""
+    """Return bounds at each of the `numbers` of queries, curves over the queries, and the costs of single teachers."""
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced(votes.queries)
-    bounds: list[Bound] = made.bounds(votes, wanted, delta, noise, along, discrete=release)
+    bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
     if "budget" in labels.meta:
-        bounds += _kept_budget(labels, made, votes, check_queries([*wanted, *along], votes.queries), delta)
+        bounds += _budget_bounds(labels, mechanism, votes, check_queries([*numbers, *along], votes.queries), delta)
     bounds = [bound.said_of(release) for bound in bounds]
     return {
-        "bounds": [bound.to_json() for bound in bounds if bound.queries in wanted],
+        "bounds": [bound.to_json() for bound in bounds if bound.queries in numbers],
         "curves": [curve for curve in curves(bounds) if along and set(along) <= set(curve["queries"])],
-        "teacher_costs": made.teacher_costs(votes, wanted, delta),
+        "teacher_costs": mechanism.teacher_costs(votes, numbers, delta),
     }
 
 
-def _kept_budget(labels: Artefact, made: Mechanism, votes: Votes, queries: Sequence[int], delta: float) -> list[Bound]:
-    """What the labels' own budget promises, once it is seen that they keep it."""
+def _budget_bounds(
+    labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
+) -> list[Bound]:
+    """Return the bounds from the labels' own budget, after checking that the labels keep it."""
     budget = labels.meta["budget"]
-    cost = check_budget(labels.meta["mechanism"], made, votes.teachers, votes.classes)
+    cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
     kept, asked = labels_within(cost, labels["labels"], budget["epsilon"], budget["delta"])
     if asked != budget["asked"] or not np.array_equal(kept, labels["labels"]):
         raise ArtefactError(labels.path, f"it does not keep its own budget of ε = {budget['epsilon']:g}")
@@ -269,25 +272,25 @@ def _kept_budget(labels: Artefact, made: Mechanism, votes: Votes, queries: Seque
 
 
 def spaced(queries: int, most: int = 40) -> list[int]:
-    """Numbers of queries from 1 to all, evenly spaced in their logarithms but for rounding; fewer for small pools."""
+    """Return numbers from 1 to `queries`, evenly spaced on a logarithmic scale and rounded; at most `most`."""
     return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
 
 
 command = stage_command(
     run,
-    file_option("votes", "The ensemble's votes, or the table of votes that was labelled."),
+    file_option("votes", "Votes of the ensemble, or the table of votes that was labelled."),
     table_options,
-    file_option("labels", "The labels whose cost is stated."),
+    file_option("labels", "Labels for which ε is computed."),
     file_option(
         "selected",
-        "The queries of each round, in order; without, the whole pool was labelled.",
+        "Queries of each round, in order; leave out if the whole pool was labelled.",
         needed=False,
         several=True,
     ),
     parameter_options(AccountParameters, "accounting"),
     click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of sanitised bounds."),
-    click.option("--stream", default=None, help="Name of their random stream."),
-    file_option("ledger", "The folder of the ledgers, for a release.", needed=False),
+    click.option("--stream", default=None, help="Name of the random stream of sanitised bounds."),
+    file_option("ledger", "Folder of the ledgers, for a release.", needed=False),
     processes,
-    file_option("out", "Where the bounds go."),
+    file_option("out", "Output file with the bounds."),
 )

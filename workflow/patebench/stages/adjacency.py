@@ -1,9 +1,9 @@
-"""The command `audit --adjacency`: a configuration's own stages, rerun on changed private data.
+"""Command `audit --adjacency`: rerun the stages of a configuration on changed private data.
 
-For the first seed of each experiment and each of its ensembles: `data`, `split`, `partition`, `train_teachers`,
-`join_votes` and the first round's `select_queries` run in this process, in a temporary folder, once on the data as they
-are and once on each changed copy. Nothing is released. Each copy goes through `data` again as files of the user's own,
-which state the rows, so a loader that takes public facts from private records is found whatever the data set is.
+For the first seed of each experiment and each of its ensembles, the stages `data`, `split`, `partition`,
+`train_teachers`, `join_votes` and the first round's `select_queries` run in this process, in a temporary folder: once
+on the unchanged data and once on each changed copy. Nothing is released. Each copy is loaded by `data` as the user's
+own files with row numbers. This detects a loader that derives public facts from private records, for any data set.
 """
 
 import hashlib
@@ -41,30 +41,31 @@ from patebench.data.division import records
 from patebench.data.own_table import expanded, public_by_hash, read_frame
 from patebench.data.partitions import NOBODY
 
-#: Number of neighbouring teachers that are trained again together, unless all are.
+#: Number of neighbouring teachers that are retrained together, unless all are retrained.
 _TOGETHER = 3
 
-#: Facts that depend on the private data by themselves, or are measured with votes; all others are public.
+#: Metadata that depends on the private data or on votes; all other metadata is public.
 _PRIVATE = {
     *("digest", "private", "records", "samples", "left_out", "partition", "chunks", "votes"),
     *("teacher_accuracies", "gap_histogram", "gap_mean"),
     *(f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")),
 }
 
-#: Files with private arrays, whose facts are public; every other file is public as it is.
+#: Files with private arrays and public metadata; every other file is public.
 _LAYOUTS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
 
-#: Arrays of votes with a row for each teacher; teachers that vote on queries alone lack the second.
+#: Arrays of votes with one row per teacher; the second is missing if teachers vote only on queries.
 _ROWS = ("votes", "test_votes")
 
 _OWNERS = "owners.npy"
 
 
 def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None:
-    """Rerun the stages of the configuration CONFIG on changed private data, and say what moves.
+    """Rerun the stages of the configuration CONFIG on changed private data, and report every difference.
 
-    One record or one shard is changed; one row of votes may then differ, and nothing that is public. Exit status 1 if
-    more moves than the partition claims. The first seed of each experiment is looked at; nothing is kept or released.
+    Each change concerns one record or one shard. Then at most one row of votes may differ, and no public output. The
+    exit status is 1 if more differs than the partition claims. Only the first seed of each experiment is audited, and
+    nothing is stored or released.
     """
     from patebench.config import load, validate
 
@@ -79,7 +80,7 @@ def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None
 
 
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
-    """Audit each data set and each ensemble of the first seeds with `changes` changes of each kind."""
+    """Audit each data set and each ensemble of the first seeds, with `changes` changes of each kind."""
     sets: dict[Data, DataSet] = {}
     for ensemble, voting, rounds in _ensembles(config):
         data = ensemble.split.data
@@ -93,7 +94,8 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, Round | None, list[Round]]]:
     """Yield each ensemble of the first seeds once, with the round in which it votes and the first rounds that query it.
 
-    An ensemble that votes in each round is yielded once for each selection of first queries, whatever the noise.
+    An ensemble that votes in each round is yielded once for each selection of first queries, not once per noise
+    setting.
     """
     ensembles: dict[tuple[str, str], tuple[Ensemble, Round | None, dict[str, Round]]] = {}
     for experiment in config.experiments:
@@ -118,16 +120,16 @@ def _call(stage: str, options: Mapping[str, Any], *more: str) -> None:
 
 
 def _make_data(data: Data, folder: Path, *access: str) -> Traces:
-    """Run the stage `data`, whose files go to `folder`, and return what is public of them."""
+    """Run the stage `data` with its output in `folder`, and return the public traces."""
     files = {role: folder / f"{role}.npz" for role in ("private", "public")}
     _call("data", {**data.options(), **files}, data.name, *access)
     return _public_traces(folder)
 
 
 def _public_traces(folder: Path, chunks: Collection[Path] = ()) -> Traces:
-    """Return what is public in `folder`: names and bytes of files, and facts inside private ones.
+    """Return the public traces in `folder`: file names, digests of public files and metadata of private files.
 
-    Of the chunks of teachers, only the facts of `chunks` are returned.
+    Only the chunks of teachers in `chunks` are included.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _OWNERS)
     public = {"the names of files": "\n".join(str(path.relative_to(folder)) for path in files)}
@@ -149,7 +151,7 @@ def _public_traces(folder: Path, chunks: Collection[Path] = ()) -> Traces:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set as its own loader gives it, what that says in public, and the folder of the files made of it."""
+    """Data set as loaded by its own loader, with its public traces and the folder of derived files."""
 
     data: Data
     folder: Path
@@ -163,9 +165,9 @@ class DataSet:
         return cls(data, folder, given, *(_samples(folder / "given", role) for role in ("private", "public")))
 
     def changed(self, ours: Records, name: str) -> Data:
-        """Return the same data set read from files of the user's own, with these private records."""
+        """Return the same data set as the user's own files, with the private records `ours`."""
         names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
-        # Named only where the labels do not show them: otherwise a wrong number of classes would not be found.
+        # State the names only if the labels do not show them, so that a wrong number of classes is detected.
         named = {} if names == list(map(str, shown)) else {"class_names": np.array(names)}
         files = {role: str(self.folder / f"{name}-{role}.npz") for role in ("private", "public")}
         private: dict[str, Any] = {column: ours[column] for column in self.private.arrays}
@@ -178,7 +180,7 @@ class DataSet:
         """Check that public outputs do not change when a private record is unlike all others."""
         own, findings = _make_data(self.changed(self.private.arrays, "own"), self.folder / "own"), []
         if moved := self.given.public_moved(own):
-            raise PatebenchError(f"{self.data.name}: read from files of its own it has another {', '.join(moved)}")
+            raise PatebenchError(f"{self.data.name}: read from its own copy, it differs in {', '.join(moved)}")
         for kind, what, data in self._unseen():
             try:
                 after = _make_data(data, self.folder / "loaded" / kind)
@@ -189,7 +191,7 @@ class DataSet:
         return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
 
     def _unseen(self) -> Iterator[tuple[str, str, Data]]:
-        """Yield data sets with one private record of a label, a colour or a folder that is not in the public data."""
+        """Yield data sets in which one private record has a label, colour or folder that is not in the public data."""
         from patebench.data.folder import SUFFIXES
 
         rng, y = generator(0, "adjacency", self.data.name), np.array(self.private["y"])
@@ -214,7 +216,7 @@ class DataSet:
             yield f"new {name}", what, replace(self.data, sources=tuple({**sources, "private": str(copy)}.items()))
 
     def _unseen_values(self, sources: Mapping[str, str]) -> Iterator[tuple[str, str, Data]]:
-        """Yield the table with a private record whose every feature has a value that no other record has."""
+        """Yield the table with one private record whose values occur in no other record."""
         declared = TableDeclaration.read(dict(self.data.declared)["table"], "table")
         path = Path(sources["private"])
         frame = read_frame(path, declared.missing_values).astype(object)
@@ -222,7 +224,7 @@ class DataSet:
         private = np.ones(len(frame), bool)
         if declared.public_share is not None:
             if declared.owner is None:
-                return  # a hash of the whole record decides whether it is public
+                return  # a changed record might become public, as a hash of the record decides
             private = ~public_by_hash(frame, declared.owner, declared.public_share)
         at = int(np.flatnonzero(private)[0])
         for name, feature in declared.features.items():
@@ -230,7 +232,7 @@ class DataSet:
             frame.loc[frame.index[at], name] = unseen
         changed = self.folder / "new-values.csv"
         frame.to_csv(changed, index=False, na_rep=declared.missing_values[0] if declared.missing_values else "")
-        what = f"record {at + 1} of {path} has values that nobody else has"
+        what = f"record {at + 1} of {path} has values that no other record has"
         yield "new values", what, replace(self.data, sources=tuple({**sources, "private": str(changed)}.items()))
 
 
@@ -239,7 +241,7 @@ def _samples(folder: Path, role: str) -> Artefact:
 
 
 def _paint(image: Path, rng: np.random.Generator) -> None:
-    """Replace a link to an image by an image of the same size in random colours."""
+    """Replace a link to an image by an image of the same size with random colours."""
     from PIL import Image
 
     with Image.open(image) as opened:
@@ -250,10 +252,10 @@ def _paint(image: Path, rng: np.random.Generator) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """One run of an ensemble's stages in a folder of its own; `trained` are the places of the chunks that were trained.
+    """Run of an ensemble's stages in a separate folder.
 
-    `voting` is the first round of teachers that vote in each round, None for others; `rounds` are the first rounds of
-    which the queries are selected.
+    `voting` is the first round if the teachers vote in each round, else None. `rounds` are the first rounds for which
+    queries are selected. `trained` are the positions of the chunks that were trained.
     """
 
     data: DataSet
@@ -265,7 +267,7 @@ class Way:
 
     @cached_property
     def run(self) -> Run:
-        """The options of all stages of the ensemble."""
+        """Return a run with the options of all stages of the ensemble."""
         run = Run("", str(self.folder), "", False, Mode.SEEDED, None, None)
         run.add_ensemble(self.ensemble)
         for first in self.first_rounds:
@@ -282,13 +284,13 @@ class Way:
 
     @property
     def selected(self) -> list[Path]:
-        """The files of queries that are selected before any teacher votes."""
+        """Return the files of queries that are selected before any teacher votes."""
         slugs = self.run.selections.get(self.ensemble.name, [])
         return [self.folder / self.ensemble.split.name / "queries" / slug / "queries.npz" for slug in slugs]
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """The files of the stages, by the option that reads them."""
+        """Return the files of the stages, by the option that reads them."""
         split = self.ensemble.split
         folders = dict.fromkeys(("pool", "truth", "test", "features", "encoder"), split.name)
         folders |= {"private": split.data.name, "public": split.data.name}
@@ -299,17 +301,17 @@ class Way:
         return self.folder / self.voters / "chunks" / f"{self.ensemble.chunks[place]}.npz"
 
     def numbers(self, place: int) -> range:
-        """Return the teachers of a chunk."""
+        """Return the numbers of the teachers of a chunk."""
         first, _, last = self.ensemble.chunks[place].partition("-")
         return range(int(first), int(last) + 1)
 
     def _make(self, stage: str, inputs: str, outs: Mapping[str, Path], **more: Any) -> None:
-        """Run a stage with the options of its first output, and the files that are named in `inputs`."""
+        """Run a stage with the options of its first output and with the files named in `inputs`."""
         options = self.run.options[str(next(iter(outs.values())).relative_to(self.folder))]
         _call(stage, {**options, **{name: self.files[name] for name in inputs.split()}, **more, **outs})
 
     def deal(self, ours: Records) -> Traces:
-        """Make data, split, first queries and partition from these private records."""
+        """Make data, split, first queries and partition from the private records `ours`."""
         files = self.files
         _make_data(self.data.changed(ours, "changed"), files["private"].parent)
         self._make("split", "public", {f"{name}-out": files[name] for name in ("pool", "truth", "test")})
@@ -326,7 +328,7 @@ class Way:
         return Traces(public, [records(private["x"][held], private["y"][held]) for held in shards])
 
     def train(self, places: Collection[int]) -> None:
-        """Train the chunks at `places` that were not trained yet."""
+        """Train the chunks at `places`, except those already trained."""
         inputs = "private partition pool test" + (" features encoder" if self.ensemble.votes_by_query else "")
         selected = [self.folder / self.voting.name / "queries.npz"] if self.voting else self.selected
         for place in sorted({*places} - self.trained):
@@ -334,7 +336,7 @@ class Way:
             self.trained.add(place)
 
     def vote(self, dealt: Traces, places: Sequence[int]) -> Traces:
-        """Train the chunks at `places`, and join them with blank ones, of votes for class 0, for all never trained."""
+        """Train the chunks at `places`, and join them with blank chunks (votes for class 0) for the untrained ones."""
         self.train(places)
         chunks = [self.chunk(place) for place in range(len(self.ensemble.chunks))]
         like = read_arrays(chunks[places[0]], CHUNK)
@@ -355,12 +357,12 @@ class Way:
             np.array(quality["teacher_accuracies"], float),
         ]
         voters = [i for place in places for i in self.numbers(place)]
-        said = {i: hashlib.sha256(b"".join(row[i].tobytes() for row in rows)).hexdigest() for i in voters}
-        return Traces(public, dealt.shards, said)
+        digests = {i: hashlib.sha256(b"".join(row[i].tobytes() for row in rows)).hexdigest() for i in voters}
+        return Traces(public, dealt.shards, digests)
 
 
 class Comparison:
-    """The stages of one ensemble on the data as they are (`base`, which left `dealt`), to compare changed data with."""
+    """Comparison of one ensemble's stages on unchanged data (`base`, with traces `dealt`) and on changed data."""
 
     def __init__(
         self, data: DataSet, ensemble: Ensemble, voting: Round | None, rounds: Sequence[Round], folder: Path,
@@ -389,7 +391,7 @@ class Comparison:
         self.world = World(ours, holders, pool, test, labels_deal=not self.protects, chunk=ensemble.work.chunk)
 
     def audit(self, changes: int) -> AuditedData:
-        """Change the private data in all ways, each of them `changes` times."""
+        """Apply every kind of change `changes` times, and return the findings."""
         kinds = [kind for kind in KINDS if "owners" in self.world.records or not kind.startswith("owner")]
         findings: list[ChangeFinding] = []
         with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
@@ -399,16 +401,16 @@ class Comparison:
                     done(len(findings))
         trained = [i for place in sorted(self.base.trained) for i in self.base.numbers(place)]
         left = self.ensemble.teachers - len(trained)
-        others = f"; --thorough trains the other {left} too" if left else ""
-        notes = [f"Trained again: {adjacent_data.teachers(trained)}{others}."]
+        others = f"; --thorough retrains the other {left} too" if left else ""
+        notes = [f"Retrained: {adjacent_data.teachers(trained)}{others}."]
         if waiting := ", ".join(self.waiting):
-            notes.append(f"Not selected again: {waiting}, which reads the pool alone; --thorough does so.")
+            notes.append(f"Not selected again: {waiting}, which read only the pool; --thorough selects again.")
         facts = {"dataset": self.ensemble.split.data.name, "teachers": self.ensemble.teachers}
         dealt = {"partition": self.ensemble.partition.slug, "protects": self.protects}
         return AuditedData(self.base.voters, {**facts, **dealt}, notes, findings)
 
     def _changed(self, kind: str, repeat: int) -> ChangeFinding:
-        """Change the private data once, and return what that moves."""
+        """Change the private data once, and return the finding."""
         seed, stream = self.ensemble.split.seed, ("adjacency", self.base.voters)
         rng = generator(seed, *stream, kind, repeat)
         at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
@@ -417,14 +419,14 @@ class Comparison:
         claimed, folder = adjacent_data.claimed(kind, self.protects), self.base.folder.parent / "changed"
         try:
             return adjacent_data.compare(kind, what, *self._compared(ours, folder), claimed)
-        except Exception as fault:  # whatever ends the run: that there is no release depends on the change
+        except Exception as fault:  # any failure counts: a run that stops on changed data leaks information
             why = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
             return adjacent_data.refused(kind, what, claimed, " ".join(why.replace(f"{folder}/", "").split()))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _compared(self, ours: Records, folder: Path) -> tuple[Traces, Traces]:
-        """Return what was left before and after a change; teachers are trained only if that can still matter."""
+        """Return the traces before and after a change; train teachers only if the earlier stages show no violation."""
         partition = self.ensemble.partition
         if "owners" in ours:
             folder.mkdir(parents=True)
@@ -440,7 +442,7 @@ class Comparison:
         return self.base.vote(self.dealt, places), way.vote(dealt, places)
 
     def _places(self, moved: Sequence[int]) -> list[int]:
-        """Return the chunks to train: that of the teacher whose shard moved and one far away, or all of them."""
+        """Return the chunks to train: that of the teacher whose shard changed and a distant one, or all chunks."""
         chunks = len(self.ensemble.chunks)
         if self.thorough or chunks < 2:
             return list(range(chunks))
@@ -450,9 +452,11 @@ class Comparison:
 
 command = stage_command(
     run,
-    click.option("--adjacency", type=FILE, required=True, metavar="CONFIG", help="The configuration to rerun."),
-    click.option("--changes", type=click.IntRange(min=1), default=1, show_default=True, help="Changes of each kind."),
-    click.option("--thorough", is_flag=True, help="Train every teacher again, in the configuration's own chunks."),
+    click.option("--adjacency", type=FILE, required=True, metavar="CONFIG", help="Configuration to rerun."),
+    click.option(
+        "--changes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of changes of each kind."
+    ),
+    click.option("--thorough", is_flag=True, help="Retrain every teacher, in the chunks of the configuration."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 )
 command.name = "audit"

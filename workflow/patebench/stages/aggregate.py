@@ -1,4 +1,4 @@
-"""The stage `aggregate`: votes in, labels out, for the whole pool or for the queries that a round selected."""
+"""Stage `aggregate`: label the whole pool, or the queries selected in a round."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -62,15 +62,15 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """Label queries by a mechanism at one noise setting: the whole pool, or the queries that a round selected.
+    """Label queries with a mechanism at one noise setting: the whole pool, or the queries selected in a round.
 
-    From seed and stream the labels can be drawn again: they are for experiments. With --release the noise is discrete
-    and the operating system's; that is done once, so nothing is written over, and it stands in the ledger of the
-    private data before it is done. With a budget ε at δ, queries are put in
-    order until the next one might exceed it.
+    With --seed and --stream the labels are reproducible, for experiments. With --release the noise is discrete and
+    comes from the operating system. A release is drawn only once: it is entered in the ledger of the private data
+    before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
+    the next one might exceed the budget.
 
-    Labels of selected queries come after those of earlier rounds. Where the teachers give none, the student's own label
-    is kept if the mechanism's public rule says so.
+    Labels of a round are appended to those of earlier rounds. If the teachers do not answer a query, the student's own
+    label is kept if the mechanism's public rule allows it.
     """
     made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
@@ -96,37 +96,39 @@ def run(
     write_down = partial(place.write_down, source, out, mechanism, made)
     if selected is None:
         if earlier is not None:
-            raise PatebenchError("earlier labels go with queries that a round selected; give --selected too")
+            raise PatebenchError("--earlier is only for queries selected in a round; give --selected too")
         if "queries_files" in source.meta:
-            raise ArtefactError(votes, "it holds votes on what rounds selected", "give the --selected of the last one")
-        arrays, kept = _whole_pool(mechanism, made, everything, draws, _budget(budget, delta), write_down)
+            raise ArtefactError(
+                votes, "it holds votes on queries selected in rounds", "give --selected of the last round"
+            )
+        arrays, kept = _label_pool(mechanism, made, everything, draws, _budget(budget, delta), write_down)
         facts |= kept
         if "queries" in source.arrays:
             arrays["queries"] = source["queries"]
     else:
         check_adaptive(mechanism, made)
         if budget is not None:
-            raise PatebenchError("queries that a round selected have no budget of their own; leave out --budget")
+            raise PatebenchError("a budget is not supported for queries selected in a round; leave out --budget")
         queries = Selected.read([selected], source)
-        before = _before(earlier, queries.files[0], source, facts)
+        before = _read_earlier_labels(earlier, queries.files[0], source, facts)
         if before is not None and draws.mode is Mode.RELEASE:
             place.check_same_shards(source, before)
-        arrays, kept = _selected(made, queries, everything, draws, write_down)
-        arrays, facts = _after(before, arrays, facts | kept | queries.facts())
+        arrays, kept = _label_selected(made, queries, everything, draws, write_down)
+        arrays, facts = _append_round(before, arrays, facts | kept | queries.facts())
     write_arrays(out, LABELS, arrays, facts)
 
 
 def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
     if epsilon is None:
         if delta is not None:
-            raise PatebenchError("a δ alone limits nothing; give --budget with --delta")
+            raise PatebenchError("--delta is only used with a budget; give --budget too")
         return None
     if delta is None:
-        raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")
+        raise PatebenchError("--budget needs a δ; give --delta too")
     return epsilon, delta
 
 
-def _whole_pool(
+def _label_pool(
     name: str,
     made: Mechanism,
     votes: Votes,
@@ -134,7 +136,7 @@ def _whole_pool(
     budget: tuple[float, float] | None,
     write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
-    """What is released for the whole pool, once it is written down, and the facts of its budget."""
+    """Enter the draw in the ledger, label the whole pool, and return the arrays and the facts of ledger and budget."""
     query = check_budget(name, made, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
     arrays = made.released(votes, draws.source())
@@ -146,10 +148,13 @@ def _whole_pool(
     return arrays, {"entries": entries, "budget": {"epsilon": budget[0], "delta": budget[1], "asked": put}}
 
 
-def _selected(
+def _label_selected(
     made: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
 ) -> tuple[Arrays, Facts]:
-    """Labels of selected queries, once they are written down; `kept` says which are the student's own."""
+    """Enter the draw in the ledger, label the selected queries, and return the arrays and the ledger's keys.
+
+    The array `kept` is True where a label is the student's own.
+    """
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)
     shown = made.released(chosen, draws.source())
@@ -160,14 +165,17 @@ def _selected(
     return arrays, {"entries": entries}
 
 
-def _before(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
-    """The labels of the rounds before, if there were any: by the same mechanism from votes of the same teachers.
+def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
+    """Read the labels of earlier rounds; None if there are none.
 
-    Those are the same votes, or where each round has votes of its own, the ones that these came after.
+    Refuse labels from another mechanism or other teachers. Their votes must be the same as now, or if each round has
+    its own votes, those of the round before.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
-        raise ArtefactError(selected.path, f"it was not selected after {earlier or 'no labels at all'}", OF_ROUNDS)
+        raise ArtefactError(
+            selected.path, f"it was not selected after {earlier}" if earlier else "it needs earlier labels", OF_ROUNDS
+        )
     asked = votes.meta.get("queries_files")
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
         raise ArtefactError(votes.path, f"it holds votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
@@ -182,8 +190,8 @@ def _before(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Fa
     return before
 
 
-def _after(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
-    """All rounds so far: those before come first."""
+def _append_round(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
+    """Return arrays and facts of all rounds so far, those of the earlier labels `before` first."""
     if before is None:
         return arrays, facts
     joined = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
@@ -193,15 +201,17 @@ def _after(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Array
 
 command = stage_command(
     run,
-    file_option("votes", "The ensemble's votes, or a table of votes of your own."),
+    file_option("votes", "Votes of the ensemble, or your own table of votes."),
     table_options,
-    file_option("selected", "The queries of this round; without, the whole pool is labelled.", needed=False),
-    file_option("earlier", "Labels of the rounds before, if any.", needed=False),
+    file_option("selected", "Queries of this round; leave out to label the whole pool.", needed=False),
+    file_option("earlier", "Labels of earlier rounds, if any.", needed=False),
     mechanism,
-    click.option("--budget", type=float, default=None, help="Stop answering before this ε (at --delta) is spent."),
+    click.option(
+        "--budget", type=float, default=None, help="ε budget (at --delta): stop answering before it is exceeded."
+    ),
     click.option("--delta", type=float, default=None, help="δ of the budget."),
     seeded_or_release,
     ledgered,
-    file_option("out", "Where the labels go."),
+    file_option("out", "Output file with the labels."),
     cls=MechanismCommand,
 )

@@ -1,4 +1,4 @@
-"""The stage `audit`: one mechanism at one setting, audited for all votes of so many teachers."""
+"""Stage `audit`: audit one mechanism at one noise setting for a number of teachers and classes."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ from patebench.core.seeds import Mode, generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.release.conditions import check_size_of_delta
 
-#: The option that makes it another command.
+#: Option that selects the audit of a configuration instead.
 ADJACENCY = "--adjacency"
 
 
@@ -44,10 +44,10 @@ def run(
     out: Path | None,
     as_json: bool = False,
 ) -> None:
-    """Look for two adjacent data sets that a mechanism tells apart better than its bounds on ε say.
+    """Estimate an ε lower bound for a mechanism on adjacent data sets, and compare it with the stated ε.
 
-    One query is always audited. What is drawn is derived from the seed and the stream. Without --out, the exit status
-    is 1 if anything that is stated is violated.
+    A single query is always audited. The noise depends only on the seed and the stream. Without --out, the exit status
+    is 1 if the lower bound exceeds a stated ε.
     """
     if votes is not None:
         teachers, classes = _sizes(votes, teachers, classes)
@@ -74,14 +74,14 @@ def run(
 
 
 def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int]:
-    """How many teachers and classes the votes in a file have."""
+    """Return the numbers of teachers and classes of the votes in a file."""
     source, votes = read_source(path, classes is not None, classes, teachers)
     say_what_was_read(source, votes)
     return votes.teachers, votes.classes
 
 
 class _Command(MechanismCommand):
-    """With --adjacency it is another command, which audits a configuration and asks for no mechanism."""
+    """Command that, with --adjacency, becomes the audit of a configuration, which needs no mechanism."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -98,20 +98,21 @@ _MANY = click.IntRange(min=1)
 command = stage_command(
     run,
     mechanism,
-    click.option("--teachers", type=_MANY, default=None, help="Audit for votes of so many teachers; confirms --votes."),
-    file_option("votes", "Or of as many teachers and classes as votes in this file have.", needed=False),
-    click.option("--classes", type=click.IntRange(min=2), default=None, help="Among so many classes."),
-    file_option("samples", "Or among as many classes as these samples have.", needed=False),
-    click.option("--queries", type=_MANY, multiple=True, help="Also audit the first T queries together."),
+    click.option("--teachers", type=_MANY, default=None, help="Number of teachers; checked against --votes if given."),
+    file_option("votes", "File of votes from which to read the numbers of teachers and classes.", needed=False),
+    click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes."),
+    file_option("samples", "File of samples from which to read the number of classes.", needed=False),
+    click.option("--queries", type=_MANY, multiple=True, help="Also audit this many queries together."),
     click.option("--delta", type=float, required=True, help="δ of every ε."),
     parameter_options(AuditParameters, "settings"),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
     click.option("--stream", default="audit", show_default=True, help="Name of the random stream."),
-    file_option("out", "Write the audit here [default: a table on the terminal].", needed=False),
+    file_option("out", "Output file [default: print a table].", needed=False),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of the table."),
     click.option(
         ADJACENCY, metavar="CONFIG", expose_value=False,
-        help="Instead, rerun the stages of a configuration on changed private data; more by --adjacency CONFIG --help.",
+        help="Audit a configuration instead, by rerunning its stages on changed private data; see --adjacency CONFIG"
+        " --help.",
     ),
     cls=_Command,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command `calibrate`: the least noise, or the most queries, for a target (ε, δ)."""
+"""Command `calibrate`: find the smallest noise, or the largest number of queries, for a target (ε, δ)."""
 
 from collections.abc import Mapping
 
@@ -25,10 +25,10 @@ def run(
     release: bool,
     as_json: bool,
 ) -> None:
-    """Find the least noise for a number of queries, or the most queries at a given noise, for a target (ε, δ).
+    """Find the smallest noise for a number of queries, or the largest number of queries, for a target (ε, δ).
 
-    With --queries, leave out the parameter to find; without, give them all. With --release the target is kept by what
-    is stated of labels that are handed out; without, by the bounds of continuous noise.
+    With --queries, leave out the parameter to find. Without --queries, give all parameters. With --release, use the
+    bounds for released labels (discrete noise); otherwise those for continuous noise.
     """
     check_size_of_delta(Mode.RELEASE if release else Mode.SEEDED, teachers, delta)
     result = solve(
@@ -42,10 +42,12 @@ _MANY = click.IntRange(min=1)
 
 command = stage_command(
     run,
-    click.option("--epsilon", type=float, required=True, help="The target, kept whatever the votes are."),
-    click.option("--queries", type=_MANY, default=None, help="Find the noise for this many queries."),
-    click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, where needed."),
-    click.option("--teachers", type=_MANY, default=None, help="Number of teachers, where needed."),
+    click.option("--epsilon", type=float, required=True, help="Target worst-case ε."),
+    click.option("--queries", type=_MANY, default=None, help="Number of queries for which to find the noise."),
+    click.option(
+        "--classes", type=click.IntRange(min=2), default=None, help="Number of classes, if the mechanism needs it."
+    ),
+    click.option("--teachers", type=_MANY, default=None, help="Number of teachers, if the mechanism needs it."),
     answering,
     cls=MechanismCommand,
 )

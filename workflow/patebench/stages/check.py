@@ -1,9 +1,9 @@
-"""The command `check`: every artefact below a folder, by its checksum and by what it was made from.
+"""Command `check`: check the checksum and the origin of every artefact below a folder.
 
-Snakemake decides by times and parameters what to make again and reads no file. Stages refuse a damaged file, and one
-that does not belong to its partners; this command finds such files before any stage does. Each artefact stores the
-digests of what it was made from, so no knowledge of the workflow is needed. Figures, tables and pages have no checksum:
-they are made again from `collected.json` in seconds.
+Snakemake decides by times and parameters which files to make again, and does not read their content. Stages refuse
+damaged files and files that do not belong together; this command finds them earlier. Each artefact stores the digests
+of its inputs, so the workflow is not needed. Figures, tables and pages have no checksum: they are made again from
+`collected.json` in seconds.
 """
 
 import json
@@ -23,23 +23,23 @@ from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
 from patebench.core.text import plural
 
-#: Facts by which artefacts name what they were made from: a digest under the name of that file.
+#: Names of inputs in an artefact's metadata; the value is the digest of the file with that name.
 _PARENTS = {*LAYOUTS, "private", "public", "test"}
-#: Facts under another name than that of the file: of earlier rounds, in folders further up.
+#: Names of inputs from earlier rounds, in parent folders, with the name of their file.
 _RENAMED = {"earlier": "labels", "earlier_votes": "votes", "queries_files": "queries"}
 
-#: What the name of every artefact ends in.
+#: Suffixes of artefacts.
 SUFFIXES = (".npz", ".json")
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-#: What `core.files.atomic` calls a file that it has not finished.
+#: Name of an unfinished file of `core.files.atomic`.
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
-_AGAIN = "delete the older of the two and what was made from it, then run snakemake again"
+_AGAIN = "delete the older of the two and the files made from it, then run snakemake again"
 
 
 @dataclass
 class Checked:
-    """How many artefacts were looked at, a line for each fault, and what killed jobs left behind."""
+    """Number of artefacts checked, one message per fault, and the unfinished files of killed jobs."""
 
     artefacts: int = 0
     faults: list[str] = field(default_factory=list)
@@ -47,31 +47,31 @@ class Checked:
 
 
 def run(*, place: Path, as_json: bool) -> None:
-    """Check every artefact below PLACE: its checksum, and that it belongs to what it was made from.
+    """Check every artefact below PLACE: its checksum, and that its inputs are the files it was made from.
 
-    One line for each fault, and exit status 1 if there is any. PLACE is a folder or a file [default: results].
+    Print one line per fault; the exit status is 1 if there is any. PLACE is a folder or a file [default: results].
     """
-    found = check(place)
+    checked = check(place)
     if as_json:
-        told = {"place": str(place), "artefacts": found.artefacts, "faults": found.faults}
-        click.echo(json.dumps({**told, "leftovers": list(map(str, found.leftovers))}, indent=1, ensure_ascii=False))
-        sys.exit(1 if found.faults else 0)
-    for line in found.faults:
+        facts = {"place": str(place), "artefacts": checked.artefacts, "faults": checked.faults}
+        click.echo(json.dumps({**facts, "leftovers": list(map(str, checked.leftovers))}, indent=1, ensure_ascii=False))
+        sys.exit(1 if checked.faults else 0)
+    for line in checked.faults:
         click.echo(line)
-    if found.leftovers:
-        files = plural(len(found.leftovers), "file")
-        click.echo(f"{files} left by killed jobs, which may be deleted: {found.leftovers[0]}, …")
-    faults = plural(len(found.faults), "fault") if found.faults else "no faults"
-    click.echo(f"{place}: {plural(found.artefacts, 'artefact')}, {faults}")
-    sys.exit(1 if found.faults else 0)
+    if checked.leftovers:
+        files = plural(len(checked.leftovers), "file")
+        click.echo(f"{files} left by killed jobs, which may be deleted: {checked.leftovers[0]}, …")
+    faults = plural(len(checked.faults), "fault") if checked.faults else "no faults"
+    click.echo(f"{place}: {plural(checked.artefacts, 'artefact')}, {faults}")
+    sys.exit(1 if checked.faults else 0)
 
 
 def check(place: Path) -> Checked:
-    """Check every artefact of the folder `place`, or one file."""
+    """Check every artefact in the folder `place`, or the file `place`."""
     if not place.exists():
-        raise PatebenchError(f"{place}: there is no such folder or file; give the one that holds your results")
+        raise PatebenchError(f"{place}: does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
-        raise PatebenchError(f"{place}: is no artefact, which are {' and '.join(SUFFIXES)}; give one, or their folder")
+        raise PatebenchError(f"{place}: is not an artefact ({' or '.join(SUFFIXES)}); give an artefact or a folder")
     every = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     paths = [path for path in every if path.suffix in SUFFIXES]
     result, known = Checked(len(paths)), _Known()
@@ -86,7 +86,7 @@ def check(place: Path) -> Checked:
 
 @dataclass(frozen=True)
 class _Facts:
-    """The digest of one artefact, and those of what it was made from, by fact."""
+    """Digest of an artefact, and the digests of its inputs by name."""
 
     digest: str
     parents: Mapping[str, list[str]]
@@ -94,25 +94,25 @@ class _Facts:
 
 @dataclass
 class _Known:
-    """Artefacts by path, each read once; the fault of one that cannot be read."""
+    """Cache of artefacts by path, each read once; the value is an error if the file cannot be read."""
 
-    found: dict[Path, _Facts | ArtefactError] = field(default_factory=dict)
+    facts: dict[Path, _Facts | ArtefactError] = field(default_factory=dict)
 
     def __getitem__(self, path: Path) -> _Facts | ArtefactError:
-        if path not in self.found:
+        if path not in self.facts:
             try:
-                self.found[path] = _read(path)
+                self.facts[path] = _read(path)
             except ArtefactError as fault:
-                self.found[path] = fault
-        return self.found[path]
+                self.facts[path] = fault
+        return self.facts[path]
 
     @property
     def sound(self) -> bool:
-        """True if any file is ours, so that the folder may be."""
-        return any(isinstance(facts, _Facts) for facts in self.found.values())
+        """Return True if at least one file is a valid artefact of patebench."""
+        return any(isinstance(facts, _Facts) for facts in self.facts.values())
 
     def may_be(self, path: Path, digest: str) -> bool:
-        """True if a file has this digest, or is damaged, which is a fault of its own."""
+        """Return True if the file has this digest or is damaged; damage is reported separately."""
         facts = self[path]
         return isinstance(facts, ArtefactError) or facts.digest == digest
 
@@ -128,7 +128,7 @@ def _read(path: Path) -> _Facts:
 
 
 def _digests(fact: Any) -> list[str]:
-    """Return the digests in a fact; none where it says in words what others name by a digest."""
+    """Return the digests in a value of the metadata; empty if the value is not a digest."""
     values = fact if isinstance(fact, list) else [fact]
     return values if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values) else []
 
@@ -147,9 +147,9 @@ def _faults(path: Path, known: _Known) -> Iterator[str]:
             files = [file for file in files if file != path and file.exists()]
         for digest in digests:
             if not files:
-                yield str(ArtefactError(path, f"what it was made from is not here ({entry})", _AGAIN))
+                yield str(ArtefactError(path, f"its input is missing ({entry})", _AGAIN))
             elif not any(known.may_be(file, digest) for file in files):
-                beside = "those beside it" if entry == "chunks" else files[0]
+                beside = "those next to it" if entry == "chunks" else files[0]
                 yield str(ArtefactError(path, f"it was made with other {entry} than {beside}", _AGAIN))
                 break
 

@@ -1,4 +1,4 @@
-"""The command `choose_clusters`: how many clusters of a pool to ask about, where each record has one vote."""
+"""Command `choose_clusters`: choose the number of clusters to use as queries for teachers with one vote per record."""
 
 import json
 from pathlib import Path
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
-    """Choose how many clusters to ask about: a number of --queries for teachers with one vote each.
+    """Choose the number of clusters to use as queries, for teachers that have one vote each.
 
-    It looks at public features, at the declared number of teachers and at the noise, and at no vote: the choice costs
-    no privacy. How many private records there are is private itself, unless neighbouring data sets replace a record
-    (iid): give the number of teachers that the configuration declares, whatever the records are.
+    The choice depends only on public features, the declared number of teachers and the noise. It reads no votes and
+    costs no privacy. Give the number of teachers in the configuration, not the number of private records: that number
+    is private, unless neighbouring data sets differ by a replaced record (partition iid).
     """
     from patebench.features.query_clusters import choose
 
-    found = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
-    show_on_terminal(json.dumps(found.to_json(), indent=1, allow_nan=False) if as_json else _shown(found))
+    choice = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
+    show_on_terminal(json.dumps(choice.to_json(), indent=1, allow_nan=False) if as_json else _table(choice))
 
 
-def _shown(choice: "Choice") -> "RenderableType":
+def _table(choice: "Choice") -> "RenderableType":
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -41,13 +41,13 @@ def _shown(choice: "Choice") -> "RenderableType":
     table = Table(box=box.SIMPLE_HEAD)
     for name in ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes"):
         table.add_column(name, justify="right")
-    for each in choice.looked_at:
-        cells = (f"{each.clusters}", f"{each.fewest_votes:,.0f}", f"{each.median_votes:,.0f}", f"{each.hidden:.1%}")
+    for row in choice.looked_at:
+        cells = (f"{row.clusters}", f"{row.fewest_votes:,.0f}", f"{row.median_votes:,.0f}", f"{row.hidden:.1%}")
         table.add_row(*cells)
-    said = f"Ask about {plural(choice.clusters, 'cluster')}"
+    advice = f"Use {plural(choice.clusters, 'cluster')}"
     if choice.enough:
-        return Group(table, f"{said}: no more than {HIDDEN:.0%} of the pool is where noise hides the label.")
-    return Group(table, f"{said}, and expect wrong labels: σ = {choice.sigma:g} is too much for so few teachers.")
+        return Group(table, f"{advice}: noise hides the label for at most {HIDDEN:.0%} of the pool.")
+    return Group(table, f"{advice}, but expect wrong labels: σ = {choice.sigma:g} is too large for so few teachers.")
 
 
 command = stage_command(
@@ -59,8 +59,8 @@ command = stage_command(
         required=True,
         help="Number of teachers in the configuration; not a count of private records.",
     ),
-    click.option("--sigma", type=float, required=True, help="The standard deviation of the noise on each count."),
-    click.option("--classes", type=click.IntRange(min=2), required=True, help="The number of classes."),
+    click.option("--sigma", type=float, required=True, help="Standard deviation of the noise on each count."),
+    click.option("--classes", type=click.IntRange(min=2), required=True, help="Number of classes."),
     threads,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of the table."),
 )

@@ -1,6 +1,6 @@
-"""The stage `collect`: everything that is known of one ensemble, as flat records in one file.
+"""Stage `collect`: write all results of one ensemble as flat records in one file.
 
-Later stages read these records alone. Only here are true labels compared with released ones.
+Later stages read only these records. Only this stage compares released labels with true ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,20 +30,20 @@ Record = dict[str, Any]
 
 def run(
     *,
-    ensemble: Annotated[Path, "What the stage join_votes says of the ensemble."],
-    votes: Annotated[Path, "The ensemble's votes."],
+    ensemble: Annotated[Path, "Summary of the ensemble, from the stage join_votes."],
+    votes: Annotated[Path, "Votes of the ensemble."],
     truth: Annotated[Path, "True labels of the pool."],
     labels: Annotated[Sequence[Path], "Labels; repeat for each label set."] = (),
     bounds: Annotated[Sequence[Path], "Bounds; repeat for each label set."] = (),
-    students: Annotated[Sequence[Path], "Results of students; repeat for each."] = (),
-    distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each."] = (),
-    out: Annotated[Path, "Where the records go."],
+    students: Annotated[Sequence[Path], "Results of a student; repeat for each student."] = (),
+    distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each network."] = (),
+    out: Annotated[Path, "Output file with the records."],
 ) -> None:
-    """Gather everything known of one ensemble as flat records: its label sets, their bounds and the students.
+    """Collect all results of one ensemble as flat records: its label sets, their bounds and the students.
 
-    Votes made in rounds are on few samples that a student chose, so their ensemble gets no record of its own. A student
-    and bounds belong to the label set whose digest they name. A file of other votes, another pool or other labels is
-    refused.
+    An ensemble that votes in rounds has no ensemble record, because its votes are on few samples that a student
+    selected. Students and bounds are matched to label sets by digest. Files of other votes, another pool or other
+    labels are refused.
     """
     source, counted = read_votes(votes)
     truths = read_arrays(truth, TRUTH)
@@ -66,9 +66,9 @@ def run(
 
 
 class _LabelSet:
-    """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected.
+    """Label set of the whole pool, or of queries selected in rounds, with its metadata.
 
-    `truth` are the true labels of the pool, (queries,); `names` those of the classes.
+    `truth` are the true labels of the pool, shape (queries,); `names` are the class names.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class _LabelSet:
     def record(self, votes: Votes) -> Record:
         """Return the record of all labels.
 
-        Their expected accuracy is unknown with discrete noise and where a budget ended the release, as probabilities
-        are those of continuous noise, and for selected queries, as some mechanisms look at a student's predictions.
+        The expected accuracy is computed for continuous noise on the whole pool. It is None for releases (discrete
+        noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
         """
         known = self.labels.meta["mode"] != Mode.RELEASE and "budget" not in self.labels.meta and self.whole_pool
         expected = expected_label_accuracy(self.mechanism, votes, self.truth) if known else None
@@ -103,7 +103,7 @@ class _LabelSet:
         return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
 
     def measured(self, queries: int) -> Record:
-        """Return how many of the first `queries` were answered or kept by the student, and the share that is right.
+        """Return the numbers of answered and kept labels among the first `queries`, and their accuracy.
 
         A label that the student kept as its own counts as a label, not as an answer.
         """
@@ -120,17 +120,17 @@ class _LabelSet:
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
-    found = take(path, summary, ("teacher_accuracies", *rest))
-    found |= present(summary, (f"plurality_{what}_{on}" for what in BESIDE_ACCURACY for on in ("pool", "test")))
-    voted = [accuracy for accuracy in found.pop("teacher_accuracies") if accuracy is not None]
-    teachers = np.asarray(voted or [0.0], dtype=np.float64)  # none voted: nothing was right
+    quality = take(path, summary, ("teacher_accuracies", *rest))
+    quality |= present(summary, (f"plurality_{what}_{on}" for what in BESIDE_ACCURACY for on in ("pool", "test")))
+    voted = [accuracy for accuracy in quality.pop("teacher_accuracies") if accuracy is not None]
+    teachers = np.asarray(voted or [0.0], dtype=np.float64)  # accuracy 0 if no teacher voted
     accuracies = {
         "teacher_accuracy_mean": float(teachers.mean()),
         "teacher_accuracy_min": float(teachers.min()),
         "teacher_accuracy_max": float(teachers.max()),
         "teacher_accuracy_std": float(teachers.std()),
     }
-    return {"record": "ensemble", **common, **accuracies, **found}
+    return {"record": "ensemble", **common, **accuracies, **quality}
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
@@ -144,24 +144,24 @@ def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
 
 def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
     content, label_set = _read_of_labels(path, "train_student", known)
-    found = take(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
-    if found["queries"] > len(label_set.positions):
-        raise ArtefactError(path, f"it learnt from more labels than {label_set.labels.path} holds", _FIX)
+    student = take(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
+    if student["queries"] > len(label_set.positions):
+        raise ArtefactError(path, f"it was trained on more labels than {label_set.labels.path} holds", _FIX)
     return {
         "record": "student",
         **label_set.facts,
-        "student": of_student(path, found, whole_pool=label_set.whole_pool),
-        "method": found["method"],
-        "student_model": found["model"],
-        "student_recipe": found["recipe"],
-        **label_set.measured(found["queries"]),
-        "accuracy": found["accuracy"],
+        "student": of_student(path, student, whole_pool=label_set.whole_pool),
+        "method": student["method"],
+        "student_model": student["model"],
+        "student_recipe": student["recipe"],
+        **label_set.measured(student["queries"]),
+        "accuracy": student["accuracy"],
         **present(content, BESIDE_ACCURACY),
     }
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """Return a record for each kind of label and number of samples; no noise protects the private data here."""
+    """Return one record per kind of label and number of samples; ε is infinite, as no noise is added."""
     content = _read_of_votes(path, "distil", votes)
     found = take(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
@@ -170,15 +170,15 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
 
 
 def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
-    """Read a JSON artefact about one of the known label sets, which it names by a digest."""
+    """Read a JSON artefact and return it with the label set whose digest it stores."""
     content = read_json(path, kind)
     if (label_set := known.get(content.get("labels", ""))) is None:
-        raise ArtefactError(path, "it is of labels that are not among the given ones", _FIX)
+        raise ArtefactError(path, "its labels are not among the given label sets", _FIX)
     return content, label_set
 
 
 def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
-    """Read a JSON artefact that says that it was made with these votes."""
+    """Read a JSON artefact; refuse it if it was made with other votes."""
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)
@@ -186,15 +186,15 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
 
 
 def label_accuracy(labels: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> Record:
-    """Return what `class_accuracy` does of answered labels; all is None when nothing was answered."""
+    """Return the values of `class_accuracy` for the answered labels; all are None if no query was answered."""
     answered = labels >= 0
     return class_accuracy(truth[answered], labels[answered], names, "label_{}")
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
-    """Return the expected number of right labels over that of answers, both exact, given the votes.
+    """Return the expected number of correct labels divided by the expected number of answers, given the votes.
 
-    None when nothing is ever answered, or when the mechanism does not know the distribution of its labels.
+    Return None if no query is ever answered, or if the mechanism does not compute the distribution of its labels.
     """
     log_p = mechanism.log_outcome_probabilities(votes)
     if log_p is None:

@@ -1,8 +1,8 @@
-"""The command `compare`: what differs between two folders of results, in settings and numbers.
+"""Command `compare`: compare the settings and the numbers of two folders of results.
 
-A difference is that of the means over the seeds. If both runs have two seeds or more in common, it is the mean of the
-differences by seed, and its standard error that of these; otherwise the error is Welch's, of two samples. With one seed
-there is none.
+A difference is between means over seeds. If the runs share at least two seeds, it is the mean of the paired differences
+of these seeds, with the standard error of that mean. Otherwise the standard error is Welch's for two samples. With a
+single seed there is no standard error.
 """
 
 import json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ROUNDS = ["rounds", "selection"]
 _BOUND = [*LABEL_SET, *_ROUNDS, "queries", "delta", "accountant", "conversion", "kind"]
 
-#: What is compared: the frame, what it is called, the columns that name a setting apart from its seed, and the value.
+#: Compared quantities: frame, label, columns that identify a setting (without the seed), column of the value.
 _COMPARED = (
     ("ensembles", "teacher accuracy", ENSEMBLE, "teacher_accuracy_mean"),
     ("ensembles", "plurality accuracy", ENSEMBLE, "plurality_accuracy_pool"),
@@ -53,27 +53,34 @@ _COMPARED = (
     ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
 )
 
-#: Columns that others name, or that tell no two settings of a run apart for a reader.
-_SILENT = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
+#: Columns that are left out of a setting's description, because other columns describe the same.
+_OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
 
-#: Least number of standard errors of a difference that seeds do not explain.
+#: Minimum number of standard errors of a difference that is reported as clear.
 CLEAR = 2.0
 
 
 def compared(one: Records, other: Records) -> "pd.DataFrame":
-    """Return one row per quantity and setting that both have, those that differ most clearly first.
+    """Return one row per quantity and setting that both runs have, the clearest differences first.
 
-    Columns: `what`, `setting` in words, `one` and `other` (means), `seeds_one`, `seeds_other`, `difference` (other less
-    one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike, or one
-    side alone is infinite), `paired`: of seeds that both have, where these are two or more, and no others count; and
-    for accuracies `largest_class_one` and `largest_class_other`, the share of the largest class, NaN if not known.
+    Returns
+    -------
+    pandas.DataFrame with the columns
+        what, setting : quantity and setting, as text
+        one, other : means over seeds
+        seeds_one, seeds_other : numbers of seeds
+        difference : other minus one
+        standard_error : NaN with a single seed
+        errors : difference / standard_error; ±∞ if all seeds differ equally or if only one side is infinite
+        paired : True if only the seeds that both runs have are used, because these are at least two
+        largest_class_one, largest_class_other : for accuracies, fraction of the largest class; NaN if unknown
     """
     import pandas as pd
 
-    both = [each for each in _both(one, other) if all(each.sides)]
+    both = [number for number in _both(one, other) if all(number.sides)]
     rows = [
-        {"what": each.what, "setting": each.setting, **_difference(*each.sides), **_largest(*each.largest)}
-        for each in both
+        {"what": number.what, "setting": number.setting, **_difference(*number.sides), **_largest(*number.largest)}
+        for number in both
     ]
     columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
     columns += ["difference", "standard_error", "errors", "paired", "largest_class_one", "largest_class_other"]
@@ -83,18 +90,18 @@ def compared(one: Records, other: Records) -> "pd.DataFrame":
 
 
 def alone(one: Records, other: Records) -> tuple[list[str], list[str]]:
-    """Return what only one of them measured, in words: of the first and of the second."""
-    found: tuple[list[str], list[str]] = ([], [])
-    for each in _both(one, other):
-        if not all(each.sides):
-            found[0 if each.sides[0] else 1].append(f"{each.what}: {each.setting}")
-    return found
+    """Return descriptions of the quantities that only one run has, for each of the two runs."""
+    missing: tuple[list[str], list[str]] = ([], [])
+    for number in _both(one, other):
+        if not all(number.sides):
+            missing[0 if number.sides[0] else 1].append(f"{number.what}: {number.setting}")
+    return missing
 
 
 def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the keys of two manifests whose values differ, with both values."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
-    flat_one, flat_other = (_flat({part: each.get(part) for part in parts}) for each in (one, other))
+    flat_one, flat_other = (_flat({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
     return [(key, _shown(flat_one.get(key)), _shown(flat_other.get(key))) for key in keys]
 
@@ -105,9 +112,9 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Number:
-    """Describe one quantity of one setting in words, with its value by seed in each run.
+    """One quantity in one setting, as text, with its values by seed in each run.
 
-    `largest` are the shares of the largest class among the samples that an accuracy is measured on.
+    `largest` are the fractions of the largest class among the samples of an accuracy.
     """
 
     what: str
@@ -136,12 +143,12 @@ def _both(one: Records, other: Records) -> list[_Number]:
 
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    words = [_word(row, name) for name in columns if name not in _SILENT]
+    words = [_word(row, name) for name in columns if name not in _OMITTED]
     return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
 
 
 def _word(row: Mapping[Any, Any], name: str) -> str:
-    """Return the value of a column in words; numbers say what they are."""
+    """Return the value of a column as text; a number is preceded by its name."""
     import pandas as pd
 
     value = row[name]
@@ -156,17 +163,18 @@ def _word(row: Mapping[Any, Any], name: str) -> str:
 
 
 def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
-    """Compare the two sides; where both have two seeds or more in common, the others are left out."""
+    """Compare the two sides; use only common seeds if there are at least two."""
     common = sorted(set(one) & set(other))
     paired = len(common) > 1
     first = [one[seed] for seed in (common if paired else sorted(one))]
     second = [other[seed] for seed in (common if paired else sorted(other))]
     difference = _less(fmean(second), fmean(first))
     if paired:
-        error = _deviation([_less(its, mine) for its, mine in zip(second, first, strict=True)]) / math.sqrt(len(first))
+        pairs = zip(second, first, strict=True)
+        error = _deviation([_less(theirs, ours) for theirs, ours in pairs]) / math.sqrt(len(first))
     else:
         error = math.hypot(_deviation(first) / math.sqrt(len(first)), _deviation(second) / math.sqrt(len(second)))
-    if error == 0 or math.isinf(difference):  # a finite bound and none at all differ by more than any error
+    if error == 0 or math.isinf(difference):  # a finite and an infinite bound differ by infinitely many errors
         errors = math.copysign(math.inf, difference) if difference else 0.0
     else:
         errors = difference / error
@@ -178,19 +186,18 @@ def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[st
 
 
 def _largest(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
-    """Return the mean shares of the largest class of the two sides."""
-    return {
-        f"largest_class_{side}": fmean(each) if each else math.nan for side, each in (("one", one), ("other", other))
-    }
+    """Return the mean fraction of the largest class for each side."""
+    sides = (("one", one), ("other", other))
+    return {f"largest_class_{side}": fmean(shares) if shares else math.nan for side, shares in sides}
 
 
 def _less(one: float, other: float) -> float:
-    """Return `one - other`: 0 for two infinite bounds and for values that rounding alone parts."""
+    """Return `one - other`; 0 for two infinite bounds and for values that differ only by rounding."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """Return the sample deviation: 0 of values that rounding parts, NaN of one value or of infinite ones."""
+    """Return the sample standard deviation; 0 if values differ only by rounding, NaN for one or for infinite values."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return math.nan
     mean = fmean(values)
@@ -199,7 +206,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
-    """Return every leaf by the path of its key."""
+    """Return every leaf of nested mappings by the path of its key."""
     if not isinstance(content, Mapping):
         return {where: content}
     inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
@@ -215,7 +222,8 @@ _SHOWN = 30
 def run(*, one: Path, other: Path, as_json: bool) -> None:
     """Compare the results in folder ONE with those in OTHER: settings, and numbers with their spread over seeds.
 
-    Seeds that both have are compared in pairs. For an own mechanism beside the reference, two commits, two machines.
+    Common seeds are compared in pairs. Use it to compare your own mechanism with the reference, two commits, or two
+    machines.
     """
     records = _records(one), _records(other)
     frame, only = compared(*records), alone(*records)
@@ -231,9 +239,9 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
 
 
 def _records(folder: Path) -> "Records":
-    """Return everything that was measured below a folder."""
+    """Return all records below a folder."""
     if not folder.is_dir():
-        raise PatebenchError(f"{folder}: there is no such folder; give one that holds results")
+        raise PatebenchError(f"{folder}: is not a folder; give a folder with results")
     files: list[Path] = []
     skipped = 0
     for path in _below(folder):
@@ -245,19 +253,17 @@ def _records(folder: Path) -> "Records":
         if kind in RECORD_KINDS:
             files.append(path)
     if not files:
-        held = "the page of a run, not its results" if (folder / _MANIFEST).is_file() else "no results of a run"
-        raise PatebenchError(f"{folder}: it holds {held}; give the folder that `results` names")
+        content = "the page of a run, not its results" if (folder / _MANIFEST).is_file() else "no results of a run"
+        raise PatebenchError(f"{folder}: it holds {content}; give the folder that `results` names")
     if skipped:
-        click.echo(
-            f"{folder}: {plural(skipped, 'file')} of others or damaged, left out: see `patebench check`", err=True
-        )
+        click.echo(f"{folder}: skipped {plural(skipped, 'file')}, foreign or damaged; see `patebench check`", err=True)
     return read_records(files)
 
 
 def _below(folder: Path) -> list[Path]:
-    """Return the artefacts below a folder, except the ledger and pages of other runs that are kept beside."""
-    found = sorted(folder.rglob("*.json"))
-    return [path for path in found if not {"reference", "ledger"} & set(path.relative_to(folder).parts)]
+    """Return the JSON files below a folder, except ledgers and the reference results."""
+    paths = sorted(folder.rglob("*.json"))
+    return [path for path in paths if not {"reference", "ledger"} & set(path.relative_to(folder).parts)]
 
 
 def _show_settings(one: Path, other: Path) -> None:
@@ -265,7 +271,7 @@ def _show_settings(one: Path, other: Path) -> None:
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(paths) for paths in manifests] != [1, 1]:
         counts = " and ".join(str(len(paths)) for paths in manifests)
-        click.echo(f"Settings are compared where each folder has one run; these have {counts} manifests.")
+        click.echo(f"Settings are compared only if each folder has one run; these have {counts} manifests.")
         return
     differing = settings(*(read_manifest(path) for (path,) in manifests))
     if differing:
@@ -277,13 +283,13 @@ def _show_settings(one: Path, other: Path) -> None:
 def _show_numbers(frame: "pd.DataFrame") -> None:
     equal = int((frame["difference"] == 0).sum())
     clear = int((frame["errors"].abs() >= CLEAR).sum())
-    click.echo(f"{len(frame)} numbers of both: {equal} equal, {clear} differ by {CLEAR:g} standard errors or more.")
+    click.echo(f"{len(frame)} common numbers: {equal} equal, {clear} differ by {CLEAR:g} standard errors or more.")
     differing = frame[frame["difference"] != 0]
     if differing.empty:
         return
     heads = ["", "setting", "one", "other", "difference", "errors"]
     rows = [_cells(row) for row in differing.head(_SHOWN).to_dict("records")]
-    show_on_terminal(table_of(heads, rows, title="What differs, most clearly first", numbers=4))
+    show_on_terminal(table_of(heads, rows, title="Differences, clearest first", numbers=4))
     if len(differing) > _SHOWN:
         click.echo(f"… and {len(differing) - _SHOWN} more; --json prints all.")
 
@@ -297,7 +303,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 
 def _beside(largest: float) -> str:
-    """Return the share of the largest class, to stand behind an accuracy; "" if it is not known."""
+    """Return a note with the fraction of the largest class, to append to an accuracy; "" if it is unknown."""
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 

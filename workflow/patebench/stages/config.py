@@ -1,4 +1,4 @@
-"""The command `config`: check a configuration, and print what is known of all of them."""
+"""Command `config`: check a configuration, and print the schema or the reference page of configurations."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,13 +10,13 @@ from patebench.cli.command import FILE
 
 @click.group()
 def command() -> None:
-    """Check a configuration; print the schema of all, or the page that describes them."""
+    """Check a configuration; print the schema or the reference page of configurations."""
 
 
 @command.command("check")
 @click.argument("file", type=FILE)
 def check(file: Path) -> None:
-    """Check the configuration FILE, and say what it makes."""
+    """Check the configuration FILE, and print the number of jobs per stage."""
     from patebench.config import load, validate
 
     checked = validate(load(file))
@@ -28,9 +28,9 @@ def check(file: Path) -> None:
 
 
 @command.command("schema")
-@click.option("--of", type=click.Choice(["configuration", "rows"]), default="configuration", help="What it describes.")
+@click.option("--of", type=click.Choice(["configuration", "rows"]), default="configuration", help="Subject.")
 def schema(of: str) -> None:
-    """Print the JSON schema of configurations, for editors, or that of the file `rows.json` of a run."""
+    """Print the JSON schema of configurations, for editors, or of a run's file `rows.json`."""
     if of == "rows":
         from patebench.reporting.rows import schema_text
     else:
@@ -41,7 +41,7 @@ def schema(of: str) -> None:
 
 @command.command("page")
 def page() -> None:
-    """Print the page that describes every key, in Markdown."""
+    """Print the reference page of all configuration keys, in Markdown."""
     from patebench.config.schema import page as text
 
     click.echo(text(), nl=False)

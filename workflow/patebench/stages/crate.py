@@ -1,7 +1,7 @@
-"""The command `crate`: a run packed for others, as a Workflow Run RO-Crate.
+"""Command `crate`: pack a run for publication as a Workflow Run RO-Crate.
 
-The library `rocrate` writes it. It follows Process Run Crate 0.5, Workflow Run Crate 0.5 (Leo et al. 2024, *Recording
-provenance of workflow runs with RO-Crate*) and Workflow RO-Crate 1.0.
+The crate is written with the library `rocrate`. It follows Process Run Crate 0.5, Workflow Run Crate 0.5 (Leo et al.
+2024, *Recording provenance of workflow runs with RO-Crate*) and Workflow RO-Crate 1.0.
 """
 
 import io
@@ -23,9 +23,9 @@ from patebench.core.seeds import Mode
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
 
-#: What a run leaves beside its manifest: pages, figures, tables and rows.
+#: Results of a run.
 _RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")
-#: What made it.
+#: Files of the workflow.
 _WORKFLOW = ("Snakefile", "workflow/rules/*.smk", "envs/*", "config/published.csv", "CITATION.cff", "LICENSE")
 _PROFILES = (
     ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5"),
@@ -34,44 +34,44 @@ _PROFILES = (
 )
 _LICENCE = "https://spdx.org/licenses/Apache-2.0"
 _AUTHORS = "#patebench-developers"
-_README = """`report.html` is the page of the run, `rows.json` all it found for other programs, `manifest.json` what it
-ran on. `configuration.json` is its configuration: `snakemake --cores all --configfile configuration.json` in a checkout
-of patebench makes all of it again. `ro-crate-metadata.json` says the same to machines (RO-Crate, Workflow Run Crate).
+_README = """`report.html` is the report page of the run. `rows.json` contains all results for other programs, and
+`manifest.json` the versions, hardware and times. `configuration.json` is the configuration: to repeat the run, call
+`snakemake --cores all --configfile configuration.json` in a checkout of patebench. `ro-crate-metadata.json` is the
+machine-readable description (RO-Crate, Workflow Run Crate).
 """
-#: Where the configuration of the run lies in the crate.
+#: Path of the configuration in the crate.
 CONFIGURATION = "configuration.json"
 
 
 def run(*, results: Path, out: Path, home: Path) -> None:
-    """Pack the run whose page lies in the folder RESULTS, for others: a Workflow Run RO-Crate.
+    """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
-    It holds the page, figures, tables, rows and manifest, the configuration as it was run, and the workflow's rules.
-    Labels, votes and private data stay where they are. Of a release no crate is made: its tables tell of private data.
+    The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
+    Labels, votes and private data are not included. A run in release mode is refused, because its tables leak
+    information on the private data.
     """
     manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
-            f"{results}: is a run in release mode, whose tables tell of the private data; hand out the labels and"
-            " the page publishable.html alone"
+            f"{results}: is a run in release mode, whose tables leak information on the private data; publish only the"
+            " labels and the page publishable.html"
         )
     if out.exists():
-        raise PatebenchError(f"{out}: is there already; give the name of a new folder")
-    made, workflow = _found(results, _RESULTS), _found(home, _WORKFLOW)
+        raise PatebenchError(f"{out}: already exists; give the name of a new folder")
+    made, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
     if "report.html" not in made:
-        raise PatebenchError(
-            f"{results}: it has no report.html, so it is part of a run; give the folder of a whole one"
-        )
+        raise PatebenchError(f"{results}: contains no report.html; give the folder with the page of a complete run")
     in_home(home, "Snakefile")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
         whole = Path(place) / "crate"
         write_crate(whole, manifest, made, workflow)
-        shutil.move(whole, out)  # within one file system: there is all of it or nothing
+        shutil.move(whole, out)  # atomic, as both are on one file system
     click.echo(f"{out}: a crate of {len(made)} results")
 
 
-def _found(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files of a folder by their paths below it."""
+def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
+    """Return the files that match the patterns, by their path relative to `folder`."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 
@@ -81,8 +81,13 @@ def write_crate(
 ) -> None:
     """Write the crate into a new folder.
 
-    `results` and `workflow` are files by their places in the crate; one of the workflow's is the Snakefile. Raises
-    PatebenchError where the library is not installed.
+    Parameters
+    ----------
+    results, workflow : files by their path in the crate; `workflow` contains the Snakefile
+
+    Raises
+    ------
+    PatebenchError : the library `rocrate` is not installed
     """
     crate = _library()
     name = manifest["config"].get("name") or "default"
@@ -108,7 +113,7 @@ def write_crate(
     crate.write(folder)
 
 
-#: What papers print, which figures and tables read beside the records.
+#: Values printed in papers, an input of figures and tables.
 _PRINTED = "config/published.csv"
 
 
@@ -117,7 +122,7 @@ def _library() -> "ROCrate":
         from rocrate.rocrate import ROCrate
     except ImportError:
         raise PatebenchError(
-            "rocrate is not installed; pip install the version that envs/requirements.txt names"
+            "rocrate is not installed; install the version in envs/requirements.txt with pip"
         ) from None
     return ROCrate(version="1.1")
 
@@ -135,7 +140,7 @@ def _file(crate: "ROCrate", source: Path, place: str) -> Any:
 
 
 def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
-    """Add the configuration as it was run, which is no file of the run."""
+    """Add the configuration of the run, which is stored in the manifest and not as a file."""
     text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     words = {"name": "configuration of the run", "encodingFormat": "application/json"}
     return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)
@@ -143,7 +148,7 @@ def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
 
 def _readme(crate: "ROCrate") -> None:
     text = f"# {crate.name}\n\n{crate.description}\n\n" + _README
-    words = {"name": "what this folder holds", "encodingFormat": "text/markdown"}
+    words = {"name": "contents of this folder", "encodingFormat": "text/markdown"}
     crate.add_file(io.StringIO(text), "README.md", properties=words)["about"] = crate.root_dataset
 
 
@@ -177,12 +182,12 @@ def _parameters(crate: "ROCrate", main: Any, given: Sequence[Any], made: Sequenc
     """Add each input and output as an example of a parameter of the workflow."""
     for way, files in (("input", given), ("output", made)):
         named = []
-        for each in files:
+        for file in files:
             parameter = crate.add_formal_parameter(
-                each["name"], "File", identifier=f"#{way}-{each.id}", valueRequired=way == "input"
+                file["name"], "File", identifier=f"#{way}-{file.id}", valueRequired=way == "input"
             )
             parameter["conformsTo"] = {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"}
-            each["exampleOfWork"] = parameter
+            file["exampleOfWork"] = parameter
             named.append(parameter)
         main[way] = named
 
@@ -208,6 +213,6 @@ def _action(
 command = stage_command(
     run,
     click.argument("results", type=FILE),
-    file_option("out", "A new folder, where the crate goes."),
+    file_option("out", "New folder for the crate."),
     home_option,
 )

@@ -1,4 +1,4 @@
-"""The stage `data`: from a data set's name to private and public samples on disk."""
+"""Stage `data`: load a data set and write its private and public samples."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -30,17 +30,17 @@ def run(
     root: Path,
     download: bool,
     option: Mapping[str, Any],
-    private: Annotated[Path, "Where the private samples go."],
-    public: Annotated[Path, "Where the public samples go."],
+    private: Annotated[Path, "Output file with the private samples."],
+    public: Annotated[Path, "Output file with the public samples."],
     parameters: ClassParameters = _UNNAMED,
     say: Callable[[str], None] = log.info,
 ) -> None:
     """Load the data set NAME and write its private and public samples.
 
-    Options are the loader's own (`private` and `public` for your own files); the option `loader` names the registry's
-    entry where that is not NAME itself. Classes come from the public samples or from --classes or --class-names, never
-    from private ones. `row` says which record a sample is: by the name of its file or the user's own array, and else by
-    its position in its part of the data set.
+    Each --option is passed to the loader, such as `private` and `public` for your own files. `loader` names the loader
+    in the registry; by default it is NAME. The classes come from the public samples or from --classes or --class-names,
+    never from private samples. The array `row` identifies the record of each sample: by its file name, by the user's
+    array, or by its position in its part of the data set.
     """
     options = dict(option)
     loader = str(options.pop("loader", name))
@@ -59,16 +59,16 @@ def run(
 
 
 def _aloud(function: Callable[..., None]) -> Callable[..., None]:
-    """Let a command of its own, but not one inside another, print what was read on the terminal too."""
+    """Print the log lines on the terminal too, unless the command is called by another command."""
 
     def say(line: str) -> None:
         log.info(line)
         if click.get_current_context().parent is not None:
             click.echo(line)
 
-    @wraps(function)  # with the options that it has already
-    def aloud(**given: Any) -> None:
-        function(**given, say=say)
+    @wraps(function)  # keeps the options of the command
+    def aloud(**arguments: Any) -> None:
+        function(**arguments, say=say)
 
     return aloud
 
@@ -81,15 +81,15 @@ command = stage_command(
         type=FILE,
         default="data",
         envvar=DATA_VARIABLE,
-        help=f"Where downloaded data sets lie [default: {DATA_VARIABLE}, or data].",
+        help=f"Folder of downloaded data sets [default: {DATA_VARIABLE}, or data].",
     ),
-    click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing."),
+    click.option("--download/--no-download", default=True, show_default=True, help="Download a missing data set."),
     click.option(
         "--option",
         type=Assignment(number=False),
         multiple=True,
         callback=each_once,
-        help="A loader's option: key=value.",
+        help="Option of the loader, as key=value; repeat for several.",
     ),
     _aloud,
 )

@@ -1,4 +1,4 @@
-"""The command `describe`: propose the declaration of a table from public records."""
+"""Command `describe`: propose the declaration of a table from public records."""
 
 from pathlib import Path
 
@@ -7,15 +7,17 @@ import click
 from patebench.cli.command import FILE, stage_command
 from patebench.data.proposal import propose
 
-LABEL = click.option("--label", default=None, help="The column to predict [default: the last one].")
-OWNER = click.option("--owner", default=None, help="The column that names people [default: one whose name says so].")
+LABEL = click.option("--label", default=None, help="Column to predict [default: the last one].")
+OWNER = click.option(
+    "--owner", default=None, help="Column that identifies the person of each record [default: guessed from its name]."
+)
 
 
 def run(*, path: Path, label: str | None, owner: str | None) -> None:
     """Propose the declaration of the PUBLIC table: types, ranges and values of its columns, as YAML.
 
-    Lines marked "decide" are for you: the declaration is public, and values of private records outside of it are
-    clipped or become "other".
+    Review the lines marked "decide". The declaration is public, and values of private records outside of it are clipped
+    or become "other".
     """
     click.echo("\n".join(propose(path, label=label, owner=owner).lines))
 

@@ -1,6 +1,6 @@
-"""The stage `distil` (PATE 2017, Figure 5 and Appendix C.1): what probabilities teach beyond plain labels.
+"""Stage `distil`: compare training on labels with training on probabilities (PATE 2017, Figure 5 and Appendix C.1).
 
-Without noise, and from votes and probabilities that no student sees: nothing here is private.
+The networks are not private: no noise is added to the votes and probabilities.
 """
 
 import itertools
@@ -24,17 +24,17 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    votes: Annotated[Path, "The ensemble's votes, with probabilities."],
-    pool: Annotated[Path, "The public pool."],
-    test: Annotated[Path, "The test set."],
+    votes: Annotated[Path, "Votes of the ensemble, with probabilities."],
+    pool: Annotated[Path, "Public pool."],
+    test: Annotated[Path, "Test set."],
     parameters: DistilParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the accuracies go."],
+    out: Annotated[Path, "Output file with the accuracies."],
 ) -> None:
-    """Train networks on plain labels and on the teachers' probabilities, without privacy, and measure them.
+    """Train networks on labels and on the teachers' probabilities, without privacy, and measure their accuracy.
 
-    One network for each kind of label and each number of samples, the first of the pool.
+    One network is trained per kind of label and number of samples. Samples are taken from the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets
     from patebench.models.learner import epochs_of, make_learner
@@ -45,7 +45,7 @@ def run(
     check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
-        raise PatebenchError(f"{plural(max(samples), 'sample')} asked for, and {pool} holds {len(public['x'])}")
+        raise PatebenchError(f"{plural(max(samples), 'sample')} asked for, but {pool} holds {len(public['x'])}")
     if "soft" not in source.arrays:
         raise ArtefactError(
             votes, "it lacks the teachers' probabilities", "give the ensemble soft: [1, 5] and train it again"
@@ -57,8 +57,8 @@ def run(
         for number, ((name, temperature), target) in itertools.product(sorted(samples), kinds.items()):
             learner = make_learner(model, recipe, classes=classes, epochs=parameters.epochs)
             if not isinstance(learner, Network):
-                raise PatebenchError(f"'{model}' is no network, and only they learn from probabilities; use mlp")
-            # One seed for all kinds of labels, so that they differ in nothing else.
+                raise PatebenchError(f"'{model}' is not a network and cannot learn from probabilities; use mlp")
+            # Use one seed for all kinds of labels, so that they are comparable.
             fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
             check_learner(f"network of {name} labels", learner, public)
             reached = class_accuracy(test_set["y"], learner.predict(test_set["x"]), test_set.meta["class_names"])

@@ -1,4 +1,4 @@
-"""The command `epsilon`: every bound on ε that a release of the votes in a file has."""
+"""Command `epsilon`: compute every bound on ε for votes in a file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,31 +44,30 @@ def run(
     publishable: bool,
     as_json: bool,
 ) -> None:
-    """State every bound on ε of releasing labels for the votes in FILE (.npy, CSV, or an ensemble's votes.npz).
+    """Compute every bound on ε for releasing labels of the votes in FILE (.npy, CSV, or an ensemble's votes.npz).
 
-    FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries). With --release only what holds
-    for labels that are handed out is stated.
+    FILE contains counts (queries × classes) or, with --votes, votes (teachers × queries). With --release, only bounds
+    for released labels (discrete noise) are computed.
 
-    A sanitised bound is a release of its own, beside the labels: with --sanitise it stands in the ledger of the private
-    data before it is drawn.
+    Worst-case bounds are printed first. Data-dependent bounds take longer; --publishable leaves them out.
 
-    What holds whatever the votes are comes first, and at once; what follows from the votes takes longer. --publishable
-    leaves it out.
+    With --sanitise, sanitised bounds are drawn as well. A sanitised bound is a release in addition to the labels, so it
+    is entered in the ledger of the private data before it is drawn.
     """
     if release and sanitise:
-        raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
+        raise PatebenchError("sanitised bounds are not valid for discrete noise; leave out --release or --sanitise")
     place = _place(sanitise, ledger, ledger_budget, ledger_delta, private)
-    make_mechanism(mechanism, parameters)  # what is wrong with it comes before any work, and before any output
+    make_mechanism(mechanism, parameters)  # report its errors before any work or output
     check_delta(delta)
-    source, found = votes_file.read_source(file, votes, classes, teachers)
-    votes_file.say_what_was_read(source, found)
+    source, read_votes = votes_file.read_source(file, votes, classes, teachers)
+    votes_file.say_what_was_read(source, read_votes)
     mode = Mode.RELEASE if release or sanitise else Mode.SEEDED
     check_protects(source, mode)
-    check_size_of_delta(mode, found.teachers, delta, ledger_delta, votes=source)
+    check_size_of_delta(mode, read_votes.teachers, delta, ledger_delta, votes=source)
     if fault := unprotected(source):
         click.echo(f"{file}: {fault}; no release is drawn from it", err=True)
     noise = None if place is None else _noise(place, source, mechanism, parameters)
-    account = partial(epsilon, found, mechanism, parameters, delta, queries, release=release)
+    account = partial(epsilon, read_votes, mechanism, parameters, delta, queries, release=release)
     result = replace(account(noise=noise, publishable=True), unprotected=unprotected(source))
     if not as_json:
         show_on_terminal(show.account(result))
@@ -85,16 +84,16 @@ def run(
 def _place(
     sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None, private: str | None
 ) -> Place | None:
-    """Where sanitised bounds are written down; None where none are drawn."""
+    """Return the ledger in which sanitised bounds are entered; None if none are drawn."""
     if sanitise:
         return Place.of(Mode.RELEASE, ledger, budget, delta, private)
     if (ledger, budget, delta, private) != (None, None, None, None):
-        raise PatebenchError("only a bound that is drawn is written down; a ledger goes with --sanitise")
+        raise PatebenchError("only sanitised bounds are entered in a ledger; leave out the ledger, or give --sanitise")
     return None
 
 
 def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return noise of the operating system for bounds that are entered before they are drawn, without their labels."""
+    """Return noise from the operating system for sanitised bounds, each entered in the ledger before it is drawn."""
 
     def write_down(queries: int, divergences: Array) -> None:
         spent = Spending(partition=shards_of(source), divergences=divergences)
@@ -108,13 +107,13 @@ def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[s
 command = stage_command(
     run,
     click.argument("file", type=FILE),
-    click.option("--queries", type=click.IntRange(min=1), default=None, help="Account for the first N [default: all]."),
-    click.option("--votes", is_flag=True, help="FILE holds votes (teachers × queries) and not counts."),
+    click.option("--queries", type=click.IntRange(min=1), default=None, help="Number of queries [default: all]."),
+    click.option("--votes", is_flag=True, help="FILE contains votes (teachers × queries) instead of counts."),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes."),
     votes_file.teachers_option,
-    click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds: each draw is a release of its own."),
+    click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds; each draw is a release of its own."),
     click.option(
-        "--publishable", is_flag=True, help="State only what may be told: no number that follows from the votes."
+        "--publishable", is_flag=True, help="Compute only publishable bounds, which do not depend on the votes."
     ),
     all_processes,
     ledgered,

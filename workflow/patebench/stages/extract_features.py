@@ -1,4 +1,4 @@
-"""The stage `extract_features`: features of a pool, and the encoder that makes them of any sample like those."""
+"""Stage `extract_features`: learn an encoder from the public pool, and compute the features of the pool."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,16 +15,15 @@ from patebench.features import ENCODERS
 
 def run(
     *,
-    pool: Annotated[Path, "The public pool."],
+    pool: Annotated[Path, "Public pool."],
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the features go."],
-    encoder: Annotated[Path, "Where the encoder goes, which makes features of any sample."],
+    out: Annotated[Path, "Output file with the features."],
+    encoder: Annotated[Path, "Output file with the encoder, which computes the features of any sample."],
 ) -> None:
-    """Learn features of the pool without a label, by which queries can be selected.
+    """Learn features of the pool without labels, for selecting queries.
 
-    What learnt them from public samples alone, the encoder, is public as they are, and is kept. Which one learns, the
-    pool says.
+    The encoder is learned from public samples only, so it is public and is stored too. Its type is stored in the pool.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The command `init`: write a configuration that runs on a table."""
+"""Command `init`: write a configuration for a table."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def run(
 ) -> None:
     """Write a configuration for the TABLE, with proposals from its public records.
 
-    Without --public, a share of the people in the table becomes public, and only their records are looked at.
+    Without --public, a fraction of the people in the table becomes public, and only their records are read.
     """
     share = None if public is not None else public_share
     proposal = propose(public or path, label=label, owner=owner, public_share=share)
@@ -31,7 +31,7 @@ def run(
         people = proposal.public_people if share is None else round(proposal.public_people * (1 - share) / share)
     target = out or Path(path.stem + ".yaml")
     if target.exists():
-        raise PatebenchError("is there already; choose another name by --out", code="exists", where=target)
+        raise PatebenchError("already exists; choose another name with --out", code="exists", where=target)
     write_text(target, "\n".join(configuration(path, public, proposal, people)) + "\n")
     click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
 
@@ -39,16 +39,16 @@ def run(
 command = stage_command(
     run,
     click.argument("path", type=FILE, metavar="TABLE"),
-    click.option("--public", type=FILE, default=None, help="The public table, if TABLE is private as a whole."),
+    click.option("--public", type=FILE, default=None, help="Public table, if all of TABLE is private."),
     click.option(
         "--public-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.3, show_default=True,
-        help="Share of the people in TABLE that becomes public, without --public.",
+        help="Fraction of the people in TABLE that becomes public, without --public.",
     ),
     LABEL,
     OWNER,
     click.option(
         "--people", type=click.IntRange(1), default=None,
-        help="About how many people the private part has [default: estimated from the public part].",
+        help="Approximate number of people in the private part [default: estimated from the public part].",
     ),
-    click.option("--out", type=FILE, default=None, help="The configuration [default: the table's name, .yaml]."),
+    click.option("--out", type=FILE, default=None, help="Output file [default: name of the table with .yaml]."),
 )  # fmt: skip

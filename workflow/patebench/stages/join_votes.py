@@ -1,4 +1,4 @@
-"""The stage `join_votes`: the chunks of one ensemble become its vote matrix, and how good the ensemble is."""
+"""Stage `join_votes`: join the chunks of one ensemble into its vote matrix, and describe the ensemble."""
 
 import logging
 from collections.abc import Sequence
@@ -27,35 +27,36 @@ from patebench.teachers.teacher_outputs import join_soft
 
 log = logging.getLogger("patebench")
 
-_COUNTS = 1 << 24  # of one block of queries × classes
+#: Maximum number of entries of one block of counts (queries × classes).
+_COUNTS = 1 << 24
 
 
-#: What all chunks of an ensemble have in common.
+#: Metadata that must be equal in all chunks of an ensemble.
 _COMMON = (
     *("classes", "model", "recipe", "epochs", "training", "seed", "temperatures"),
     *("abstentions", "selected", "queries_files", "encoder"),
 )
-#: And its votes in all rounds.
+#: Metadata that must be equal in the votes of all rounds.
 _IN_ALL_ROUNDS = ("partition", "pool", "test", "classes", "model", "recipe", "epochs", "encoder")
 
 
 def run(
     *,
-    partition: Annotated[Path, "Who owns which private sample."],
-    pool: Annotated[Path, "The public pool."],
+    partition: Annotated[Path, "Partition of the private samples among the teachers."],
+    pool: Annotated[Path, "Public pool."],
     truth: Annotated[Path, "True labels of the pool."],
-    test: Annotated[Path, "The test set."],
-    chunk: Annotated[Sequence[Path], "The votes of a chunk of teachers; repeat for each."],
-    out: Annotated[Path, "Where the vote matrix goes."],
-    summary: Annotated[Path, "Where accuracies and gaps go."],
-    earlier: Annotated[Path | None, "The votes of the rounds before, if there were any."] = None,
+    test: Annotated[Path, "Test set."],
+    chunk: Annotated[Sequence[Path], "Votes of a chunk of teachers; repeat for each chunk."],
+    out: Annotated[Path, "Output file with the vote matrix."],
+    summary: Annotated[Path, "Output file with accuracies and gaps."],
+    earlier: Annotated[Path | None, "Votes of earlier rounds, if any."] = None,
 ) -> None:
-    """Join chunks into one vote matrix of all teachers, and describe how well they vote.
+    """Join the chunks into one vote matrix of all teachers, and measure the accuracy of their votes.
 
-    Votes on what a round selected come after those of the rounds before, which are --earlier.
+    Votes of a round are appended to the votes of earlier rounds (--earlier).
 
-    Refuses chunks of another partition, pool or test set, of another model or recipe than the first, and teachers that
-    are missing or come twice; and earlier votes of another partition or encoder, or of other rounds.
+    Chunks are refused if their partition, pool, test set, model or recipe differ, or if a teacher is missing or occurs
+    twice. Earlier votes are refused if their partition, encoder or rounds do not match.
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
@@ -69,7 +70,7 @@ def run(
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
-    before = _before(earlier, parts[0])
+    before = _read_earlier_votes(earlier, parts[0])
     facts |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
@@ -108,13 +109,13 @@ def run(
     write_json(summary, "join_votes", {**ensemble, **quality})
 
 
-def _before(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Return the VOTES of all rounds before that of a CHUNK, by the same teachers; None if there are none."""
+def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
+    """Read the VOTES of the same teachers in all rounds before that of CHUNK; None if there are none."""
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
             raise ArtefactError(
-                chunk.path, "it holds votes of a later round alone", "give the --earlier ones too", code="rounds"
+                chunk.path, "it holds only the votes of a later round", "give the --earlier votes too", code="rounds"
             )
         return None
     before = read_arrays(earlier, VOTES)
@@ -136,11 +137,19 @@ def describe(
     *,
     abstentions: bool = False,
 ) -> dict[str, Any]:
-    """Return accuracies of teachers and plurality, and the gap between the two largest counts of each query.
+    """Return the accuracies of teachers and plurality, and the gaps between the two largest counts of the queries.
 
-    `names` are those of the classes. Without `test_votes` the teachers vote on queries alone, and their accuracy is
-    that. A teacher that always abstains has none (None), and a query that nobody votes on has no plurality.
-    `gap_histogram` holds, for g = 0 … teachers, the number of queries whose gap is g (PATE 2017, Section 4.1).
+    Parameters
+    ----------
+    votes, test_votes : (teachers, queries) and (teachers, test samples); `test_votes` None for teachers that vote only
+        on queries, whose accuracy is then measured on these
+    truth, test_truth : true labels of queries and test samples
+    names : class names
+
+    Returns
+    -------
+    dict with accuracies and gaps. The accuracy of a teacher that always abstains is None; a query without votes has no
+    plurality. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE 2017, Section 4.1).
     """
     gaps, plurality = _gaps_and_plurality(votes, len(names), abstentions)
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}
@@ -158,17 +167,17 @@ def describe(
 
 
 def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
-    """Return the share of each teacher's votes that is right."""
-    both = ((int(np.sum(row == truth)), int(np.sum(row != SILENT))) for row in votes)
-    return [right / given if given else None for right, given in both]
+    """Return the accuracy of each teacher on the samples that it votes on; None if it always abstains."""
+    counts = ((int(np.sum(row == truth)), int(np.sum(row != SILENT))) for row in votes)
+    return [right / cast if cast else None for right, cast in counts]
 
 
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each query how far the second class is behind the first, and which that is, the lowest of tied ones.
+    """Return, for each query, the gap between the two largest counts, and the plurality class (lowest one on ties).
 
-    −1 where there is no vote.
+    The class is −1 for a query without votes.
     """
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     block = max(1, _COUNTS // classes)
@@ -181,7 +190,7 @@ def _gaps_and_plurality(
 
 
 def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """Return an array of all chunks, in the order of the teachers; each row is copied once."""
+    """Return the array `name` of all chunks, in the order of the teachers."""
     rows = sum(len(part["teachers"]) for part in parts)
     result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
     for part in parts:
@@ -190,7 +199,7 @@ def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
 
 
 def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
-    """Refuse chunks in which a teacher is missing or comes twice."""
+    """Refuse chunks in which a teacher is missing or occurs twice."""
     owners: dict[int, Path] = {}
     for part in parts:
         for teacher in part["teachers"].tolist():

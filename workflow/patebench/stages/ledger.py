@@ -1,4 +1,4 @@
-"""The command `ledger`: what was released from private data, and what that costs together."""
+"""Command `ledger`: show all releases from private data and their total ε."""
 
 import json
 from collections.abc import Sequence
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 def run(*, place: Path, delta: float | None, as_json: bool, private: str | None = None) -> None:
-    """Show every draw from private data that stands in the ledgers at PLACE, and the ε of all together.
+    """Show every draw that is entered in the ledgers at PLACE, and the total ε per ledger.
 
-    PLACE is a folder of ledgers or one of its files [default: results/ledger]. A ledger knows only what was drawn with
-    it: not what lies outside its folder, nor what was drawn from the same people's data in another form. With --private
-    the data of the ledger, which PLACE then is, get a permanent name.
+    PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
+    were entered in its folder. Draws from the same people's data in another form are in another ledger, unless the data
+    has a name. With --private, give the data of the ledger file PLACE a permanent name.
     """
     if delta is not None:
         check_delta(delta)
     if not place.exists():
-        raise PatebenchError(f"{place}: there is no ledger; a release writes one, and so nothing was released with it")
+        raise PatebenchError(f"{place}: there is no ledger; nothing has been released with it")
     if private is not None:
         name_ledger(place, private)
-    found = [Ledger.read(place)] if place.is_file() else Ledger.read_all(place)
+    ledgers = [Ledger.read(place)] if place.is_file() else Ledger.read_all(place)
     if as_json:
-        show_on_terminal(json.dumps([_summary(each, delta) for each in found], indent=1, ensure_ascii=False))
+        show_on_terminal(json.dumps([_summary(ledger, delta) for ledger in ledgers], indent=1, ensure_ascii=False))
         return
-    for ledger in found:
-        show_on_terminal(_shown(ledger, delta))
-    click.echo("What was drawn elsewhere, or from another form of the same data, is not known here.")
+    for ledger in ledgers:
+        show_on_terminal(_table(ledger, delta))
+    click.echo("Draws made elsewhere, or from the same data in another form, are not included.")
 
 
 def _delta(ledger: Ledger, delta: float | None) -> float:
@@ -50,15 +50,15 @@ def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
     at = _delta(ledger, delta)
     together = spending.epsilon(ledger.spent, at)
     draws = [
-        {"what": each.what, "when": each.when, "mechanism": each.mechanism, "parameters": each.parameters}
-        | {"queries": each.queries, "epsilon": in_json(spending.epsilon([each.spent], at))}
-        for each in ledger.entries
+        {"what": entry.what, "when": entry.when, "mechanism": entry.mechanism, "parameters": entry.parameters}
+        | {"queries": entry.queries, "epsilon": in_json(spending.epsilon([entry.spent], at))}
+        for entry in ledger.entries
     ]
     facts = {"ledger": str(ledger.path), "private": ledger.private, "delta": at, "epsilon": in_json(together)}
     return {**facts, "limit": ledger.kept, "draws": draws}
 
 
-def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
+def _table(ledger: Ledger, delta: float | None) -> "RenderableType":
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -70,19 +70,19 @@ def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
         table.add_column(heading, overflow="fold")
     for heading in ("queries", "ε alone"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for each in summary["draws"]:
-        setting = " ".join([each["mechanism"], *(f"{name}={value:g}" for name, value in each["parameters"].items())])
-        table.add_row(each["when"], each["what"], setting, str(each["queries"]), four_digits(float(each["epsilon"])))
+    for draw in summary["draws"]:
+        setting = " ".join([draw["mechanism"], *(f"{name}={value:g}" for name, value in draw["parameters"].items())])
+        table.add_row(draw["when"], draw["what"], setting, str(draw["queries"]), four_digits(float(draw["epsilon"])))
     return Group(table, *_sentences(ledger, summary))
 
 
 def _sentences(ledger: Ledger, summary: dict[str, Any]) -> Sequence[str]:
     together = four_digits(float(summary["epsilon"]))
-    found = [f"Together: ε = {together} at δ = {summary['delta']:g}, as if planned beforehand."]
+    lines = [f"Together: ε = {together} at δ = {summary['delta']:g}, as if planned beforehand."]
     if ledger.limit:
         limit = ledger.limit
-        found.append(f"Their limit: ε = {limit.budget:g} at δ = {limit.delta:g}, whatever was chosen on the way.")
-    return found
+        lines.append(f"Limit: ε = {limit.budget:g} at δ = {limit.delta:g}, also valid for adaptively chosen draws.")
+    return lines
 
 
 command = stage_command(
@@ -92,6 +92,6 @@ command = stage_command(
         "--delta", type=float, default=None,
         help="δ of every ε [default: that of the limit, or 1e-5].",
     ),
-    click.option("--private", metavar="NAME", default=None, help="Give the data of the ledger PLACE this name."),
+    click.option("--private", metavar="NAME", default=None, help="Permanent name for the data of the ledger PLACE."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 )  # fmt: skip

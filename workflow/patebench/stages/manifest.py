@@ -1,4 +1,4 @@
-"""The stage `manifest`: what ran, with which versions, on which machine, how long, from which configuration."""
+"""Stage `manifest`: record configuration, versions, hardware and times of a run."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
 from patebench.core.workers import available
 
-#: The libraries that results depend on.
+#: Libraries that results depend on.
 LIBRARIES = (
     *("dp-accounting", "jinja2", "matplotlib", "numpy", "opendp", "pandas", "pillow", "scikit-learn", "scipy"),
     *("snakemake", "torch", "torchvision"),
@@ -27,7 +27,7 @@ LIBRARIES = (
 
 
 def run(*, config: str, benchmarks: Path, out: Path) -> None:
-    """Write versions, commit, hardware, configuration, seeds and times, and what the report is made of and shows."""
+    """Write versions, commit, hardware, configuration, seeds and times, and the inputs and contents of the report."""
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.tables import TABLES
@@ -45,7 +45,7 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
 
 
 def circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
-    """Return versions, commit, hardware and times; `jobs` are the names of benchmark files below their folder."""
+    """Return versions, commit, hardware and times; `jobs` are the names of files in `benchmarks`, without .tsv."""
     ends = ended(benchmarks, jobs)
     older = _with_older_jobs(commit(), ends.values())
     return {"versions": versions(), "commit": older, "hardware": hardware(), **times(benchmarks, ends)}
@@ -64,7 +64,7 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any] | None:
-    """Return the git commit of patebench's own source and whether files differ from it; None outside a checkout."""
+    """Return the git commit of patebench's source; `dirty` is True if files differ from it. None outside a checkout."""
     here = Path(__file__)
     if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
         return None
@@ -74,7 +74,7 @@ def commit() -> dict[str, Any] | None:
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Add `older_jobs`, the number of jobs that ended before the commit was made, so that an earlier one ran them."""
+    """Add `older_jobs`, the number of jobs that ended before the time of the commit, so ran with an earlier one."""
     if commit is None:
         return None
     moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
@@ -82,16 +82,16 @@ def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> di
 
 
 def ended(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
-    """Return when each job ended (Unix time), in order of the names; jobs without a benchmark file are left out."""
+    """Return the end of each job (Unix time), in the order of names; jobs without a benchmark file are left out."""
     files = ((job, benchmarks / f"{job}.tsv") for job in sorted(jobs))
     return {job: path.stat().st_mtime for job, path in files if path.exists()}
 
 
 def times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
-    """Return time and memory by rule, longest first, and when the first job started and the last ended (UTC).
+    """Return time and memory per rule, longest first, and the start of the first job and end of the last (UTC).
 
-    `ends` comes from `ended`; a job's rule is the first part of its name. Snakemake measures a job's last run only,
-    not what it did before it was stopped and went on from a checkpoint.
+    `ends` comes from `ended`. The rule is the first part of a job's name. Snakemake measures only the last run of a
+    job, not the time before it was interrupted and continued from a checkpoint.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []
@@ -117,13 +117,14 @@ def _rule(name: str, jobs: list[tuple[float, float]]) -> dict[str, Any]:
 
 
 def _benchmark(path: Path) -> list[tuple[float, float]]:
-    """Return seconds and largest resident memory (MB; 0 if the job was too short to measure) of each run of a job."""
+    """Return (seconds, peak resident memory in MB) of each run of a job; 0 MB if the job was too short to measure."""
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream, delimiter="\t"))
         return [(float(row["s"]), _number(row.get("max_rss"))) for row in rows]
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError, csv.Error):
-        raise ArtefactError(path, "it is no benchmark file of Snakemake", "delete it and run snakemake again") from None
+        fix = "delete it and run snakemake again"
+        raise ArtefactError(path, "it is not a benchmark file of Snakemake", fix) from None
 
 
 def _number(text: str | None) -> float:
@@ -162,7 +163,7 @@ def _gpus() -> list[str]:
 
 
 def _output(*command: str) -> str | None:
-    """Return what a command prints, or None if it is missing or fails."""
+    """Return the output of a command; None if the command is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -172,7 +173,7 @@ def _output(*command: str) -> str | None:
 
 command = stage_command(
     run,
-    click.option("--config", required=True, help="The configuration, as JSON."),
+    click.option("--config", required=True, help="Configuration, as JSON."),
     file_option("benchmarks", "Folder of Snakemake's benchmark files."),
-    file_option("out", "Where the manifest goes."),
+    file_option("out", "Output file with the manifest."),
 )

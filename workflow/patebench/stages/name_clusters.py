@@ -1,7 +1,7 @@
-"""The stage `name_clusters`: how much of the classes public data alone tells apart, at ε = 0.
+"""Stage `name_clusters`: measure the accuracy that public data alone reaches, at ε = 0.
 
-Clusters of the pool are named by the pool's true labels, which nobody has who needs a release: so this is no method,
-but what methods that label clusters are measured against.
+Clusters of the pool are named by the pool's true labels, which are unknown when labels are released. So this is not a
+method, but a reference for methods that label clusters.
 """
 
 import logging
@@ -18,27 +18,28 @@ from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
 
 log = logging.getLogger("patebench")
 
-#: What the result says first.
+#: Statement in the result.
 _STATEMENT = (
-    "Clusters were named by true labels of public samples, to evaluate them: no release can do so. No private record "
-    "has a part in it."
+    "Clusters were named by true labels of public samples, for comparison. A release cannot use these labels. The "
+    "result does not depend on any private record."
 )
 
 
 def run(
     *,
-    pool: Annotated[Path, "The public pool."],
+    pool: Annotated[Path, "Public pool."],
     truth: Annotated[Path, "True labels of the pool."],
-    test: Annotated[Path, "The test set."],
+    test: Annotated[Path, "Test set."],
     features: Annotated[Path, "Features of the pool."],
-    encoder: Annotated[Path, "What makes such features of any sample."],
-    selected: Annotated[Path, "The queries whose clusters are named."],
-    out: Annotated[Path, "Where the result goes."],
+    encoder: Annotated[Path, "Encoder of these features."],
+    selected: Annotated[Path, "Queries whose clusters are named."],
+    out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Name the clusters of the selected queries by the pool's true labels, and measure them on the test set.
+    """Name the clusters of the selected queries by the pool's true labels, and measure their accuracy on the test set.
 
-    A sample has the name of the cluster that it belongs to, as private records vote. Each cluster is named by most of
-    its samples in the pool; where there are as many clusters as classes, also such that no two have the same name.
+    A sample belongs to the cluster of the nearest query, as in the votes of private records. Each cluster is named by
+    the majority of its samples in the pool. If there are as many clusters as classes, the best one-to-one naming is
+    measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

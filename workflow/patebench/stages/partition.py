@@ -1,4 +1,4 @@
-"""The stage `partition`: the private samples are dealt to the teachers."""
+"""Stage `partition`: divide the private samples among the teachers."""
 
 import logging
 from pathlib import Path
@@ -35,21 +35,20 @@ log = logging.getLogger("patebench")
 def run(
     *,
     private: Annotated[Path, "Private samples."],
-    public: Annotated[Path, "Public samples, which no shard may hold."],
+    public: Annotated[Path, "Public samples, which must not occur in a shard."],
     teachers: int | None,
     parameters: PartitionParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the shards go."],
+    out: Annotated[Path, "Output file with the shards."],
     empty: bool = False,
 ) -> None:
-    """Deal the private samples to the teachers.
+    """Divide the private samples among the teachers.
 
-    A private sample that equals a public one byte for byte belongs to no teacher; how many these are is logged and
-    recorded as `left_out`. Recorded is as well which change of the private data alters one shard at most (`protects`).
-    With the strategy "owners" the number of teachers is that of the owners, and need not be given. A shard that lacks a
-    class is refused with --every-class, and one without a sample unless --empty allows it, for teachers that then keep
-    silent.
+    A private sample that equals a public one byte for byte is assigned to no teacher; their number is logged and stored
+    as `left_out`. `protects` stores which change of the private data alters at most one shard. With the strategy
+    "owners", there is one teacher per owner, and --teachers is not needed. A shard without samples is refused, unless
+    --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is refused too.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     samples, others = read_samples(private, "private"), read_samples(public, "public")
@@ -64,7 +63,7 @@ def run(
         share=parameters.share,
         owners=samples.arrays.get("owner") if parameters.owners is None else read_owners(Path(parameters.owners)),
     )
-    # Whose a sample is comes first: one that is left out must not move any other.
+    # Assign before leaving samples out, so that a sample that is left out does not move others.
     assignment = strategy(deal)
     count = teachers or int(assignment.max()) + 1
     known = np.isin(content(samples["x"]), content(others["x"]))
@@ -72,8 +71,8 @@ def run(
     if left_out == len(known):
         raise ArtefactError(
             private,
-            f"each of its {left_out} samples is in {public} as well, so no teacher would have one",
-            f"give private samples that the public part does not show; {OWN_DATA}",
+            f"all of its {left_out} samples also occur in {public}, so no teacher would have a sample",
+            f"give private samples that are not in the public part; {OWN_DATA}",
         )
     assignment = np.where(known, NOBODY, assignment)
     indices, offsets = pack(assignment, count)
@@ -100,7 +99,7 @@ def run(
         facts["empty"] = True
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)
     log.info("%d teachers (%s): shards of %d to %d samples", count, parameters.slug, sizes.min(), sizes.max())
-    log.info("left out %d private samples that are public as well", left_out)
+    log.info("left out %d private samples that are also public", left_out)
 
 
 def _check_partners(private: Artefact, public: Artefact) -> None:
@@ -113,5 +112,5 @@ def _check_partners(private: Artefact, public: Artefact) -> None:
 command = stage_command(
     run,
     click.option("--teachers", type=int, default=None, help="Number of shards."),
-    click.option("--empty", is_flag=True, help="Allow shards without a sample, for teachers that then keep silent."),
+    click.option("--empty", is_flag=True, help="Allow shards without samples, for teachers that may abstain."),
 )

@@ -1,7 +1,8 @@
-"""The audit of one PET-DL training, for the stage `train_petdl`: measured with the very settings of that training.
+"""Audit a PET-DL training with its own settings, for the stage `train_petdl`.
 
-First whether noise reaches the student at all, on a few of the samples. Where it does, the worst pair of neighbours of
-each sort of release: what the Gaussian mechanism loses on it, and runs of the release itself.
+The audit first checks, on a few samples, that the noise changes the student. If it does, each sort of release is
+audited on the worst pair of neighbours: by the difference of its means relative to the noise, and by running the
+release.
 """
 
 import math
@@ -23,34 +24,34 @@ from patebench.petdl.form import Form, Settings, Streams
 from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge, PetdlStudent
 
-#: On how many public samples the audit trains, in batches of how many, for one epoch of each stage.
+#: Numbers of public samples and of samples per batch in the audit's training, one epoch per stage.
 _SAMPLES, _BATCH = 64, 32
 
-#: Runs of one release on each of two neighbours, vectors of so many entries, and the confidence of what they show.
+#: Runs of one release on each of two neighbours, number of entries of its vectors, and confidence level.
 _RUNS, _ENTRIES, _CONFIDENCE = 2000, 8, 0.999
 
-#: Makes an untrained student for a pool, from a seed.
+#: Function that makes an untrained student for a pool, from a seed.
 Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """What a training loses at least, as an ε at δ, and the verdict on what is stated of it."""
+    """Return the ε lower bound of a training at `delta`, and the verdict on its stated ε."""
     reaches = noise_reaches(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
-    found = [] if reaches.audited else _releases(form, settings, known.teachers, len(x))
-    mu = math.sqrt(sum(each.count * max(each.by_means.audited, each.by_runs.audited) ** 2 for each in found))
+    audits = [] if reaches.audited else _audit_releases(form, settings, known.teachers, len(x))
+    mu = math.sqrt(sum(each.count * max(each.by_means.audited, each.by_runs.audited) ** 2 for each in audits))
     epsilon = max(reaches.audited, gaussian_dp(mu, delta))
-    verdicts = [reaches.verdict, *(verdict for each in found for verdict in each.verdicts)]
+    verdicts = [reaches.verdict, *(verdict for each in audits for verdict in each.verdicts)]
     order = (Verdict.VIOLATED, Verdict.VACUOUS, Verdict.HOLDS)
     return {
         "audited": in_json(epsilon),
-        "verdict": next(each for each in order if each in verdicts).value,
-        "audit": {"noise": reaches.to_json(), "releases": [each.to_json() for each in found]},
+        "verdict": next(verdict for verdict in order if verdict in verdicts).value,
+        "audit": {"noise": reaches.to_json(), "releases": [each.to_json() for each in audits]},
     }
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What the audit of one release of a sort found, of which there are so many."""
+class _ReleaseAudit:
+    """Audit of one sort of release, of which a training makes `count`."""
 
     sort: Summand
     count: int
@@ -69,13 +70,16 @@ class _Found:
 def _training(
     form: Form, settings: Settings, known: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Trains on a few samples, on what is known or on its neighbour, where the first teacher says another thing."""
+    """Return a function that trains on a few samples, with the teachers' outputs or with a neighbour of these.
+
+    In the neighbour, the first teacher has other outputs.
+    """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
     short = replace(settings, hint_epochs=hints, distillation_epochs=1, batch=_BATCH, samples=few)
     here = known.first(few)
     there = replace(here, probabilities=here.probabilities.clone())
-    there.probabilities[0] = here.probabilities[0].roll(1, -1)  # of every sample, what it said of another class
+    there.probabilities[0] = here.probabilities[0].roll(1, -1)  # probabilities of all samples, shifted by one class
 
     def train(side: bool, noise: float, draw: int) -> list[NDArray[np.floating]]:
         student, learnt = make(x[:few], seed=0), here if side else there
@@ -86,9 +90,9 @@ def _training(
     return train
 
 
-def _releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_Found]:
-    """The audit of one release of each sort that the form makes."""
-    found = []
+def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
+    """Audit one release of each sort that the form makes."""
+    audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
         pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
@@ -100,14 +104,14 @@ def _releases(form: Form, settings: Settings, teachers: int, samples: int) -> li
         here, there = (runs(side, replace(settings, noise=0.0), 1)[0] for side in pair)
         drawn = {True: runs(pair[0], settings, _RUNS), False: runs(pair[1], settings, _RUNS)}
         by_runs = sampled(lambda side, _, drawn=drawn: drawn[side], here - there, _RUNS, _CONFIDENCE, stated)  # type: ignore[misc]
-        found.append(_Found(sort, count, exact(here, there, deviation, stated), by_runs))
-    return found
+        audits.append(_ReleaseAudit(sort, count, exact(here, there, deviation, stated), by_runs))
+    return audits
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Vectors of all teachers (teachers, entries) on two neighbours, longer than the clip.
+    """Return the vectors of all teachers, (teachers, entries), on two neighbours; they are longer than the clip.
 
-    The teacher that differs has opposite ones, or, where no entry may be negative, orthogonal ones.
+    The vectors of the teacher that differs are opposite, or orthogonal if entries cannot be negative.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

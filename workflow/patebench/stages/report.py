@@ -1,4 +1,4 @@
-"""The stage `report`: tables, figures and rows from the records of a run, and the pages that show them."""
+"""Stage `report`: write tables, figures and rows from the records of a run, and the pages that show them."""
 
 import logging
 import os
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: A title names at most this many experiments.
+#: Maximum number of experiments named in a title.
 _FEW = 3
 
 
 def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
     """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
 
-    They go beside the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and `.tex`. A run that
-    released labels also gets `publishable.html`, made from released labels, their bounds, students and public pools
-    alone.
+    They are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and `.tex`.
+    A run in release mode also gets `publishable.html`, which is made only from released labels, their bounds, students
+    and public pools.
     """
     from patebench.reporting import publishable
     from patebench.reporting.pages import render
@@ -59,7 +59,7 @@ def _paths(files: Mapping[str, list[str]]) -> dict[str, list[Path]]:
 
 
 def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":
-    """Write a table in all forms and return it as its CSV says it."""
+    """Write a table in all formats, and return it as read from its CSV."""
     from patebench.reporting.tables import TABLES
     from patebench.reporting.tables.table import read_csv
 
@@ -73,7 +73,7 @@ def _write_table(name: str, records: "Records", published: "Published", folder: 
 
 
 def _write_figure(name: str, records: "Records", published: "Published", folder: Path) -> str:
-    """Write a figure as PNG and PDF and return it as SVG; "" where it has nothing to show."""
+    """Write a figure as PNG and PDF, and return it as SVG; "" if it is empty."""
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.style import is_empty, save, svg, themed
 
@@ -85,9 +85,9 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(written: Mapping[str, Any]) -> str:
-    """Return the configuration's name, and the experiments that it selects where they are few.
+    """Return the name of the configuration, with the selected experiments if they are few.
 
-    A configuration without a name is called by its experiments.
+    For a configuration without a name, return the names of its experiments.
     """
     from patebench.config import shown
 
@@ -97,14 +97,14 @@ def title_of(written: Mapping[str, Any]) -> str:
         more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
         return ", ".join(named[:_FEW]) + more or "default run"
     chosen = list(shown(written)) if written.get("only") else []
-    told = f": {', '.join(chosen)}" if 0 < len(chosen) <= _FEW else ""
-    return f"{name}{told}"
+    suffix = f": {', '.join(chosen)}" if 0 < len(chosen) <= _FEW else ""
+    return f"{name}{suffix}"
 
 
 command = stage_command(
     run,
-    file_option("manifest", "The manifest of the run, which lists its records, figures and tables."),
-    file_option("published", "Values that the papers print (CSV)."),
+    file_option("manifest", "Manifest of the run, which lists its records, figures and tables."),
+    file_option("published", "Values printed in the papers (CSV)."),
     file_option("captions", "Folder of captions (.rst)."),
-    file_option("out", "Where the page goes; all other files go beside it."),
+    file_option("out", "Output file with the page; all other files are written next to it."),
 )

@@ -1,4 +1,4 @@
-"""The command `reproduce`: run what a row of a paper's table needs, and show the verdicts on it."""
+"""Command `reproduce`: run the experiments behind a row of a paper's table, and show the verdicts on it."""
 
 import re
 import shlex
@@ -21,11 +21,11 @@ _SHOWN |= {"verdict": "verdict", "why": "why"}
 
 
 def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> None:
-    """Run what a ROW of a paper's table needs, and compare what it prints with what was measured.
+    """Run the experiments behind a ROW of a paper's table, and compare the printed values with the measured ones.
 
-    Without ROW, list all rows; some words of a name are enough if one row alone has them in this order. The command
-    that is run is printed first, and --dry stops there. Existing results are not made again. Configuration and
-    experiments are those that config/published.csv names for the row.
+    Without ROW, list all rows. Some words of a row's name are enough, if no other row contains them in this order. The
+    configuration and experiments of a row are listed in config/published.csv. The Snakemake command is printed first;
+    with --dry it is not run. Existing results are not made again.
     """
     from patebench.config import load, validate
 
@@ -54,24 +54,24 @@ def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> No
     if dry:
         return
     if subprocess.run(command, cwd=home, check=False).returncode:
-        raise PatebenchError("Snakemake stopped before the end; fix what it names, and give the same command again")
+        raise PatebenchError("Snakemake stopped before the end; fix the error above and run the same command again")
     _show_verdicts(verdicts, values[0])
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Return the row of that name, or the only one whose name has these words in this order."""
-    wanted = _words(asked)
-    found = [name for name in rows if _words(name) == wanted] or [name for name in rows if _has(name, wanted)]
-    if not found:
+    """Return the row named `asked`, or the only row whose name contains its words in this order."""
+    words = _words(asked)
+    matching = [name for name in rows if _words(name) == words] or [name for name in rows if _has(name, words)]
+    if not matching:
         raise PatebenchError(
             f"there is no row '{asked}'{nearest(asked, rows)}; `patebench reproduce` lists all", code="unknown-name"
         )
-    if len(found) > 1:
-        shown = listing([f"'{name}'" for name in found])
+    if len(matching) > 1:
+        shown = listing([f"'{name}'" for name in matching])
         raise PatebenchError(
-            f"'{asked}' may be each of {len(found)} rows: {shown}; give the whole name of one", code="ambiguous-name"
+            f"'{asked}' matches {len(matching)} rows: {shown}; give the full name of one", code="ambiguous-name"
         )
-    return found[0]
+    return matching[0]
 
 
 def _words(name: str) -> list[str]:
@@ -79,20 +79,20 @@ def _words(name: str) -> list[str]:
 
 
 def _has(name: str, wanted: Sequence[str]) -> bool:
-    """Return True if a name has all these words in their order, others between them allowed; False for no words."""
+    """Return True if a name contains all `wanted` words in this order, possibly with others between; False for none."""
     remaining = iter(_words(name))
     return bool(wanted) and all(word in remaining for word in wanted)
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Show the verdicts in a table of a run on the numbers that stand in the same row as a printed value."""
+    """Show the verdicts of a run on the values in the same table row as `row`."""
     import pandas as pd
 
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
     same = (frame["paper"] == row.paper) & (frame["table"] == row.table) & (frame["row"] == row.row)
     verdicts = frame.loc[same, list(_SHOWN)].astype(object)
     if verdicts.empty:
-        raise PatebenchError(f"{path}: has no verdict on '{row.name}', for that run measured nothing of its paper")
+        raise PatebenchError(f"{path}: has no verdict on '{row.name}'; the run measured no value of this row")
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()
     show_on_terminal(table_of(list(_SHOWN.values()), [[_cell(cell) for cell in line] for line in cells]))
 
@@ -104,8 +104,8 @@ def _cell(value: object) -> str:
 command = stage_command(
     run,
     click.argument("row", required=False),
-    click.option("--seeds", default="", help="Base seeds, such as 0,1,2 [default: the configuration's]."),
-    click.option("--cores", default="all", show_default=True, help="For Snakemake."),
-    click.option("--dry", is_flag=True, help="Only print the command."),
+    click.option("--seeds", default="", help="Base seeds, such as 0,1,2 [default: those of the configuration]."),
+    click.option("--cores", default="all", show_default=True, help="Number of cores for Snakemake."),
+    click.option("--dry", is_flag=True, help="Print the command without running it."),
     home_option,
 )

@@ -1,4 +1,4 @@
-"""The stage `secure_open`: anybody adds the published sums of all aggregators up to noisy counts and labels."""
+"""Stage `secure_open`: add the published sums of all aggregators to noisy counts and labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,27 +20,30 @@ from patebench.stages.secure_sum import SHARED, asked, check_agreement, promised
 
 def run(
     *,
-    sums: Annotated[Sequence[Path], "The published sum of an aggregator; repeat for each."],
-    labels: Annotated[Path, "Where the released labels go."],
-    counts: Annotated[Path, "Where the noisy counts go."],
+    sums: Annotated[Sequence[Path], "Published sum of an aggregator; repeat for each aggregator."],
+    labels: Annotated[Path, "Output file with the released labels."],
+    counts: Annotated[Path, "Output file with the noisy counts."],
 ) -> None:
-    """Add the published sums of all aggregators up to noisy counts, and label each query by the largest."""
-    found = [read_arrays(path, SHARE_SUM) for path in sums]
-    check_agreement(found, (*SHARED, "sessions"))
-    first = found[0]
-    for each in found[1:]:
-        if not np.array_equal(each["teachers"], first["teachers"]):
-            mend = "let all aggregators sum the shares of the same teachers"
-            raise ArtefactError(each.path, f"it sums shares of other teachers than {first.path}", mend)
-    _check_aggregators(found)
+    """Add the published sums of all aggregators to noisy counts, and label each query by the largest count.
+
+    The sums are public, so anyone can run this stage.
+    """
+    parts = [read_arrays(path, SHARE_SUM) for path in sums]
+    check_agreement(parts, (*SHARED, "sessions"))
+    first = parts[0]
+    for part in parts[1:]:
+        if not np.array_equal(part["teachers"], first["teachers"]):
+            fix = "let all aggregators sum the shares of the same teachers"
+            raise ArtefactError(part.path, f"it sums shares of other teachers than {first.path}", fix)
+    _check_aggregators(parts)
     mechanism = promised(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
     for out in (labels, counts):
         refuse_second_release(out, Mode(first.meta["mode"]))
-    noisy = opened((each["sum"] for each in found), first["sum"].shape)
+    noisy = opened((part["sum"] for part in parts), first["sum"].shape)
     meta, queries = shared(first), asked(first)
     write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"], **queries}, meta)
-    # Nobody here has seen the votes, so nobody can say which they were.
+    # No party has seen all votes, so their digest is unknown.
     entries = sorted(first.meta["sessions"].values()) if first.meta["mode"] == Mode.RELEASE else []
     facts = {**meta, "votes": None, "rounds": [], "entries": entries}
     facts |= {"teachers": len(first["teachers"]), **of_table(mechanism, first)}
@@ -49,9 +52,9 @@ def run(
 
 
 def _check_aggregators(sums: Sequence[Artefact]) -> None:
-    given, needed = sorted(each.meta["aggregator"] for each in sums), sums[0].meta["aggregators"]
-    if given != list(range(1, needed + 1)):
-        raise PatebenchError(f"sums of the aggregators {given} were given, and one of each of {needed} is needed")
+    numbers, needed = sorted(part.meta["aggregator"] for part in sums), sums[0].meta["aggregators"]
+    if numbers != list(range(1, needed + 1)):
+        raise PatebenchError(f"sums of the aggregators {numbers} were given; give one sum of each of {needed}")
 
 
 command = stage_command(run)

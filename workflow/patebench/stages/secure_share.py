@@ -1,7 +1,7 @@
-"""The stage `secure_share`: a chunk of teachers cuts its noisy votes into shares, one file for each aggregator.
+"""Stage `secure_share`: split the noisy votes of a chunk of teachers into shares, one file per aggregator.
 
-Each party of a secure release runs a stage of its own, and none reads the files of another: teachers `secure_share`, an
-aggregator `secure_sum`, anybody `secure_open`.
+Each party of a secure release runs its own stage and reads only its own files: teachers run `secure_share`, aggregators
+run `secure_sum`, and anyone can run `secure_open`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ from patebench.stages.secure_sum import asked
 
 def run(
     *,
-    chunk: Annotated[Path, "The votes of a chunk of teachers, who run this."],
+    chunk: Annotated[Path, "Votes of a chunk of teachers, who run this stage."],
     mechanism: str,
     parameters: Mapping[str, float],
     teachers: int,
-    out: Annotated[Sequence[Path], "Where an aggregator's shares go; repeat for each aggregator."],
+    out: Annotated[Sequence[Path], "Output file with an aggregator's shares; repeat for each aggregator, in order."],
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,
@@ -40,27 +40,28 @@ def run(
     ledger_delta: float | None = None,
     private: str | None = None,
 ) -> None:
-    """Cut noisy votes of a chunk's teachers into shares, one file --out for each aggregator, in their order.
+    """Split the noisy votes of a chunk of teachers into shares, one file per aggregator.
 
-    With --release the cut stands in the ledger of these teachers' data before it is made.
+    With --release, the draw is entered in the ledger of these teachers' data before it is made.
     """
     if len(out) < 2:
-        raise PatebenchError("one aggregator alone would see every vote; give at least two files --out")
+        raise PatebenchError("a single aggregator would see every vote; give at least two files --out")
     draws = Draws.of(release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     party = Party.of(mechanism, parameters, teachers, draws)
     source = read_arrays(chunk, CHUNK)
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
-        raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
+        fault = f"it holds teacher {numbers.max()}, but --teachers is {teachers}"
+        raise ArtefactError(chunk, fault, "give the total number of teachers")
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
     votes = _votes(source, party)
-    # What it costs does not depend on the votes, which nobody here has seen all of.
-    any_votes = np.zeros((teachers, votes.queries), dtype=np.int8)
-    made_up = Votes.of(any_votes, classes, abstentions=votes.abstentions)
+    # The worst-case cost does not depend on the votes, so dummy votes of all teachers suffice.
+    zeros = np.zeros((teachers, votes.queries), dtype=np.int8)
+    dummy = Votes.of(zeros, classes, abstentions=votes.abstentions)
     who, session = (int(numbers.min()), int(numbers.max())), party.session()
-    place.write_down(source, out[0], mechanism, party.mechanism, made_up, key=session, teachers=who)
+    place.write_down(source, out[0], mechanism, party.mechanism, dummy, key=session, teachers=who)
     cut = party.cut(numbers, source["votes"], classes, len(out))
     meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": session}
     meta |= {"abstentions": votes.abstentions, **partition_facts(source), **way_of_voting(source)}
@@ -70,18 +71,18 @@ def run(
 
 
 def _votes(chunk: Artefact, party: Party) -> Votes:
-    """Return the votes of a CHUNK; ArtefactError for those that the mechanism or the secure path does not take."""
+    """Return the votes of a CHUNK; raise ArtefactError if the mechanism or secure aggregation does not support them."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,
-            "it holds votes on what rounds selected, and the secure path opens all queries at once",
-            "let one party sum votes in rounds, or put all queries beforehand",
+            "it holds votes on queries selected in rounds, but secure aggregation opens all queries at once",
+            "use a single aggregating party for rounds, or select all queries beforehand",
         )
     votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
     if votes.abstentions and not party.mechanism.abstentions:
         raise ArtefactError(
             chunk.path,
-            f"its teachers may keep silent, and '{party.name}' is proven for teachers that vote on every query",
+            f"its teachers may abstain, but '{party.name}' is proven for teachers that vote on every query",
             f"use {' or '.join(secure(abstentions=True))}",
         )
     return votes
@@ -90,7 +91,7 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
 command = stage_command(
     run,
     mechanism,
-    click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many teachers there are in all."),
+    click.option("--teachers", type=click.IntRange(min=1), required=True, help="Total number of teachers."),
     seeded_or_release,
     ledgered,
     cls=MechanismCommand,

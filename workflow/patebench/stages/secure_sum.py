@@ -1,4 +1,4 @@
-"""The stage `secure_sum`: an aggregator sums the shares that it got. The sum may be published."""
+"""Stage `secure_sum`: sum the shares that one aggregator received; the sum may be published."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import mechanism_of, refuse_second_release
 from patebench.secure.shares import check_teachers, total
 
-#: What all files of one release agree on; `neighbours` is stored only for teachers that vote by it.
+#: Metadata that is equal in all files of one release; `neighbours` is stored only for teachers that use it.
 SHARED = (
     *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
     *("abstentions", *PARTITION_FACTS, "neighbours"),
@@ -26,22 +26,22 @@ SHARED = (
 
 def run(
     *,
-    shares: Annotated[Sequence[Path], "The shares of a chunk of teachers; repeat for each."],
-    out: Annotated[Path, "Where the sum goes, which may be published."],
+    shares: Annotated[Sequence[Path], "Shares of a chunk of teachers; repeat for each chunk."],
+    out: Annotated[Path, "Output file with the sum, which may be published."],
 ) -> None:
-    """Sum the shares that one aggregator got, from all teachers that sent some.
+    """Sum the shares that one aggregator received from the teachers.
 
-    Refuses to publish a sum with less than the promised noise, or of files that do not belong together.
+    The sum is refused if too few teachers sent shares for the required noise, or if the files do not belong together.
     """
     held = [read_arrays(path, SHARES) for path in shares]
     check_agreement(held, (*SHARED, "aggregator"))
     first = held[0]
-    teachers = np.concatenate([each["teachers"] for each in held])
+    teachers = np.concatenate([part["teachers"] for part in held])
     check_teachers(promised(first), teachers, first.meta["ensemble"], str(first.path))
     refuse_second_release(out, Mode(first.meta["mode"]))
-    sums = total((each["shares"].sum(axis=0, dtype=np.uint64) for each in held), first["shares"].shape[1:])
+    sums = total((part["shares"].sum(axis=0, dtype=np.uint64) for part in held), first["shares"].shape[1:])
     meta = {**shared(first), "aggregator": first.meta["aggregator"]}
-    sessions = {str(each["teachers"].min()): each.meta["session"] for each in held}
+    sessions = {str(part["teachers"].min()): part.meta["session"] for part in held}
     arrays = {"sum": sums, "teachers": np.sort(teachers), **asked(first)}
     with _once(held, out):
         write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
@@ -49,22 +49,23 @@ def run(
 
 @contextmanager
 def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Let the shares of a cut go into one published sum only: two with other teachers differ by votes with less noise.
+    """Allow released shares to enter a single published sum only.
 
-    Each cut is marked beside its shares before the sum is written, by the one process that can create the mark. A
-    killed process leaves its marks: nobody knows whether its sum was seen. Shares from a seed hide nothing.
+    The difference of two sums over different teachers would reveal votes with less noise. Each set of shares is marked
+    by a file next to it before the sum is written; only one process can create this file. The marks of a killed process
+    remain, because its sum may have been seen. Shares from a seed are not a release and are not marked.
     """
     marks: list[Path] = []
     try:
-        for share in (each for each in shares if each.meta["mode"] == Mode.RELEASE):
+        for share in (part for part in shares if part.meta["mode"] == Mode.RELEASE):
             name = f".{share.meta['session']}-{share.meta['aggregator']}.summed"
             mark = share.path.resolve().with_name(name)
             if not claim(mark):
                 raise ArtefactError(
                     share.path,
-                    "its cut went into a sum already, and a second one of other teachers would take noise off their "
-                    "votes",
-                    "publish the first sum, or let all teachers cut their shares again and pay again",
+                    "its shares are already part of a sum, and a second sum with other teachers would reduce the noise "
+                    "on their votes",
+                    "publish the first sum, or let all teachers make new shares, which spends privacy again",
                 )
             marks.append(mark)
         yield
@@ -75,27 +76,28 @@ def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
         raise
 
 
-def check_agreement(found: Sequence[Artefact], entries: Sequence[str]) -> None:
-    """Refuse files that say different things, or are of different queries."""
-    for each in found[1:]:
+def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
+    """Refuse files that differ in one of the metadata `entries` or in their queries."""
+    first = files[0]
+    for file in files[1:]:
         for entry in entries:
-            each.require(entry, found[0].meta.get(entry), str(found[0].path))
-        if not np.array_equal(each.arrays.get("queries"), found[0].arrays.get("queries")):  # type: ignore[arg-type]
-            raise ArtefactError(each.path, f"it is of other queries than {found[0].path}", "give files of one release")
+            file.require(entry, first.meta.get(entry), str(first.path))
+        if not np.array_equal(file.arrays.get("queries"), first.arrays.get("queries")):  # type: ignore[arg-type]
+            raise ArtefactError(file.path, f"it is of other queries than {first.path}", "give files of one release")
 
 
 def shared(file: Artefact) -> dict[str, Any]:
-    """Return what a file of shares or sums stores of its release."""
+    """Return the metadata of the release that a file of shares or sums stores."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 
 def asked(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return the queries of a file that were selected beforehand; nothing for the whole pool."""
+    """Return the array `queries` of a file by name; empty if the queries are the whole pool."""
     return {name: file[name] for name in ("queries",) if name in file.arrays}
 
 
 def promised(file: Artefact) -> NoiseShares:
-    """Return the mechanism whose noise a file of shares or sums was promised."""
+    """Return the mechanism that a file of shares or sums states."""
     mechanism = mechanism_of(file.meta)
     assert isinstance(mechanism, NoiseShares)
     return mechanism

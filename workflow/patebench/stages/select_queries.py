@@ -1,6 +1,6 @@
-"""The stage `select_queries`: which samples of the pool the ensemble is asked to label, in a round or beforehand.
+"""Stage `select_queries`: select the samples of the pool that the ensemble labels, in a round or beforehand.
 
-It reads public files alone: the pool, features of it, the labels so far, and what the student made of them.
+It reads only public files: the pool, its features, the labels released so far, and the student's predictions.
 """
 
 import logging
@@ -28,33 +28,33 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    pool: Annotated[Path, "The public pool."],
-    labels: Annotated[Path | None, "Labels of the rounds before, if any."],
-    predictions: Annotated[Path | None, "The student's predictions after them."],
-    features: Annotated[Path | None, "Features of the pool, for strategies that choose by them."],
+    pool: Annotated[Path, "Public pool."],
+    labels: Annotated[Path | None, "Labels of earlier rounds, if any."],
+    predictions: Annotated[Path | None, "Predictions of the student trained on these labels."],
+    features: Annotated[Path | None, "Features of the pool, for strategies that use them."],
     selection: SelectionParameters,
     student: StudentParameters | None,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the queries go."],
+    out: Annotated[Path, "Output file with the queries."],
 ) -> None:
-    """Select the queries of one round: positions of samples of the pool, none of them selected before.
+    """Select the queries of one round: positions of pool samples that were not selected before.
 
-    Labels and predictions are those of the round before; without them it is the first round. Features are of the pool,
-    for strategies that choose by them. Without a student there are no rounds: these are all queries of an ensemble.
+    In the first round, leave out labels and predictions. Without the student's options, the queries are not of a round:
+    they are all queries of an ensemble.
     """
     from patebench.students import STRATEGIES, initial_strategy, selects_by_features
 
     strategy = STRATEGIES.check(selection.strategy)
     if (labels is None) != (predictions is None):
         raise PatebenchError(
-            "labels and predictions of the round before go together; give both, or none in the first one"
+            "labels and predictions of the round before go together; give both, or none in the first round"
         )
     if labels is not None and student is None:
-        raise PatebenchError("labels of the round before go with the student that learnt from them; give --method too")
+        raise PatebenchError("--labels needs the student that was trained on them; give --method too")
     if labels is None and strategy != initial_strategy(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))
-        raise PatebenchError(f"{strategy} needs a student, and there is none yet; let the first round be {able}")
+        raise PatebenchError(f"{strategy} needs a student, but the first round has none; use {able} in this round")
     if (features is not None) != selects_by_features(strategy):
         able = ", ".join(name for name in STRATEGIES if selects_by_features(name))
         needed = "give them, as `patebench extract_features` makes them" if features is None else "give none"
@@ -68,11 +68,11 @@ def run(
         state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
-            f"{plural(selection.queries, 'query')} asked for, and {len(state.unqueried)} of {pool} are left"
+            f"{plural(selection.queries, 'query')} asked for, but {len(state.unqueried)} of {pool} are left"
         )
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():
-        raise PatebenchError(f"the strategy '{strategy}' did not choose {selection.queries} different open samples")
+        raise PatebenchError(f"the strategy '{strategy}' did not select {selection.queries} distinct new samples")
     log.info("%s: %d queries after %d", strategy, selection.queries, len(state.queried))
     arrays = {"queries": chosen}
     if state.predictions is not None:
@@ -89,7 +89,7 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """Return what is known before this round, and the digests of its labels and predictions."""
+    """Return the acquisition state before this round, and the digests of labels and predictions."""
     from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:

@@ -1,4 +1,4 @@
-"""The stage `split`: the public samples become the student's pool and the test set."""
+"""Stage `split`: divide the public samples into the student's pool and the test set."""
 
 import logging
 from pathlib import Path
@@ -17,19 +17,19 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    public: Annotated[Path, "Public samples to divide."],
+    public: Annotated[Path, "Public samples."],
     parameters: SplitParameters,
     seed: int,
     stream: str,
-    pool_out: Annotated[Path, "Where the pool goes."],
-    truth_out: Annotated[Path, "Where the true labels of the pool go."],
-    test_out: Annotated[Path, "Where the test set goes."],
+    pool_out: Annotated[Path, "Output file with the pool."],
+    truth_out: Annotated[Path, "Output file with the true labels of the pool."],
+    test_out: Annotated[Path, "Output file with the test set."],
 ) -> None:
     """Shuffle the public samples into the student's pool and the test set.
 
-    A test sample that equals one of the pool byte for byte is left out; how many were is logged and recorded in the
-    test set as `removed_duplicates`. `row` is the position in the public data. The private data are not read: pool and
-    test set may be shown, and would tell of them. With a shift the pool, and it alone, is changed as if from elsewhere.
+    A test sample that equals a pool sample byte for byte is left out; the number is logged and stored in the test set
+    as `removed_duplicates`. The array `row` is the position in the public data. The private data is not read, because
+    pool and test set are public. A shift (--pool-shift) changes only the pool.
     """
     samples = read_samples(public, "public")
     x, y = samples["x"], samples["y"]
@@ -37,7 +37,7 @@ def run(
     check_apart(content(x[parts.pool]), content(x[parts.test]))
     name, names = samples.meta["dataset"], list(samples.meta["class_names"])
     log.info("%s: %d queries and %d test samples", name, len(parts.pool), len(parts.test))
-    log.info("%s: left out %d public samples that are in the pool as well", name, parts.in_pool)
+    log.info("%s: left out %d test samples that are also in the pool", name, parts.in_pool)
     common = {"dataset": name, "classes": len(names), "class_names": names, "seed": seed}
     common |= {"split": parameters.model_dump()}
     pool = shifted(x[parts.pool], parameters.pool_shift)

@@ -1,4 +1,4 @@
-"""The command `test-mechanism`: whether a mechanism, mostly one of a user's own, keeps what its interface promises."""
+"""Command `test-mechanism`: test whether a mechanism, such as a user's own, keeps the promises of its interface."""
 
 import json
 import sys
@@ -31,27 +31,28 @@ def run(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Test whether the mechanism NAME keeps what its interface promises.
+    """Test whether the mechanism NAME keeps the promises of its interface.
 
-    Labels and probabilities are looked at on votes of several sorts, what is drawn is compared with the probabilities,
-    and what is lost with the bounds. Its parameters are those of its `example`, unless others are given. Exit status 1
-    if a promise is broken.
+    Labels and probabilities are checked on several sorts of votes, released labels are compared with the probabilities,
+    and the empirical ε lower bound with the stated ε. Parameters default to the mechanism's `example`. The exit status
+    is 1 if a promise is broken.
     """
     check_size_of_delta(Mode.SEEDED, teachers, delta)
-    made = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})
+    mechanism = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})
     streams = partial(generator, seed, "test-mechanism")
-    asked = Conformance(name, made, teachers, classes, delta, settings.runs, settings.confidence, streams)
+    conformance = Conformance(name, mechanism, teachers, classes, delta, settings.runs, settings.confidence, streams)
     checks = []
-    for check in asked.checks():
+    for check in conformance.checks():
         checks.append(check)
         if not as_json:
             click.echo(_line(check))
     broken = sum(check.kept is False for check in checks)
     if as_json:
-        told = [{"what": each.what, "kept": each.kept, "seen": each.seen} for each in checks]
-        click.echo(json.dumps({"mechanism": name, "noise": made.slug, "checks": told}, indent=1, ensure_ascii=False))
+        rows = [{"what": check.what, "kept": check.kept, "seen": check.seen} for check in checks]
+        facts = {"mechanism": name, "noise": mechanism.slug, "checks": rows}
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
     else:
-        click.echo(f"{name} {made.slug}: {plural(len(checks), 'promise')}, {broken or 'none'} broken")
+        click.echo(f"{name} {mechanism.slug}: {plural(len(checks), 'promise')}, {broken or 'none'} broken")
     sys.exit(1 if broken else 0)
 
 
@@ -63,8 +64,8 @@ command = stage_command(
     run,
     click.argument("name"),
     parameter_values,
-    click.option("--teachers", type=click.IntRange(min=2), default=20, show_default=True, help="Of so many teachers."),
-    click.option("--classes", type=click.IntRange(min=2), default=3, show_default=True, help="Among so many classes."),
+    click.option("--teachers", type=click.IntRange(min=2), default=20, show_default=True, help="Number of teachers."),
+    click.option("--classes", type=click.IntRange(min=2), default=3, show_default=True, help="Number of classes."),
     click.option("--delta", type=float, default=1e-5, show_default=True, help="δ of every ε."),
     parameter_options(AuditParameters, "settings"),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),

@@ -1,6 +1,6 @@
-"""The stage `train_baseline`: what could be learnt without privacy.
+"""Stage `train_baseline`: train a model without privacy, on all private data or on true labels of the pool.
 
-From all private data, the ceiling that tables show; or from true labels of the pool.
+Tables show the model of all private data as an upper limit.
 """
 
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger("patebench")
 
 
 class _Samples(NamedTuple):
-    """What is learnt from: samples (n, …), labels (n,), and the digests of the files they came from."""
+    """Training data: samples `x` (n, …), labels `y` (n,), and the digests `of` the files they come from."""
 
     name: str
     x: NDArray[Any]
@@ -38,21 +38,21 @@ class _Samples(NamedTuple):
 
 def run(
     *,
-    private: Annotated[Path | None, "All private samples; or else --pool, --truth and --true-labels."],
-    pool: Annotated[Path | None, "The public pool."],
+    private: Annotated[Path | None, "All private samples; alternatively, give --pool, --truth and --true-labels."],
+    pool: Annotated[Path | None, "Public pool."],
     truth: Annotated[Path | None, "True labels of the pool."],
     true_labels: int | None,
-    test: Annotated[Path, "The test set."],
+    test: Annotated[Path, "Test set."],
     training: TrainingParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the result goes."],
+    out: Annotated[Path, "Output file with the result."],
 ) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool.
 
-    Private samples that equal a test sample byte for byte are left out, as no teacher has them.
-    True labels are those of the pool's first samples: what a student could learn from labels without a fault (the
-    "ground truth" of NZC's Table 1).
+    Private samples that equal a test sample byte for byte are left out, as in the partition. True labels are those of
+    the first samples of the pool. They show the accuracy of a student with error-free labels (the "ground truth" in
+    Table 1 of NZC).
     """
     from patebench.models.learner import epochs_of, make_learner
 
@@ -86,16 +86,16 @@ def _samples(
     private: Path | None, pool: Path | None, truth: Path | None, true_labels: int | None, test: Artefact
 ) -> _Samples:
     if private and not (pool or truth or true_labels):
-        found = read_samples(private, "private")
-        unseen = ~np.isin(content(found["x"]), content(test["x"]))
-        of = {"private": found.digest}
-        return _Samples("all private data", found["x"][unseen], found["y"][unseen], found.meta["classes"], of, found)
+        source = read_samples(private, "private")
+        unseen = ~np.isin(content(source["x"]), content(test["x"]))
+        x, y, of = source["x"][unseen], source["y"][unseen], {"private": source.digest}
+        return _Samples("all private data", x, y, source.meta["classes"], of, source)
     if private or not (pool and truth and true_labels):
         raise PatebenchError("give either the private samples, or the pool, its truth and a number of true labels")
     queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
     check_together(pool=queries, truth=answers)
     if true_labels > len(queries["x"]):
-        raise PatebenchError(f"{true_labels} true labels are asked for, and {pool} holds {len(queries['x'])}")
+        raise PatebenchError(f"{true_labels} true labels asked for, but {pool} holds {len(queries['x'])}")
     of = {"pool": queries.digest, "truth": answers.digest}
     x, y = queries["x"][:true_labels], answers["y"][:true_labels]
     return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of, queries)
@@ -103,6 +103,6 @@ def _samples(
 
 command = stage_command(
     run,
-    click.option("--true-labels", type=click.IntRange(1), default=None, help="How many of those to learn from."),
+    click.option("--true-labels", type=click.IntRange(1), default=None, help="Number of true labels."),
     threads,
 )

@@ -1,8 +1,8 @@
-"""The stage `train_dpsgd`: a model that learns from all private data by noisy gradients, and is private itself.
+"""Stage `train_dpsgd`: train a private model by DP-SGD on all private data.
 
-What protects one private sample is the noise of each step and the chance of taking part in it. Nothing else that the
-stage does depends on a private sample but by these steps, nor on how many there are: statistics and the shape are those
-of the pool, and all settings are given beforehand.
+One private sample is protected by the noise of each step and by the random sampling for each step. The output depends
+on private samples, and on their number, only through these steps: the shape and statistics of samples come from the
+pool, and all settings are fixed beforehand.
 """
 
 import logging
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: Number of test samples that draw the learning curve; the final accuracy is of all.
+#: Number of test samples in the learning curve; the final accuracy uses all.
 _CURVE_SAMPLES = 1000
 
-#: What the result says first.
+#: Statement in the result.
 _SEEDED = (
-    "The noise of this model comes from a named seed: whoever knows it takes the noise off, so it is no release. Its ε "
-    "is that of noise that is drawn afresh."
+    "The noise of this model comes from a named seed. Anyone who knows the seed can remove the noise, so the model is "
+    "not a release. Its ε is for fresh noise."
 )
 
 
 def run(
     *,
     private: Annotated[Path, "All private samples."],
-    pool: Annotated[Path, "The public pool, which says how samples are standardised."],
-    test: Annotated[Path, "The test set."],
-    encoder: Annotated[Path | None, "The encoder learnt from that pool, for the forms linear and fine-tuned."],
+    pool: Annotated[Path, "Public pool, whose statistics standardise the samples."],
+    test: Annotated[Path, "Test set."],
+    encoder: Annotated[Path | None, "Encoder learned from the pool, for the forms linear and fine-tuned."],
     training: DpsgdParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the result goes."],
+    out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Train a model by DP-SGD on all private samples, with the least noise that keeps the ε asked for.
+    """Train a model by DP-SGD on all private samples, with the smallest noise that reaches the target ε.
 
-    Private samples that equal a test sample byte for byte are left out, as no teacher has them. The forms linear and
-    fine-tuned learn on from the encoder of the public pool.
+    Private samples that equal a test sample byte for byte are left out, as in the partition. The forms linear and
+    fine-tuned start from the encoder of the public pool.
     """
     import torch
 
@@ -67,10 +67,10 @@ def run(
 
     started = time.monotonic()
     if encoder is not None and not form_of(DPSGD_FORMS, training.form).from_encoder:
-        raise PatebenchError(f"the form {training.form} learns from private samples alone; leave out --encoder")
+        raise PatebenchError(f"the form {training.form} uses no encoder; leave out --encoder")
     given, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     if training.views is not None and public["x"].ndim != 4:
-        raise PatebenchError("these samples are no images, so there are no random views of them; leave out --views")
+        raise PatebenchError("random views need images, but these samples are not images; leave out --views")
     unseen = ~np.isin(content(given["x"]), content(test_set["x"]))
     x, y = given["x"][unseen], given["y"][unseen]
     if fault := large_delta(training.delta, None, len(x)):
@@ -143,7 +143,7 @@ def _model(
     views: "torch.Generator",
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
-    """Return what learns, and the name of its architecture; it starts from public samples and a seed alone."""
+    """Return the name of the architecture and the untrained model; both depend only on public data and a seed."""
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network
@@ -152,12 +152,12 @@ def _model(
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
     if form_of(DPSGD_FORMS, training.form).from_encoder:
         if encoder is None:
-            raise PatebenchError("this form learns on from the encoder of the public pool; give --encoder")
+            raise PatebenchError(f"the form {training.form} starts from the encoder of the public pool; give --encoder")
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, x, y, classes)
         if not isinstance(learnt, contrast.ContrastEncoder):
-            raise PatebenchError(f"the form {training.form} learns on from a network; use the encoder contrastive")
+            raise PatebenchError(f"the form {training.form} starts from a network; use the encoder contrastive")
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")

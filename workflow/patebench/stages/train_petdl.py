@@ -1,6 +1,6 @@
-"""The stage `train_petdl`: a student of PET-DL (Sun et al. 2019), as published or in a sound form, and its audit.
+"""Stage `train_petdl`: train and audit a student of PET-DL (Sun et al. 2019), as published or in a sound form.
 
-It reads the chunks of an ensemble themselves: what each teacher says of the pool is no vote and is joined nowhere.
+It reads the chunks of an ensemble, because the teachers' probabilities and hints are not joined with the votes.
 """
 
 import logging
@@ -37,19 +37,19 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    ensemble: Annotated[Path, "What is known of the ensemble."],
-    votes: Annotated[Path, "Its votes, which name the chunks."],
-    chunk: Annotated[Sequence[Path], "What a chunk of its teachers says; repeat for each."],
-    pool: Annotated[Path, "The public pool."],
-    test: Annotated[Path, "The test set."],
+    ensemble: Annotated[Path, "Summary of the ensemble, from the stage join_votes."],
+    votes: Annotated[Path, "Votes of the ensemble, which list its chunks."],
+    chunk: Annotated[Sequence[Path], "Outputs of a chunk of teachers; repeat for each chunk."],
+    pool: Annotated[Path, "Public pool."],
+    test: Annotated[Path, "Test set."],
     parameters: PetdlParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the result goes."],
+    out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Train a student of PET-DL on what the teachers of an ensemble say of the pool, and audit how it was trained.
+    """Train a student of PET-DL on the teachers' probabilities and hints on the pool, and audit the training.
 
-    Refuses chunks that are not all those of the votes, or that do not hold what the teachers say of the pool.
+    The chunks are refused if they are not exactly those of the votes, or if they do not contain the probabilities.
     """
     import torch
 
@@ -64,7 +64,7 @@ def run(
     summary, source = read_json(ensemble, "join_votes"), read_arrays(votes, VOTES)
     public, test_set = read_arrays(pool, POOL), read_samples(test, "test")
     if summary.get("votes") != source.digest:
-        raise ArtefactError(ensemble, f"it was made with another votes than {votes}", code="mismatch")
+        raise ArtefactError(ensemble, f"it was made with other votes than {votes}", code="mismatch")
     check_together(pool=public, test=test_set, votes=source)
     check_size_of_delta(Mode.SEEDED, len(source["votes"]), parameters.delta, votes=source)
     known, layer = _knowledge(chunk, source)
@@ -128,34 +128,34 @@ def run(
 
 
 def _chosen(parameters: PetdlParameters) -> dict[str, Any]:
-    """Return the parameters that are no settings of the form."""
+    """Return the parameters that are not settings of the form."""
     return {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return what all teachers output for the pool, in their order, and the layer of their hints."""
+    """Return the outputs of all teachers on the pool, in the order of teachers, and the layer of their hints."""
     import torch
 
     from patebench.petdl.student import Knowledge
 
     chunks = [read_arrays(path, CHUNK) for path in paths]
-    if sorted(each.digest for each in chunks) != sorted(votes.meta["chunks"]):
+    if sorted(chunk.digest for chunk in chunks) != sorted(votes.meta["chunks"]):
         raise PatebenchError(f"{votes.path}: was joined from other chunks than these; pass all of its chunks")
-    for each in chunks:
-        each.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
-        if "probabilities" not in each.arrays:
+    for chunk in chunks:
+        chunk.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
+        if "probabilities" not in chunk.arrays:
             raise ArtefactError(
-                each.path,
-                "it lacks what each teacher says of the pool",
+                chunk.path,
+                "it lacks the teachers' probabilities on the pool",
                 "give the ensemble hints: block2 (or probabilities, for teachers without blocks) and train it again",
             )
-    order = np.argsort(np.concatenate([each["teachers"] for each in chunks]))
-    found = {
-        name: torch.from_numpy(np.concatenate([each[name] for each in chunks])[order])
+    order = np.argsort(np.concatenate([chunk["teachers"] for chunk in chunks]))
+    outputs = {
+        name: torch.from_numpy(np.concatenate([chunk[name] for chunk in chunks])[order])
         for name in ("probabilities", "hints")
         if name in chunks[0].arrays
     }
-    return Knowledge(found["probabilities"], found.get("hints")), str(chunks[0].meta["hints"])
+    return Knowledge(outputs["probabilities"], outputs.get("hints")), str(chunks[0].meta["hints"])
 
 
 def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -> int:
@@ -165,7 +165,7 @@ def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -
 
     learner = make_learner(summary["model"], summary["recipe"], classes=classes)
     if not isinstance(learner, Network):
-        raise PatebenchError(f"PET-DL's teachers are networks, and '{summary['model']}' is none; use conv-small")
+        raise PatebenchError(f"PET-DL needs networks as teachers, but these are '{summary['model']}'; use conv-small")
     return sum(each.numel() for each in learner.build(shape, classes).parameters())
 
 

@@ -1,7 +1,7 @@
-"""The stage `train_private_knn`: a student of labels that the nearest private records vote for (Zhu et al. 2020).
+"""Stage `train_private_knn`: train a student on labels from the nearest private records (Zhu et al. 2020).
 
-Records are compared by features learnt from the public pool alone. Each is encoded by itself, so where it lies depends
-on no other private record; all else that is done with them is a step of `baselines/knn_labels`.
+Records are compared by features learned only from the public pool. Each record is encoded separately, so its features
+do not depend on other private records. All other steps on private records are in `baselines/knn_labels`.
 """
 
 import logging
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: Number of test samples that draw the learning curve; the final accuracy is of all.
+#: Number of test samples in the learning curve; the final accuracy uses all.
 _CURVE_SAMPLES = 1000
 
-#: What the result says first.
+#: Statement in the result.
 _SEEDED = (
-    "The noise of these labels comes from a named seed: whoever knows it takes the noise off, so they are no release. "
-    "Their ε is that of noise that is drawn afresh."
+    "The noise of these labels comes from a named seed. Anyone who knows the seed can remove the noise, so the labels "
+    "are not a release. Their ε is for fresh noise."
 )
 
 
 def run(
     *,
     private: Annotated[Path, "All private samples."],
-    pool: Annotated[Path, "The public pool, whose first samples are the queries."],
-    truth: Annotated[Path, "The pool's true labels, which measure."],
-    test: Annotated[Path, "The test set."],
-    encoder: Annotated[Path, "The encoder learnt from that pool."],
+    pool: Annotated[Path, "Public pool, whose first samples are the queries."],
+    truth: Annotated[Path, "True labels of the pool, used only to measure accuracy."],
+    test: Annotated[Path, "Test set."],
+    encoder: Annotated[Path, "Encoder learned from the pool."],
     parameters: PrivateKnnParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the result goes."],
+    out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Label the pool's first samples by their nearest private records, and train a student on these labels.
+    """Label the first samples of the pool by their nearest private records, and train a student on these labels.
 
-    Private samples that equal a sample of the pool or of the test set byte for byte are left out, as no teacher has
-    them. True labels measure the labels and steer nothing.
+    Private samples that equal a pool or test sample byte for byte are left out, as in the partition. The true labels
+    are used only to measure the accuracy of the labels.
     """
     started = time.monotonic()
     form_of(KNN_FORMS, parameters.form)
@@ -63,15 +63,15 @@ def run(
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     check_together(pool=public, truth=true)
     if parameters.queries > len(public["x"]):
-        line = f"{plural(parameters.queries, 'query')} asked for, and {pool} has {plural(len(public['x']), 'sample')}"
+        line = f"{plural(parameters.queries, 'query')} asked for, but {pool} has {plural(len(public['x']), 'sample')}"
         raise PatebenchError(line, code="bound")
     if fault := large_delta(parameters.delta, None, len(given["x"])):
         log.warning(fault)
     labels, bound = _labelled(parameters, _votes(parameters, given, public, test_set, encoder), seed, stream)
     answered = labels >= 0
     if not answered.any():
-        fault = "no query was answered, so there is nothing to learn"
-        raise ArtefactError(out, fault, "take a lower threshold", code="no-answer")
+        fault = "no query was answered, so no student can be trained"
+        raise ArtefactError(out, fault, "use a lower threshold", code="no-answer")
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")
     log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right["label_accuracy"])
@@ -120,7 +120,7 @@ def _votes(
 def _labelled(
     parameters: PrivateKnnParameters, votes: "NearestVotes", seed: int, stream: str
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
-    """Return the labels (queries,) of a form, −1 for none, and what they cost."""
+    """Return the labels, shape (queries,) with −1 for no answer, and the bound on their ε."""
     import torch
 
     from patebench.baselines.knn_labels import published_labels, sound_labels
@@ -133,11 +133,11 @@ def _labelled(
 
     with progress(f"Private-kNN, {parameters.form}", None, "steps") as done:
         if parameters.form == "published":
-            found = published_labels(votes, settings, random("noise"), done)
-            return found, knn_accounting.claimed(settings, int((found >= 0).sum()), delta)
+            labels = published_labels(votes, settings, random("noise"), done)
+            return labels, knn_accounting.claimed(settings, int((labels >= 0).sum()), delta)
         sampler = PoissonSampler(settings.rate, random("sampling"))
-        found, spent = sound_labels(votes, settings, sampler, random("noise"), done)
-        return found, knn_accounting.sound(settings, delta, spent)
+        labels, spent = sound_labels(votes, settings, sampler, random("noise"), done)
+        return labels, knn_accounting.sound(settings, delta, spent)
 
 
 def _student(
@@ -147,14 +147,14 @@ def _student(
     test_set: Artefact,
     seed: int,
 ) -> dict[str, Any]:
-    """Train a student of these labels and the pool, and return what it reaches."""
+    """Train a student on the labels and the pool, and return its model, learning curve and accuracy."""
     from patebench.stages.train_student import accuracy_on_test
     from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train
 
-    given = np.full(len(public["x"]), -1, np.int64)
-    given[: len(labels)] = labels
-    data = StudentData(pool=public["x"], labels=given, classes=int(public.meta["classes"]))
+    padded = np.full(len(public["x"]), -1, np.int64)
+    padded[: len(labels)] = labels
+    data = StudentData(pool=public["x"], labels=padded, classes=int(public.meta["classes"]))
 
     named = f"{parameters.student} student of {plural(len(data.labelled), 'label')}"
     with progress(named, None, "epochs") as done, blamed_on(public):

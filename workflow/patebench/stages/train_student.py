@@ -1,7 +1,7 @@
-"""The stage `train_student`: one student learns from the labels of one label set and is measured on the test set.
+"""Stage `train_student`: train one student on released labels, and measure its accuracy on the test set.
 
-It sees the public pool and the released labels. The test set draws the learning curve and gives the final accuracy, but
-steers nothing.
+The student sees only the public pool and the released labels. The test set is used only for the learning curve and the
+final accuracy.
 """
 
 import hashlib
@@ -35,33 +35,34 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: Number of test samples that draw the learning curve; the final accuracy is of all.
+#: Number of test samples in the learning curve; the final accuracy uses all.
 _CURVE_SAMPLES = 1000
 
 
 def run(
     *,
-    pool: Annotated[Path, "The public pool."],
-    labels: Annotated[Path, "The released labels."],
-    test: Annotated[Path, "The test set."],
+    pool: Annotated[Path, "Public pool."],
+    labels: Annotated[Path, "Released labels."],
+    test: Annotated[Path, "Test set."],
     parameters: StudentParameters,
     queries: int,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the result goes."],
-    predictions: Annotated[Path, "Where the student's predictions for the whole pool go."],
-    encoder: Annotated[Path | None, "The encoder learnt from that pool, for methods that look at features."] = None,
-    features: Annotated[Path | None, "Features of the pool, to read a released table by."] = None,
+    out: Annotated[Path, "Output file with the result."],
+    predictions: Annotated[Path, "Output file with the student's predictions for the whole pool."],
+    encoder: Annotated[Path | None, "Encoder learned from the pool, for methods that use features."] = None,
+    features: Annotated[Path | None, "Features of the pool, for decoding a released table of noisy counts."] = None,
 ) -> None:
-    """Train a student on released labels and measure it on the test set.
+    """Train a student on released labels, and measure its accuracy on the test set.
 
-    It learns from the labels of the first queries. With --hold-out a share of the answered ones is kept from it, to
-    compare settings without a true label: the curve and the result then say how many of those labels it predicts.
-    From a released table of noisy counts it reads the most likely labels; with features of the pool, of all queries
-    together. Methods that look at features themselves are given the encoder that the pool taught. Its predictions for
-    the whole pool are written as well: a further round can be selected by them.
+    The student is trained on the labels of the first --queries queries. With --hold-out, a fraction of the answered
+    queries is not used for training. The accuracy on their released labels is reported, to compare settings without
+    true labels.
 
-    An interrupted training goes on from its checkpoint beside OUT when the command is given again.
+    A released table of noisy counts is decoded to the most likely labels. With --features, all queries are decoded
+    jointly. The predictions for the whole pool are written too, for selecting the queries of another round.
+
+    An interrupted training continues from its checkpoint next to OUT when the command is run again.
     """
     from patebench.students.student_training import Checkpoint, train
 
@@ -74,7 +75,7 @@ def run(
     data = whole.without(held)
 
     if missing := uncovered(whole.labels, samples.meta["class_names"]):
-        log.warning("no released label is of class %s: a student cannot learn it from them", ", ".join(missing))
+        log.warning("no released label is of class %s, so the student cannot learn it", ", ".join(missing))
 
     def held_out(student: "Student") -> dict[str, float]:
         if not len(held):
@@ -127,33 +128,33 @@ def run(
 def _seen(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None, parameters: StudentParameters
 ) -> "StudentData":
-    """Return what the student sees: labels, or a table that its method reads as a whole."""
+    """Return the student's training data: labels, or a released table if its method reads one."""
     whole_table = reads_table(parameters.method)
     if whole_table and parameters.hold_out:
         raise PatebenchError(f"the method '{parameters.method}' reads a table as a whole; leave out --hold-out")
     if whole_table and features:
-        raise PatebenchError(f"the method '{parameters.method}' reads a table by an encoder; leave out --features")
+        raise PatebenchError(f"the method '{parameters.method}' decodes a table with --encoder; leave out --features")
     return student_data(samples, released, queries, features, whole_table=whole_table)
 
 
 def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features | None":
-    """Return what makes features of any sample, for a method that looks at them."""
+    """Return the function that computes features of samples; None without an encoder."""
     if encoder is None:
         return None
     if not needs_features(method):
-        raise PatebenchError(f"the method '{method}' looks at no features; leave out --encoder")
+        raise PatebenchError(f"the method '{method}' uses no features; leave out --encoder")
     return read_encoder(encoder, samples).features
 
 
 def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
-    """Return what `class_accuracy` does of a student on the first `most` samples of the test set, or on all."""
+    """Return the values of `class_accuracy` for a student on the first `most` test samples, or on all."""
     with blamed_on(test_set):
         predicted = predict(student, test_set["x"][:most])
     return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
 
 
 def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the class (samples,) that a student predicts for each of `x`; NotFiniteError if it predicts NaN."""
+    """Return the predicted class of each sample in `x`, shape (samples,); raise NotFiniteError for NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     labels: NDArray[np.intp] = predicted.argmax(1)
@@ -175,6 +176,6 @@ def _identity(facts: Mapping[str, Any]) -> str:
 
 command = stage_command(
     run,
-    click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries."),
+    click.option("--queries", type=click.IntRange(min=1), required=True, help="Number of (first) queries to use."),
     threads,
 )

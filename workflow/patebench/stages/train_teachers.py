@@ -1,4 +1,4 @@
-"""The stage `train_teachers`: the teachers of one chunk are trained and vote."""
+"""Stage `train_teachers`: train the teachers of one chunk and write their votes."""
 
 import logging
 from collections.abc import Sequence
@@ -38,29 +38,30 @@ _NOTHING = KeptOutputs()
 def run(
     *,
     private: Annotated[Path, "Private samples."],
-    partition: Annotated[Path, "Who owns which."],
-    pool: Annotated[Path, "The public pool."],
-    test: Annotated[Path, "The test set."],
+    partition: Annotated[Path, "Partition of the private samples among the teachers."],
+    pool: Annotated[Path, "Public pool."],
+    test: Annotated[Path, "Test set."],
     teachers: tuple[int, int],
     training: TrainingParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Where the votes go."],
+    out: Annotated[Path, "Output file with the votes."],
     kept: KeptOutputs = _NOTHING,
     selected: Annotated[
-        Sequence[Path], "Vote on these queries alone; without, on the whole pool. In rounds, repeat for each so far."
+        Sequence[Path], "Queries to vote on; by default the whole pool. In rounds, repeat for each round so far."
     ] = (),
-    features: Annotated[Path | None, "Features of the pool, for models that vote by them."] = None,
-    encoder: Annotated[Path | None, "What makes such features of any sample."] = None,
+    features: Annotated[Path | None, "Features of the pool, for models that use them."] = None,
+    encoder: Annotated[Path | None, "Encoder of these features."] = None,
 ) -> None:
-    """Train a chunk of teachers and write their votes on pool and test set; of the pool, on --selected queries alone.
+    """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
-    A model that votes on queries by public features is not trained: it needs --features of the pool and the --encoder
-    that makes them. It can vote in rounds: --selected then names the queries of every round so far, in order. The votes
-    are on the last ones, and whoever lies nearer to an earlier query keeps silent. Each teacher's randomness is named
-    by its own number, so the votes do not depend on the size of the chunks. With --soft, temperatures, the
-    teachers' probabilities of the pool are summed for distillation; with --hints, what each teacher says of the
-    pool is kept for PET-DL.
+    The random stream of a teacher depends on its number, so the votes do not depend on the chunk size. With --soft, the
+    teachers' probabilities on the pool are summed at these temperatures, for distillation. With --hints, the
+    probabilities and hints of each teacher on the pool are stored, for PET-DL.
+
+    A model that votes with public features is not trained; it needs --features of the pool and their --encoder. It can
+    vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the queries of
+    the last round, and a record that is nearer to an earlier query abstains.
     """
     from patebench.models.learner import epochs_of
 
@@ -69,29 +70,29 @@ def run(
     check_together(partition=shards, pool=queries)  # else a shard might hold a query
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
-        line = f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}"
+        line = f"teachers {first}-{last} are not among the {shards.meta['teachers']} teachers of {partition}"
         raise PatebenchError(line, code="teachers", where="--teachers")
     asked = _Asked.read(selected, queries) if selected else None
     if asked is not None and asked.later and not on_queries(training.model):
         raise ArtefactError(
             selected[-1],
             "its queries were selected in a round, after labels were released",
-            "give the first",
+            "give the queries of the first round",
             code="rounds",
         )
     chunk = _Chunk(samples, shards, first, last)
     if on_queries(training.model):
         if kept != _NOTHING:
-            raise PatebenchError(f"'{training.model}' has no probabilities; leave out --soft, --hints")
+            raise PatebenchError(f"'{training.model}' has no probabilities; leave out --soft and --hints")
         if features is None or encoder is None:
-            raise PatebenchError(f"'{training.model}' votes by public features; give --features and --encoder")
-        arrays, facts = _nearest(chunk, queries, asked, features, encoder, training.neighbours)
+            raise PatebenchError(f"'{training.model}' votes with public features; give --features and --encoder")
+        arrays, facts = _vote_nearest(chunk, queries, asked, features, encoder, training.neighbours)
     else:
         if shards.meta.get("empty"):
-            raise ArtefactError(partition, f"its shards may be empty, and '{training.model}' learns from samples")
+            raise ArtefactError(partition, f"its shards may be empty, but '{training.model}' needs samples")
         if features is not None or encoder is not None:
-            raise PatebenchError(f"'{training.model}' looks at no features; leave out --features and --encoder")
-        arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept)
+            raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
+        arrays, facts = _train_and_vote(chunk, queries, asked, test_set, training, (seed, stream), kept)
     if asked is not None:
         arrays["queries"] = asked.last["queries"]
         facts |= asked.facts()
@@ -116,7 +117,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Private samples and the partition, of which teachers `first` to `last` are this job's."""
+    """Private samples and their partition, with the teachers `first` to `last` of this job."""
 
     samples: Artefact
     shards: Artefact
@@ -130,62 +131,62 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """The queries of an ensemble: the QUERIES of each round so far, or those that were selected beforehand."""
+    """Queries of an ensemble: the QUERIES of each round so far, or those selected beforehand."""
 
     files: Sequence[Artefact]
 
     @classmethod
     def read(cls, paths: Sequence[Path], pool: Artefact) -> "_Asked":
-        """Read the queries of this pool, first round first, each selected by public data alone."""
+        """Read the queries of the pool, first round first; refuse files that do not belong together."""
         files = [read_arrays(path, QUERIES) for path in paths]
         if files[0].meta["labels"] is not None:
             raise ArtefactError(
                 paths[0],
                 "its queries were selected after labels of an earlier round",
-                "give the first round's too",
+                "give the queries of the first round too",
                 code="rounds",
             )
         check_together(pool=pool, queries=files)
-        for place, found in enumerate(files):
-            if place and found.meta["labels"] is None:
+        for place, file in enumerate(files):
+            if place and file.meta["labels"] is None:
                 raise ArtefactError(
-                    found.path, f"it was not selected in a round after {paths[0]}", OF_ROUNDS, code="rounds"
+                    file.path, f"it was not selected in a round after {paths[0]}", OF_ROUNDS, code="rounds"
                 )
-            if found["queries"].max() >= len(pool["x"]):
-                raise ArtefactError(found.path, f"it selects a sample that {pool.path} does not hold", code="queries")
+            if file["queries"].max() >= len(pool["x"]):
+                raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not hold", code="queries")
         asked = cls(files)
         check_distinct(asked.positions, paths[-1])
         return asked
 
     @property
     def last(self) -> Artefact:
-        """Return the queries that are voted on."""
+        """Return the queries of the last round, which are voted on."""
         return self.files[-1]
 
     @property
     def positions(self) -> NDArray[np.integer]:
-        """Return the positions of all queries so far, the last ones last."""
-        return np.concatenate([each["queries"] for each in self.files])
+        """Return the positions of all queries so far, in the order of rounds."""
+        return np.concatenate([file["queries"] for file in self.files])
 
     @property
     def later(self) -> bool:
-        """Return True if earlier labels chose some of them."""
+        """Return True if some queries were selected with earlier labels."""
         return len(self.files) > 1
 
     def facts(self) -> dict[str, Any]:
-        """Return what votes store: the file that was selected beforehand, or those of all rounds so far."""
+        """Return the metadata of the votes: the digest of the queries, or of those of all rounds so far."""
         if self.last.meta["student"] is None and not self.later:
             return {"selected": self.last.digest}
-        return {"queries_files": [each.digest for each in self.files]}
+        return {"queries_files": [file.digest for file in self.files]}
 
 
-def _nearest(
+def _vote_nearest(
     chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, neighbours: int | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return votes of records on the queries that they are nearest to, and facts about them.
+    """Return the votes of records on their nearest queries, and the metadata of the votes.
 
-    Cells are those of all queries so far. A record in the cell of an earlier one keeps silent: it had its vote on that,
-    and what a later query asks about is what lies around it. So says public data and the record alone.
+    Each query so far has a cell of nearest samples. A record in the cell of an earlier query abstains, because it has
+    voted on that query. This depends only on public data and on the record itself.
     """
     from patebench.features import cells
 
@@ -195,23 +196,23 @@ def _nearest(
     first = len(positions) - len(asked.last["queries"]) if asked else 0
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
-            f"a record can not vote on {neighbours} of {len(positions)} queries; choose fewer neighbours"
+            f"a record cannot vote on {neighbours} of {len(positions)} queries; choose fewer neighbours"
         )
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
     teacher = np.repeat(chunk.numbers - chunk.first, np.diff(offsets))
-    made, classes = read_encoder(encoder, pool), int(chunk.samples.meta["classes"])
+    public_encoder, classes = read_encoder(encoder, pool), int(chunk.samples.meta["classes"])
     with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
-        vectors = made.features_alone(chunk.samples["x"][rows], done)
+        vectors = public_encoder.features_alone(chunk.samples["x"][rows], done)
     place = cells.belong(vectors, known["vectors"], positions, neighbours)
-    teacher, labels = (np.repeat(each, place.shape[1]) for each in (teacher, chunk.samples["y"][rows]))
+    teacher, labels = (np.repeat(values, place.shape[1]) for values in (teacher, chunk.samples["y"][rows]))
     here, shape = place.ravel() >= first, (len(chunk.numbers), len(positions) - first)
     votes = cells.record_votes(teacher[here], place.ravel()[here] - first, labels[here], shape, classes)
     log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))
     return {"votes": votes}, {"abstentions": True, "encoder": learnt.digest}
 
 
-def _trained(
+def _train_and_vote(
     chunk: _Chunk,
     pool: Artefact,
     asked: _Asked | None,
@@ -220,14 +221,14 @@ def _trained(
     randomness: tuple[int, str],
     kept: KeptOutputs,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return votes of trained teachers, and facts about their training."""
+    """Train the teachers, and return their votes and the metadata of the training."""
     from patebench.models.learner import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
 
     numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
     queries = pool["x"] if asked is None else pool["x"][asked.positions]
-    smallest = np.min_scalar_type(classes - 1)  # that holds every label
+    smallest = np.min_scalar_type(classes - 1)  # smallest type for all labels
     votes = np.empty((len(numbers), len(queries)), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
     together, knowledge = SoftVotes(kept.soft, len(queries), classes), TeacherKnowledge(kept.hints)
@@ -243,12 +244,12 @@ def _trained(
                 accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
-    found = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
-    return found, dict(trained.device_facts)
+    arrays = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
+    return arrays, dict(trained.device_facts)
 
 
 def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the private samples and labels that `teacher` owns."""
+    """Return the private samples and labels of `teacher`."""
     start, stop = partition["offsets"][teacher : teacher + 2]
     rows = partition["indices"][start:stop]
     return samples["x"][rows], samples["y"][rows]
@@ -256,6 +257,6 @@ def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray
 
 command = stage_command(
     run,
-    click.option("--teachers", type=TeacherRange(), required=True, help="Which teachers, e.g. 0-24."),
+    click.option("--teachers", type=TeacherRange(), required=True, help="Range of teachers to train, such as 0-24."),
     threads,
 )
