@@ -1,4 +1,4 @@
-"""The command line: one line for a fault, status 2, nothing left behind."""
+"""Test the command line: one-line errors, exit status 2, and no files left after an error."""
 
 import io
 import json
@@ -221,7 +221,7 @@ def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) 
 
 
 def test_a_parameter_that_a_command_calls_otherwise(counts: Path) -> None:
-    """Its own --epsilon is the target; that of the mechanism has a longer name."""
+    """Spell a parameter of the mechanism `--mechanism-epsilon` if `--epsilon` is an option of the command."""
     words = ["calibrate", "--mechanism", "permute-and-flip", "--epsilon", 1, "--delta", 1e-5]
     done = run(*words, "--mechanism-epsilon", 0.1, "--json")
     assert done.returncode == 0, done.stderr
@@ -236,7 +236,7 @@ def test_another_mechanisms_parameter_is_named(counts: Path) -> None:
 
 @pytest.mark.slow
 def test_output_survives_a_terminal_without_greek_letters(counts: Path) -> None:
-    """What it lacks is replaced, on both ways out; in a process of its own, whose streams have that encoding."""
+    """Replace missing characters on stdout and stderr, in a separate process with that encoding."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     start = [PATEBENCH, "epsilon", counts, "--mechanism", "gnmax", "--sigma", "10", "--delta"]
     for delta, status in (("1e-5", 0), ("2", 2)):
@@ -257,7 +257,7 @@ def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
 
 
 def test_an_audit_that_is_written_ends_well_whatever_it_found(tmp_path: Path) -> None:
-    """The workflow goes on: what is violated stands in its tables."""
+    """Check that the workflow continues after a violation, which the tables show."""
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
     done = run("audit", *claimed, "--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000, "--out",
                tmp_path / "audit.json")  # fmt: skip

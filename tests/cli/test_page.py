@@ -1,4 +1,4 @@
-"""The page of commands says what the commands say."""
+"""Test that the page of commands agrees with the help texts."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_made_anew() -> None:
-    """`make pages` writes it."""
+    """Check that the committed page is up to date; `make pages` writes it."""
     assert (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8") == page()
 
 

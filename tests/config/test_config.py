@@ -1,4 +1,4 @@
-"""The configuration: what is accepted and what it means, and one clear line for everything that is not."""
+"""Test the configuration: valid settings and their meaning, and one clear line for each error."""
 
 import copy
 import re
@@ -49,7 +49,7 @@ SAME = {"private": f"{ROOT}/README.md", "public": f"{ROOT}/docs/../README.md"}
 
 
 def changed(key: str, value: Any) -> dict[str, Any]:
-    """Return GOOD with the value at `key` replaced, added, or taken away; a key of the experiment begins with a dot."""
+    """Return GOOD with the value at `key` replaced, added or removed; a key of the experiment begins with a dot."""
     settings = copy.deepcopy(GOOD)
     *parents, last = [int(step) if step.isdigit() else step for step in re.findall(r"[^.\[\]]+", whole(key))]
     place: Any = settings
@@ -73,7 +73,7 @@ def twin(**changes: Any) -> dict[str, Any]:
 
 
 def jobs(run: Run, stage: str) -> list[str]:
-    """Return the names of a stage's jobs, which are the folders of what they make."""
+    """Return the names of a stage's jobs, which are the folders of their outputs."""
     return [name.removeprefix(f"{stage}/") for name in run.job_names() if name.startswith(f"{stage}/")]
 
 
@@ -229,7 +229,7 @@ def test_a_mistake_that_shows_elsewhere(key: str, value: Any, code: str, where: 
 
 
 def test_messages_say_what_is_wrong_and_what_to_do() -> None:
-    """One sentence of each kind, word for word."""
+    """Compare one message of each kind word for word."""
     for key, value, words in [
         ("experimants", {}, "unknown key (did you mean 'experiments'?); allowed here: name, results"),
         (".pool", GONE, "is missing; add it (Number of public samples in the pool, which are the possible queries)"),
@@ -307,7 +307,7 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
 
 
 def petdl(*settings: dict[str, Any], hints: str | None = "block2", mode: str = "seeded") -> Any:
-    """A configuration with nothing but teachers and students of PET-DL."""
+    """Return a configuration with only teachers and students of PET-DL."""
     ensemble = {"teachers": [2, 4], "model": "conv-small", "hints": hints}
     experiment = {"dataset": "digits", "pool": 400, "ensembles": [ensemble], "accounting": {"delta": 1e-5}}
     return {"seeds": [0], "mode": mode, "experiments": {"demo": {**experiment, "petdl": list(settings)}}}
@@ -353,7 +353,7 @@ def test_several_releases_need_a_limit_for_all() -> None:
 
 
 def test_releases_of_several_data_sets_need_a_limit() -> None:
-    """The second would not be recognised beside the ledger of the first."""
+    """Refuse them, because the second ledger next to the first needs a name or a limit."""
     settings = changed(".mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
     settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
     settings["experiments"]["demo"]["accounting"] = {"delta": 1e-5}
@@ -364,7 +364,7 @@ def test_releases_of_several_data_sets_need_a_limit() -> None:
 
 
 def test_rounds_can_be_released_alone() -> None:
-    """No label of another query is drawn."""
+    """Check that no labels of other queries are drawn."""
     settings = changed(".accounting", {"delta": 1e-5}) | {"mode": "release", "seeds": 0}
     demo = settings["experiments"]["demo"]
     del demo["mechanisms"]
@@ -424,7 +424,7 @@ def test_settings_that_are_no_mapping(settings: Any) -> None:
 
 
 def test_what_the_command_line_gives() -> None:
-    """Snakemake reads --config values as text, lists of text, numbers or nothing."""
+    """Accept --config values as Snakemake parses them: text, lists of text, numbers or nothing."""
     settings = OrderedDict(
         GOOD,
         seeds=["0", "1"],
@@ -604,7 +604,7 @@ def _refused(dir: Path) -> None:
 
 
 def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every part of the schema that lists properties."""
+    """Yield every part of the schema that lists properties."""
     if isinstance(schema, dict):
         if "properties" in schema:
             yield path, schema
@@ -624,7 +624,7 @@ def test_every_key_is_described_and_no_other_allowed() -> None:
 
 
 def test_the_schema_and_the_page_are_those_of_the_settings() -> None:
-    """`patebench config schema` and `patebench config page` make them."""
+    """Compare them with the output of `patebench config schema` and `patebench config page`."""
     assert (ROOT / "config" / "config.schema.json").read_text(encoding="utf-8") == schema_text()
     assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == page()
 

@@ -1,4 +1,4 @@
-"""What does not suit the data is found before any job starts: for built-in sets, arrays, tables and images."""
+"""Test that settings that do not match the data are refused before any job, for every kind of data set."""
 
 import copy
 from pathlib import Path
@@ -30,7 +30,7 @@ def settings(data: dict[str, Any] | None = None, **changes: Any) -> dict[str, An
 
 
 def faults(config: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return code and place of each fault that is found together."""
+    """Return code and key of each error that is raised together."""
     with pytest.raises(PatebenchError) as caught:
         validate(config)
     return [(fault.code, fault.where) for fault in separate(caught.value)]
@@ -110,7 +110,7 @@ def test_the_owners_of_a_file_suit_the_private_part(
 
 
 def test_all_faults_of_a_table_are_named_at_once(tmp_path: Path) -> None:
-    """Five people own ten private records: six teachers are too many."""
+    """Refuse six teachers for ten private records of five people."""
     header = "person,age,sex,state\n"
     (tmp_path / "open.csv").write_text(header + "".join(f"o{i},{i},f,ill\n" for i in range(30)))
     sound = [f"p{i % 5},{i},m,well" for i in range(10)]

@@ -1,4 +1,4 @@
-"""YAML that is hostile or hurt: one line each, and soon."""
+"""Test that malicious or damaged YAML is refused quickly with one line."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The run of a configuration: names as documented, options of every target, and what experiments share."""
+"""Test the run of a configuration: names of artefacts, options of targets, and sharing between experiments."""
 
 import copy
 from collections import Counter
@@ -93,7 +93,7 @@ def demo(**changes: Any) -> dict[str, Any]:
 
 
 def targets(made: Run, file: str) -> list[str]:
-    """The folders of the targets of one name, or that begin so."""
+    """Return the folders of the targets with this name, or of those that begin with it."""
     return [str(Path(path).parent) for path in made.options if Path(path).name.startswith(file)]
 
 
@@ -293,7 +293,7 @@ def test_distillations_of_one_ensemble_are_one_job() -> None:
 
 
 def test_experiments_share_what_they_have_in_common() -> None:
-    """The second adds one γ, one number of queries and one student to each of the first's three ensembles."""
+    """Add one γ, one number of queries and one student per ensemble with the second experiment."""
     more = demo(
         mechanisms={"lnmax": {"gamma": [0.05, 0.3]}},
         accounting={"delta": 1e-5, "queries": [100, 200]},

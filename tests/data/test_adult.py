@@ -1,4 +1,4 @@
-"""UCI Adult: rows become features as they say, and what is missing, damaged or half fetched is refused in one line."""
+"""Test UCI Adult: encoding of rows, and one-line errors for missing, damaged or incomplete files."""
 
 import hashlib
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ PUBLIC = ["|1x3 Cross validator", PRIVATE[1] + ".", PRIVATE[0] + ".", PRIVATE[0]
 
 
 def write(folder: Path, monkeypatch: pytest.MonkeyPatch, private: list[str] = PRIVATE) -> Path:
-    """Files of the right layout below this folder, which count as the published ones."""
+    """Write files with the right layout, which pass for the published ones."""
     folder.mkdir(parents=True)
     digests = {}
     for name, lines in (("adult.data", private), ("adult.test", PUBLIC)):
@@ -65,7 +65,7 @@ def test_another_word_or_another_file_is_refused(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose files are those of the address from which Adult is fetched."""
+    """Return a folder whose files replace the download address of Adult."""
     folder = write(tmp_path / "server", monkeypatch)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder)) as serving:
         Thread(target=serving.serve_forever, daemon=True).start()
@@ -87,7 +87,7 @@ def test_what_is_missing_is_fetched_and_checked(tmp_path: Path, server: Path) ->
 
 
 def test_the_published_files_where_they_are_at_hand(data_root: Path) -> None:
-    """Counts by class as commonly published."""
+    """Compare the counts per class with the published ones, if the files are available."""
     if adult.SOURCE.missing(data_root):
         pytest.skip("UCI Adult is not under the data root")
     data = adult.load(data_root, download=False)

@@ -1,4 +1,4 @@
-"""Data sets that need no network: the embedded ones, and a user's own arrays and folders."""
+"""Test data sets without network access: the embedded ones, and a user's arrays and folders."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +75,7 @@ Saver = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def save(tmp_path: Path) -> Saver:
-    """Write private.npz and public.npz; what is given for the public one replaces what is in the private one."""
+    """Write private.npz and public.npz; arguments for the public file replace those of the private one."""
 
     def write(private: dict[str, Any], **public: Any) -> dict[str, str]:
         paths = {role: str(tmp_path / f"{role}.npz") for role in ("private", "public")}

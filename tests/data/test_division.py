@@ -1,4 +1,4 @@
-"""The split of public samples: sizes of the papers, and nothing on two sides."""
+"""Test the split of public samples: the papers' sizes, and no sample in both pool and test set."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from patebench.data.division import check_apart, content, divide
 
 @pytest.mark.parametrize(("public", "pool", "test"), [(10000, 9000, 1000), (26032, 10000, 16032)])
 def test_the_papers_sizes(public: int, pool: int, test: int) -> None:
-    """MNIST and SVHN (PATE 2017, Section 4): pool and test set use all public samples, each once."""
+    """Use every public sample once in pool or test set, for MNIST and SVHN (PATE 2017, Section 4)."""
     parts = divide(np.arange(public, dtype=np.uint64), pool, None, np.random.default_rng(0))
     assert (len(parts.pool), len(parts.test), parts.in_pool) == (pool, test, 0)
     assert sorted([*parts.pool, *parts.test]) == list(range(public))

@@ -1,4 +1,4 @@
-"""A user's own images: folders and indexes, sizes, rotation, transparency, copies and faults."""
+"""Test a user's images: folders and indexes, sizes, rotation, transparency, copies and errors."""
 
 import struct
 import zlib
@@ -47,7 +47,7 @@ def test_images_come_by_name_and_classes_are_the_public_ones(folders: dict[str, 
 def test_a_record_keeps_its_row_when_others_come_and_go_and_names_may_repeat_in_other_classes(
     folders: dict[str, str],
 ) -> None:
-    """Records are told apart by what was painted."""
+    """Identify the records by their painted content."""
 
     def rows() -> dict[int, int]:
         data = read(folders)
@@ -174,7 +174,7 @@ def test_images_of_16_bits_are_refused(folders: dict[str, str]) -> None:
 
 
 def bomb(path: Path, width: int, height: int) -> None:
-    """Write a PNG of one small chunk that promises so many pixels."""
+    """Write a small PNG whose header states the given number of pixels."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))

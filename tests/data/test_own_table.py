@@ -1,4 +1,4 @@
-"""Tables of people: declarations, encoding, division by person, and what is proposed from public records."""
+"""Test tables of people: declarations, encoding, division by person, and proposals from public records."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -65,7 +65,7 @@ def test_records_are_encoded_by_their_declaration_alone(files: dict[str, str]) -
 
 
 def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
-    """Features that a public encoder computed, in columns of their own; the private header decides nothing."""
+    """Read features of a public encoder from several columns; the private header must not decide which."""
     header = "v2,v10,v1,state,vx"
     files = {
         "public": write(tmp_path / "open.csv", ["1,0,-1,ill,9", "0,1,3,well,9"], header),
@@ -83,7 +83,7 @@ def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_reads_as_the_same_table_in_text(tmp_path: Path) -> None:
-    """Numbers, dates, times, decimals, truth values, dictionaries and missing values have types of their own there."""
+    """Compare all typed columns: numbers, dates, times, decimals, booleans, dictionaries and missing values."""
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -129,7 +129,7 @@ def test_a_parquet_file_reads_as_the_same_table_in_text(tmp_path: Path) -> None:
 
 @given(st.data())
 def test_no_record_changes_another(data: st.DataObject) -> None:
-    """Whatever a record holds, the others keep their bytes."""
+    """Compare the encoding of the other records byte for byte."""
     values = st.one_of(st.floats(allow_nan=False).map(str), st.text(max_size=5), st.sampled_from(["1e999", "-0", "∞"]))
     frame = pd.DataFrame([line.split(",") for line in PUBLIC], columns=HEADER.split(","))
     declared = TableDeclaration.checked(DECLARED)
@@ -220,7 +220,7 @@ def test_one_file_is_divided_by_person_and_nobody_moves_when_others_come_or_go(t
 
 
 def test_a_proposal_sees_public_records_alone(tmp_path: Path) -> None:
-    """A value that exists only in a private record changes nothing that is proposed."""
+    """Check that a value of a private record does not change the proposal."""
     path = tmp_path / "all.csv"
     people = [
         f"{i},p{i % 60},{18 + i % 70},{'fm'[i % 2]},2020-0{1 + i % 9}-03,x y z,{'ill' if i % 3 else 'well'}"

@@ -1,4 +1,4 @@
-"""Partitions: every sample has one owner, shares are as asked, and what can not work is refused."""
+"""Test partitions: each sample has one owner, skewed shares are exact, and impossible requests are refused."""
 
 import hashlib
 import itertools
@@ -42,7 +42,7 @@ def deal(y: np.ndarray, seed: int = 0, classes: int = 4, **parameters: Any) -> D
 
 
 def shards(assignment: np.ndarray) -> list[np.ndarray]:
-    """The shards, checked to be disjoint and to cover all samples."""
+    """Return the shards, checked to be disjoint and to cover all samples."""
     indices, offsets = pack(assignment, int(assignment.max()) + 1)
     check_disjoint(indices, offsets, len(assignment))
     assert sorted(indices) == list(range(len(assignment)))
@@ -66,7 +66,7 @@ def test_iid_deals_all_samples_in_nearly_equal_shards(y: np.ndarray, teachers: i
 
 
 def test_iid_gives_each_sample_to_each_teacher_alike() -> None:
-    """Of 4,000 deals, each of 4 teachers should get sample 0 in 1,000; five standard deviations are 137."""
+    """Expect sample 0 in 1,000 of 4,000 partitions for each of 4 teachers; five standard deviations are 137."""
     rng = np.random.default_rng(0)
     y = np.zeros(6, int)
     first = [iid(replace(deal(y, teachers=4), rng=rng))[:2] for _ in range(4000)]
@@ -77,7 +77,7 @@ def test_iid_gives_each_sample_to_each_teacher_alike() -> None:
 
 
 def possible(y: np.ndarray, teachers: int, share: float) -> bool:
-    """Whether a partition exists: the largest flow from labels to each shard's main part and its rest is everything."""
+    """Return True if a partition exists, by the maximum flow from labels to main part and rest of each shard."""
     sizes = [len(part) for part in np.array_split(y, teachers)]
     quotas = [int(np.floor(share * size + 0.5)) for size in sizes]
     source, sink = 4, 5
@@ -170,7 +170,7 @@ def test_owners_refuse(column: np.ndarray | None, teachers: int, words: str) -> 
 
 
 def test_rows_are_hashed_with_their_key() -> None:
-    """64 bits of BLAKE2b, little-endian, modulo the teachers."""
+    """Expect 64 bits of BLAKE2b, little-endian, modulo the number of teachers."""
     rows, key = np.array([0, 1, 5, 2**40]), b"a key"
     expected = [
         int.from_bytes(hashlib.blake2b(struct.pack("<Q", row), key=key, digest_size=8).digest(), "little") % 7
@@ -183,7 +183,7 @@ def test_rows_are_hashed_with_their_key() -> None:
 
 
 def test_hashes_give_each_teacher_as_much_as_chance_does() -> None:
-    """Of 20,000 rows each of 10 teachers should get 2,000; five standard deviations are 212."""
+    """Expect 2,000 of 20,000 rows for each of 10 teachers; five standard deviations are 212."""
     counts = np.bincount(by_row(deal(np.zeros(20_000, int), teachers=10)), minlength=10)
     assert (np.abs(counts - 2000) < 212).all()
     assert counts.min() != counts.max()
@@ -202,7 +202,7 @@ def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[
 
 
 class Record(NamedTuple):
-    """A private record: `x` stands for its content, and `y` is its label."""
+    """Private record: `x` represents its content, and `y` is its label."""
 
     row: int
     owner: int
@@ -216,7 +216,7 @@ records = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=12,
 
 
 def held(name: str, data: list[Record], seed: int, teachers: int | None = 5) -> list[set[Record]]:
-    """The records of each teacher."""
+    """Return the records of each teacher."""
     rows, owned, _, y = (np.array(column) for column in zip(*data, strict=True))
     parameters = {"share": 0.3} if PARTITIONS.fact(name, "parameter") == "share" else {}
     given = deal(y, seed, rows=rows, owners=owned, teachers=teachers, **parameters)
@@ -228,7 +228,7 @@ def held(name: str, data: list[Record], seed: int, teachers: int | None = 5) -> 
 
 
 def altered(data: list[Record], change: Change, draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Record]:
-    """The data after a change of that kind, whatever is put in the place of what is gone."""
+    """Return the data after a change of this kind, for any replacement."""
     chosen = draw(st.sampled_from(data))
     others = [record for record in data if record != chosen]
     new = Record(len(data) + draw(st.integers(0, 9)), chosen.owner, 1, draw(st.integers(0, 3)))
@@ -270,7 +270,7 @@ def test_hashed_owners_may_come_and_go(data: list[Record], seed: int) -> None:
 
 
 def moved(name: str, before: list[Record], after: list[Record]) -> int:
-    """How many rows are with another teacher after the change."""
+    """Return the number of rows that belong to another teacher after the change."""
     owners = [
         {record.row: teacher for teacher, shard in enumerate(held(name, each, 0, 10)) for record in shard}
         for each in (before, after)
@@ -279,7 +279,7 @@ def moved(name: str, before: list[Record], after: list[Record]) -> int:
 
 
 def test_what_skew_and_iid_do_not_protect() -> None:
-    """Why skew claims nothing, and iid only replacement: another label, or a record less, moves many other records."""
+    """Show that another label (skew) or a removed record (iid) moves many other records."""
     data = [Record(row, 0, 0, row % 4) for row in range(300)]
     relabelled = [data[0]._replace(y=1), *data[1:]]
     assert PARTITIONS.fact("skew", "protects") == ()

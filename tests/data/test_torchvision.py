@@ -1,4 +1,4 @@
-"""Data sets that torchvision reads: right files are read rightly, wrong or missing ones get one line."""
+"""Test data sets read with torchvision: correct arrays, and one-line errors for wrong or missing files."""
 
 import gzip
 import hashlib
@@ -31,7 +31,7 @@ def md5(path: Path) -> str:
 
 
 def write_idx(folder: Path) -> dict[str, np.ndarray]:
-    """Four small files in the layout of http://yann.lecun.com/exdb/mnist/: big-endian magic, sizes, bytes."""
+    """Write four small files in the layout of http://yann.lecun.com/exdb/mnist/: big-endian magic, sizes, bytes."""
     folder.mkdir(parents=True)
     images = {}
     for part, samples in (("train", 12), ("t10k", 5)):
@@ -44,7 +44,7 @@ def write_idx(folder: Path) -> dict[str, np.ndarray]:
 
 
 def test_mnist(data_root: Path) -> None:
-    """Counts by class and mean grey level as commonly published."""
+    """Compare counts per class and mean grey level with the published ones."""
     data = load("mnist", data_root)
     assert data.private_x.shape == (60000, 1, 28, 28)
     assert data.public_x.shape == (10000, 1, 28, 28)
@@ -81,7 +81,7 @@ def test_mnist_of_another_content_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
-    """The three .mat files: X (32, 32, 3, samples), y (samples, 1) in 1 … 10, where 10 is the digit 0."""
+    """Write the three .mat files: X (32, 32, 3, samples), y (samples, 1) in 1 … 10, where 10 is the digit 0."""
     from scipy.io import savemat
 
     published, images = torchvision_datasets().SVHN, {}
@@ -113,7 +113,7 @@ def test_a_half_fetched_svhn_is_refused(tmp_path: Path, svhn: dict[str, np.ndarr
 
 @pytest.fixture
 def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """The python batches: data (samples, 3072), channels first, and a list of labels."""
+    """Write the Python batches: data (samples, 3072), channels first, and a list of labels."""
     published, folder = torchvision_datasets().CIFAR10, tmp_path / "cifar-10-batches-py"
     folder.mkdir()
     pixels = RNG.integers(0, 256, (6, 2, 3072)).astype(np.uint8)
@@ -202,7 +202,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
 
 
 def test_a_half_fetched_archive_is_not_taken_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an interrupted download leaves; the next attempt without a network must not unpack it."""
+    """Refuse to unpack an incomplete archive of an interrupted download, also without a network."""
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for name in FILES:

@@ -35,7 +35,7 @@ Job = dict[str, Any]
 
 
 def planned(configuration: Path) -> list[Job]:
-    """Return the jobs of all experiments of `configuration`, sorted, each as outputs, inputs and options."""
+    """Return all jobs of `configuration`, sorted, each with outputs, inputs and options."""
     settings = yaml.safe_load(configuration.read_text())
     names = list(settings["experiments"])
     with tempfile.TemporaryDirectory() as folder:

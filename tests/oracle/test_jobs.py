@@ -1,4 +1,4 @@
-"""The jobs of the shipped configurations are those that were kept before the workflow was restructured."""
+"""Compare the jobs of the shipped configurations with the lists kept before the restructuring."""
 
 import pytest
 from tests.oracle import jobs

@@ -27,7 +27,7 @@ _CHANGING = ("seconds", "minutes", "when", "device", "version", "digest", "creat
 
 
 def summary(results: Path) -> dict[str, dict[str, Any]]:
-    """Return, by path below `results`, what each array, JSON and CSV file contains."""
+    """Return the content of each array, JSON and CSV file, by path below `results`."""
     found = {}
     for path in sorted(results.rglob("*")):
         name = path.relative_to(results).as_posix()
@@ -38,7 +38,7 @@ def summary(results: Path) -> dict[str, dict[str, Any]]:
 
 
 def differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> list[str]:
-    """Return one line for each file or value that is only in one summary or differs."""
+    """Return one line for each file or value that differs or is only in one summary."""
     lines = []
     for name in sorted({*before, *after}):
         if name not in before or name not in after:

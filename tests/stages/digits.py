@@ -1,4 +1,4 @@
-"""The digits, divided; their pool with labels that a test chooses, and students of them."""
+"""Digits, divided, with pool labels chosen by a test, and students trained on them."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ LOGISTIC = StudentParameters(method="supervised", model="logistic")
 
 
 class Divided:
-    """A folder with the digits, divided as asked for."""
+    """Folder with the digits, divided into private data, pool and test set."""
 
     def __init__(self, folder: Path, parameters: SplitParameters, stream: str) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class Divided:
 
 
 class Digits(Divided):
-    """A folder with the data, and whatever labels and students a test makes."""
+    """Folder with the data, and the labels and students that a test makes."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, SplitParameters(pool=300), STREAM)
@@ -45,7 +45,7 @@ class Digits(Divided):
         return path
 
     def turned(self) -> Path:
-        """The test set with other labels: whoever is right about a sample is now wrong."""
+        """Return the test set with other labels, so that correct predictions become wrong."""
         test, path = read_arrays(self.test, SAMPLES), self.folder / "turned.npz"
         write_arrays(path, SAMPLES, {**test.arrays, "y": (test["y"] + 1) % 10}, test.meta)
         return path
@@ -62,7 +62,7 @@ class Digits(Divided):
 
 
 class WithEncoder(Digits):
-    """The same, and an encoder of the pool that learnt for moments alone."""
+    """Folder that also contains an encoder of the pool, trained only briefly."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

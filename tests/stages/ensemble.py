@@ -11,7 +11,7 @@ STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_logistic_modern"
 
 
 class Ensemble(Divided):
-    """A folder with the data, the partition, and whatever chunks a test trains."""
+    """Folder with the data, the partition, and the chunks that a test trains."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, SplitParameters(pool=100, test=100), STREAM)

@@ -1,4 +1,4 @@
-"""Votes of a small ensemble, and the stages that release labels of them and account for these."""
+"""Votes of a small ensemble, and the stages that release and account for labels."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
 
 
 def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4, **more: Any) -> Path:
-    """VOTES of teachers × queries; `more` are further facts, such as what the partition protects."""
+    """Write VOTES (teachers, queries); `more` is further metadata, such as the protection of the partition."""
     facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], **more}
     arrays = {"votes": votes.astype(np.int8), "test_votes": test_votes.astype(np.uint8)}
     write_arrays(path, VOTES, arrays, facts)
@@ -29,7 +29,7 @@ def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: 
 
 
 def random_votes(path: Path) -> Path:
-    """VOTES of 30 teachers on 60 queries, among 4 classes."""
+    """Write VOTES of 30 teachers on 60 queries with 4 classes."""
     rng = np.random.default_rng(0)
     return write_votes(path, rng.integers(0, 4, size=(30, 60)), rng.integers(0, 4, size=(30, 10)))
 
@@ -48,6 +48,6 @@ def state_bounds(
 
 
 def draw_release(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:
-    """Labels drawn for good, by a ledger of their own."""
+    """Draw a release with a ledger of its own."""
     ledger = {"ledger": out.with_name(f"{out.stem}-ledger")}
     return release_labels(votes, mechanism, parameters, out, release=True, **{**ledger, **more})

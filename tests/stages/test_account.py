@@ -1,4 +1,4 @@
-"""The stage `account`: the bounds of the mechanism, curves through them, and only what holds for what was drawn."""
+"""Test the stage `account`: bounds, curves, and only bounds that are valid for the labels."""
 
 import json
 from dataclasses import replace
@@ -111,7 +111,7 @@ def test_only_what_holds_for_discrete_noise_is_stated_of_a_release(votes_path, t
 
 
 def _released(bounds):
-    """The least ε that may be published of what `bounds.json` says, by number of queries."""
+    """Return the smallest publishable ε in `bounds.json`, by number of queries."""
     found = {}
     for bound in map(Bound.from_json, files.read_json(bounds, "account")["bounds"]):
         if bound.publishable:
@@ -120,7 +120,7 @@ def _released(bounds):
 
 
 def test_a_release_costs_what_all_its_labels_cost_and_fewer_are_refused(tmp_path):
-    """400 labels at σ = 40 once told 0.4233, the ε of ten."""
+    """State ε of all 400 labels at σ = 40, not 0.4233, the ε of ten."""
     votes = write_votes(tmp_path / "votes.npz", np.ones((250, 400)), np.ones((250, 10)))
     labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
     found = _released(state_bounds(votes, labels, [], tmp_path / "bounds.json"))
@@ -133,7 +133,7 @@ def test_a_release_costs_what_all_its_labels_cost_and_fewer_are_refused(tmp_path
 
 
 def test_no_budget_is_promised_of_labels_that_were_released_without_one(tmp_path):
-    """`--budget 0.1` once made 0.1 of any labels."""
+    """Refuse to state a budget that the labels do not store."""
     votes = write_votes(tmp_path / "votes.npz", np.ones((250, 400)), np.ones((250, 10)))
     labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
     assert _released(state_bounds(votes, labels, [], tmp_path / "bounds.json"))[400] > 2

@@ -1,4 +1,4 @@
-"""`patebench audit --adjacency`: sound stages hold, and every planted fault is found by a change of its kind."""
+"""Test `patebench audit --adjacency`: sound stages pass, and each planted fault is found by a change of its kind."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def settings(dataset: str = "breast_cancer", **ensemble: Any) -> dict[str, Any]:
 
 
 def audited(folder: Path, written: dict[str, Any], **asked: Any) -> dict[str, ChangeFinding]:
-    """What is found of the data set and its only ensemble, by the kind of change."""
+    """Return the findings on the data set and its only ensemble, by kind of change."""
     return {
         each.change: each for found in adjacency.audit(validate(written), folder, **asked) for each in found.findings
     }
@@ -131,7 +131,7 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The split reads the private data, to leave out of the pool what they hold."""
+    """Plant a split that reads the private data and removes its samples from the pool."""
 
     def read(path: Path, role: str) -> Any:
         public = read_samples(path, role)
@@ -143,7 +143,7 @@ def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def classes_of_private_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loader counts the classes of all labels, private ones as well."""
+    """Plant a loader that counts the classes of all labels, including private ones."""
 
     def load(root: Path, download: bool, private: str, public: str) -> Dataset:
         ours, others = np.load(private), np.load(public)
@@ -155,13 +155,13 @@ def classes_of_private_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skew_that_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition by labels says that it protects a record that is replaced."""
+    """Plant a partition by labels that claims to protect a replaced record."""
     facts = {**PARTITIONS._facts["skew"], "protects": (Change.REPLACE,)}
     monkeypatch.setitem(PARTITIONS._facts, "skew", facts)
 
 
 def refusal_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Private data that hold a public sample are refused."""
+    """Plant a refusal of private data that contains a public sample."""
 
     def check(sizes: Any, left_out: int) -> None:
         if left_out:
@@ -171,7 +171,7 @@ def refusal_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
-    """The labels that a teacher learns depend on a statistic of all shards that are trained together."""
+    """Plant labels that depend on a statistic of all shards that are trained together."""
     train = patebench.teachers.teacher_training.train
 
     def together(make: Any, shards: Any, seeds: Any, done: Any) -> Any:
@@ -182,7 +182,7 @@ def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
 
 
 def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that a teacher reads comes in 256 steps, up to the maximum of each feature over all private records."""
+    """Plant inputs in 256 steps, up to the maximum of each feature over all private records."""
     tops: list[np.ndarray] = []
 
     def coarse(artefact: Artefact) -> Artefact:
@@ -200,7 +200,7 @@ def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class InSinglePrecision(Standardise):
-    """Standardises in single precision and divides constant columns by 1e-6."""
+    """Scaler in single precision that divides constant columns by 1e-6."""
 
     def __init__(self, x: torch.Tensor) -> None:
         super().__init__(x)
@@ -211,7 +211,7 @@ class InSinglePrecision(Standardise):
 
 
 def padding_by_the_first_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks pad with the first sample of the first shard, which 0 is to take out of the loss."""
+    """Plant padding with the first sample of the first shard, whose weight 0 should remove it from the loss."""
     batches, train = Stack._batches, patebench.teachers.teacher_training.train
 
     def padded(self: Stack) -> Any:
@@ -282,7 +282,7 @@ def test_planted_faults_are_found(
 
 
 def images(folder: Path) -> dict[str, Any]:
-    """Grey images of two classes, and a configuration of them."""
+    """Write grey images of two classes, and return a configuration of them."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -329,7 +329,7 @@ def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest
 
 
 def table(folder: Path) -> dict[str, Any]:
-    """A table of 60 people with three records each, and a configuration that divides it by person."""
+    """Write a table of 60 people with three records each, and return a configuration that divides it by person."""
     rng = np.random.default_rng(0)
     lines = ["person,age,sex,state"]
     for person in range(60):

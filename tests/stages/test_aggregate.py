@@ -1,4 +1,4 @@
-"""The stage `aggregate`: labels as the mechanism releases them, seeded or once and for all, and within a budget."""
+"""Test the stage `aggregate`: seeded labels, releases, and labels within a budget."""
 
 import hashlib
 import subprocess
@@ -32,7 +32,7 @@ def votes_path(tmp_path):
 
 @pytest.fixture
 def even_votes(tmp_path):
-    """Votes of 30 teachers on 60 queries that no generator drew."""
+    """Write deterministic votes of 30 teachers on 60 queries."""
     teacher, query = np.ogrid[:30, :60]
     votes = (7 * teacher + 3 * query + teacher * query // 11) % 4
     return write_votes(tmp_path / "votes.npz", votes, votes[:, :5])
@@ -94,7 +94,7 @@ def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path
     ],
 )
 def test_seeded_labels_are_what_they_were_before_there_were_releases(even_votes, tmp_path, name, parameters, digest):
-    """Label for label."""
+    """Compare label by label."""
     release_labels(even_votes, name, parameters, tmp_path / "labels.npz", seed=3, stream=f"toy/{name}")
     labels = files.read_arrays(tmp_path / "labels.npz", formats.LABELS)["labels"]
     assert hashlib.sha256(labels.astype(np.int64).tobytes()).hexdigest()[:16] == digest
@@ -110,7 +110,7 @@ def test_a_release_says_so_and_no_two_agree(even_votes, tmp_path):
 
 
 def test_a_release_does_not_tell_the_digest_of_the_votes(even_votes, tmp_path):
-    """With all other votes known, it would give a teacher's away."""
+    """Check that no digest is stored, as it reveals a teacher's votes if all others are known."""
     digest = files.read_arrays(even_votes, formats.VOTES).digest
     labels = draw_release(even_votes, *GNMAX, tmp_path / "labels.npz")
     state_bounds(even_votes, labels, [60], tmp_path / "bounds.json")
@@ -203,14 +203,14 @@ def test_a_release_stands_in_the_ledger_before_it_is_drawn(even_votes, tmp_path,
     ],
 )
 def test_noise_that_can_not_be_drawn_is_not_entered_into_the_ledger(even_votes, tmp_path, name, parameters):
-    """Of confident-gnmax not even where no query would be answered."""
+    """Refuse also for confident-gnmax if no query would be answered."""
     with pytest.raises(PatebenchError, match="can not be drawn exactly"):
         draw_release(even_votes, name, parameters, tmp_path / "out.npz")
     assert not list(tmp_path.glob("out*")), "nothing may be entered that is not drawn"
 
 
 def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_votes, tmp_path):
-    """Whatever differs: the noise, the file's name. The limit is that of the first draw."""
+    """Apply the limit of the first draw to other noise and other file names too."""
 
     def draw(sigma, name, **limit):
         return release_labels(

@@ -1,4 +1,4 @@
-"""Rounds of records that are teachers, on files: the commands that Snakemake plans, run in this process."""
+"""Test rounds with one vote per record on files: the commands that Snakemake plans, run in this process."""
 
 import copy
 import shutil
@@ -43,7 +43,7 @@ EXPERIMENT: dict[str, Any] = {
 
 
 class Again:
-    """A configuration of two rounds, whose jobs are run one by one. Paths are below the results folder."""
+    """Configuration of two rounds whose jobs are run one by one; paths are below the results folder."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         written = {"seeds": 0, "experiments": {"one": EXPERIMENT}, "results": str(folder), **settings}
@@ -56,7 +56,7 @@ class Again:
         self.rounds = sorted((labels.name for labels in self.run.experiments[0].label_sets), key=len)
 
     def elsewhere(self, folder: Path) -> "Again":
-        """Return the same jobs with another folder for what they make."""
+        """Return the same jobs with another output folder."""
         other = copy.copy(self)
         other.folder = folder
         return other
@@ -75,7 +75,7 @@ class Again:
         self.make(*(path for path in self.jobs if Path(path).name == file))
 
     def path(self, number: int, file: str) -> Path:
-        """A file of a round."""
+        """Return the path of a file of a round."""
         return self.folder / self.rounds[number] / file
 
     def votes(self, number: int) -> Artefact:
@@ -100,7 +100,7 @@ class Again:
 
 @contextmanager
 def briefly() -> Iterator[pytest.MonkeyPatch]:
-    """An encoder learns for a moment."""
+    """Train the encoder only briefly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contrast, "STEPS", 40)
         patch.setattr(contrast, "PASSES", 1)
@@ -116,7 +116,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Again]:
 
 
 def test_all_rounds_together_cost_what_the_theorem_says(again: Again) -> None:
-    """Two rounds of one vote each: √4/σ-GDP."""
+    """Expect √4/σ-GDP for two rounds with one vote each."""
     costs = []
     for number in range(2):
         stated = again.bounds(number)
@@ -130,7 +130,7 @@ def test_all_rounds_together_cost_what_the_theorem_says(again: Again) -> None:
 
 
 def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(again: Again) -> None:
-    """By plain distances to the means of the cells of all queries so far."""
+    """Compare with distances to the means of the cells of all queries so far."""
     split = again.folder / again.split
     vectors = read_arrays(split / "features.npz", FEATURES)["vectors"].astype(np.float64)
     encoder = contrast.ContrastEncoder.of(read_arrays(split / "encoder.npz", ENCODER).arrays)
@@ -205,7 +205,7 @@ def test_labels_of_all_rounds_are_joined_and_the_files_belong_together(again: Ag
 
 
 def test_a_student_reads_the_tables_of_both_rounds_together(again: Again) -> None:
-    """With the votes that a row may have when its query was put; a sure table is read as it is."""
+    """Account for the votes that each row may contain in its round; a confident table is decoded directly."""
     labels = again.released(1)
     pool = read_arrays(again.folder / again.split / "pool.npz", POOL)
     features = read_arrays(again.folder / again.split / "features.npz", FEATURES)
@@ -291,7 +291,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
 
 
 def test_votes_of_rounds_are_never_taken_for_those_of_one(again: Again) -> None:
-    """Whoever counts them pays for both rounds, also where nobody says that there were rounds."""
+    """Account for both rounds, also if the command does not mention them."""
     _, votes = read_votes(again.path(1, "votes.npz"))
     bounds = make_mechanism("sparse-gnmax", {"k": 1.0, "sigma": SIGMA}).bounds(votes, [FIRST + THEN], DELTA)
     (gdp,) = (bound.epsilon for bound in bounds if bound.accountant == "gdp")
@@ -332,7 +332,7 @@ def test_mechanisms_that_are_not_proven_for_silence_are_refused_in_rounds_too(me
 
 
 def test_a_round_reads_its_own_votes_and_those_before_it(again: Again) -> None:
-    """It waits for students, so it shares no submission with jobs of the ensemble."""
+    """Check that the round shares no submission with jobs of the ensemble, since it waits for students."""
     first, then = again.rounds
 
     def inputs(target: str) -> set[str]:
@@ -347,7 +347,7 @@ def test_a_round_reads_its_own_votes_and_those_before_it(again: Again) -> None:
 
 
 def test_the_adjacency_audit_reruns_the_first_round_of_votes(tmp_path: Path) -> None:
-    """Once for its queries, whatever the noise: its round's queries are public, and one row of votes moves."""
+    """Expect public queries and one changed row of votes, audited once for all noise settings."""
     noises = {"sparse-gnmax": {"k": 1, "sigma": [3, 5]}}
     few = [{"teachers": 40, "model": "nearest-query"}]
     settings = {**EXPERIMENT, "ensembles": few, "rounds": [{**ROUNDS, "mechanisms": noises}]}

@@ -1,4 +1,4 @@
-"""The stage `audit`: a checked file or a table, and one line for a mistake."""
+"""Test the stage `audit`: a checked file or a table, and one-line errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`patebench check` finds every damaged file and every file that does not belong to its partners, and nothing else."""
+"""Test that `patebench check` finds every damaged file and every file with other inputs, and nothing else."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ from patebench.stages.check import check
 
 @pytest.fixture
 def results(tiny: Path) -> Path:
-    """Private data to a student's result, all stages but training for real: 6 teachers in 2 chunks, 3 classes."""
+    """Run all stages except training, for 6 teachers in 2 chunks and 3 classes."""
     rng = np.random.default_rng(0)
     digests = {name: read_arrays(tiny / f"{name}.npz", layout).digest for name, layout in PARTS.items()}
     meta = {**digests, "classes": 3, "model": "logistic", "recipe": "modern", "epochs": 1, "seed": 0}
@@ -44,7 +44,7 @@ PARTS = {"partition": PARTITION, "pool": POOL, "test": SAMPLES}
 
 
 def named(results: Path) -> list[str]:
-    """The files that faults name, below the results."""
+    """Return the files named in faults, relative to the results."""
     return [line.split(": ")[0].removeprefix(f"{results}/") for line in check(results).faults]
 
 
@@ -104,7 +104,7 @@ def test_a_stranger_is_named(results: Path) -> None:
 
 
 def test_nothing_in_a_folder_of_somebody_else_is_to_be_deleted(tmp_path: Path) -> None:
-    """Not one file of it, whatever it holds: neither what is named, nor what looks like a leftover."""
+    """Never propose to delete files in a folder without artefacts, not even those that look like leftovers."""
     np.savez(tmp_path / "plain.npz", x=np.arange(3))
     np.savez_compressed(tmp_path / "packed.npz", x=np.arange(3))
     np.save(tmp_path / "array.npz.npy", np.arange(3))
@@ -151,7 +151,7 @@ def test_the_command_says_it_with_its_status(results: Path) -> None:
 
 @pytest.fixture
 def rounds(results: Path) -> Path:
-    """Labels of two rounds: the second selected its queries by what a student of the first predicted."""
+    """Write labels of two rounds, where a student of the first selected the queries of the second."""
     pool, votes = (read_arrays(results / f"{name}.npz", LAYOUTS[name]) for name in ("pool", "votes"))
     first = results / "gnmax" / "sigma-2" / "random-5"
     second = first / "siamese-5"

@@ -1,4 +1,4 @@
-"""Collecting records: numbers by hand and by closed form, and a check of where every file comes from."""
+"""Test the collection of records: values by hand and by closed form, and the check of origins."""
 
 import math
 import shutil
@@ -46,7 +46,7 @@ def _write_student(folder, labels, queries, **config):
 
 
 def _write_selected(made, queries, labels=(1, 0), kept=(False, True)):
-    """Labels of the queries that two rounds selected, of which the student kept one."""
+    """Write labels of queries selected in two rounds, one of which is the student's own."""
     meta = dict(read_arrays(made["labels"][0], LABELS).meta)
     rounds = [{"strategy": strategy, "queries": 1, "student": STUDENT} for strategy in ("random", "siamese")]
     out = made["out"].parent / "rounds" / "labels.npz"
@@ -57,7 +57,7 @@ def _write_selected(made, queries, labels=(1, 0), kept=(False, True)):
 
 @pytest.fixture
 def made(tmp_path):
-    """A folder with a sound set of files and the arguments that collect them."""
+    """Return a folder with a consistent set of files, and the arguments that collect them."""
     digest = _write_votes(tmp_path, "votes", VOTED)
     _write_ensemble(tmp_path, "ensemble", digest)
     write_arrays(tmp_path / "truth.npz", TRUTH, {"y": ANSWERS}, {"pool": "pool", "classes": 2})
@@ -105,7 +105,7 @@ def test_ensemble_by_hand(made):
 
 
 def test_expected_label_accuracy_by_the_closed_form_for_two_classes(made):
-    """For two classes Lemma 4 of PATE 2017 is exact: the minority wins with (2 + γΔ)/(4 exp(γΔ))."""
+    """Use Lemma 4 of PATE 2017, exact for two classes: the minority wins with (2 + γΔ)/(4 exp(γΔ))."""
 
     def wins(gap):
         loses = (2 + GAMMA * abs(gap)) / (4 * math.exp(GAMMA * abs(gap)))
@@ -138,7 +138,7 @@ def test_student_has_the_accuracy_of_the_labels_it_learnt_from(made):
 
 
 def test_labels_of_selected_queries_are_of_those_samples(made):
-    """Of queries 2 and 0 the student has labels 1, wrong and given, and 1, right and its own."""
+    """Compare the labels 1 of queries 2 (wrong, answered) and 0 (right, the student's own)."""
     path = _write_selected(made, [2, 0], labels=(1, 1))
     written = read_json(made["bounds"][0], "account")
     rounds = read_arrays(path, LABELS).meta["rounds"]
@@ -187,7 +187,7 @@ def _of_other_votes(made, kind):
 
 
 def _bounds_of_other_queries(made):
-    """Rounds of the same names, whose labels were others."""
+    """Write bounds of rounds with the same names but other labels."""
     path = _write_selected(made, [2, 0])
     bounds = read_json(made["bounds"][0], "account")
     write_json(path.with_name("bounds.json"), "account", {**bounds, "labels": "0" * 64})

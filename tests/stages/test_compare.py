@@ -1,4 +1,4 @@
-"""Two runs side by side: differences and their errors by hand, in pairs where seeds agree."""
+"""Test the comparison of two runs: differences and their errors by hand, in pairs for common seeds."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from patebench.stages.compare import alone, compared, settings
 
 
 def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
-    """A folder of results: one student for each seed, and its ε."""
+    """Write a folder of results with one student and its ε per seed."""
     folder.mkdir()
     for seed, accuracy in zip(seeds or range(len(accuracies)), accuracies, strict=True):
         facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
@@ -100,7 +100,7 @@ def test_the_command(tmp_path):
 
 
 def _compared(one, other):
-    """What the command says of two folders, by quantity and setting."""
+    """Return the output of the command for two folders, by quantity and setting."""
     done = CliRunner().invoke(cli, ["compare", str(one), str(other), "--json"])
     return {(row["what"], row["setting"]): row["difference"] for row in json.loads(done.output)["compared"]}
 

@@ -1,4 +1,4 @@
-"""Corrections: each is shown by tests that are there and never skipped; some need no more than the printed numbers."""
+"""Test that each correction is shown by existing tests that are never skipped, or by printed numbers alone."""
 
 import ast
 import math
@@ -51,7 +51,7 @@ def test_every_correction_names_its_tests_and_a_paper_whose_numbers_are_printed(
 
 
 def test_one_query_of_lnmax_loses_more_than_gamma():
-    """Lemma 4 is exact for two classes: how often the noise turns a gap of 248 of 250 votes, and of 250."""
+    """Compute exactly with Lemma 4 for two classes how often the noise overturns a gap of 248 or 250 of 250 votes."""
 
     def turned(gap: int) -> float:
         return (2 + 0.05 * gap) / (4 * math.exp(0.05 * gap))
@@ -66,7 +66,7 @@ def test_the_26_of_strong_composition_is_that_of_twice_gamma():
 
 
 def test_teachers_that_are_mostly_right_have_a_large_gap():
-    """The true label has a·n votes on average, all others have (1 − a)·n together, and no gap is negative."""
+    """Bound the gap: the true label has a·n votes on average, all others together (1 − a)·n."""
     for dataset, least in (("MNIST", 0.677), ("SVHN", 0.663)):
         accuracy = _printed("PATE 2017", "Section 4.1", dataset, "average test accuracy of individual teachers")
         below = _printed("PATE 2017", "Section 4.1", dataset, "gap over number of teachers, as n increases (<)")
@@ -86,7 +86,7 @@ def test_what_may_be_published_of_100_queries():
 
 
 def test_the_first_two_classes_are_not_the_largest_two():
-    """How far a vote must move until the plurality changes: by the first two classes as they come, and as they are."""
+    """Compare the distance to another plurality by the first two classes and by the two largest counts."""
     first_two = [counts[0] - counts[1] for counts in ((150, 90, 10), (90, 150, 10))]
     largest_two = [sorted(counts)[-1] - sorted(counts)[-2] for counts in ((150, 90, 10), (90, 150, 10))]
     assert first_two == [60, -60]

@@ -1,4 +1,4 @@
-"""A run packed for others: what the crate says is there, by hand and by the validator of RO-Crates."""
+"""Test the crate of a run: its content by hand and with the validator of RO-Crates."""
 
 import json
 import shutil

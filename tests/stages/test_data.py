@@ -1,4 +1,4 @@
-"""The stage `data`: a name and options become the private and the public artefact."""
+"""Test the stage `data`: a name and options become the private and the public artefact."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The stage `distil`: every kind of label at every number of samples, and what it refuses."""
+"""Test the stage `distil`: every kind of label at every number of samples, and refused inputs."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from patebench.stages import distil
 
 
 def make_votes(path: Path, pool: str, votes: list[list[int]], soft: list[Any] | None, classes: int = 3) -> Path:
-    """VOTES (teachers × queries) with the sums of probabilities at T = 1 and 5, or without."""
+    """Write VOTES (teachers, queries), optionally with sums of probabilities at T = 1 and 5."""
     facts = {"partition": "", "pool": pool, "test": "", "classes": classes, "chunks": [], "temperatures": [1, 5]}
     sums = {"soft": np.array(soft, np.float32)} if soft is not None else {}
     said = np.array(votes, np.uint8)
@@ -24,7 +24,7 @@ def make_votes(path: Path, pool: str, votes: list[list[int]], soft: list[Any] | 
 
 
 class World:
-    """Two clusters of points that five teachers know; they are sure of one half of the pool only."""
+    """Two clusters of points and five teachers, which are confident on one half of the pool only."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

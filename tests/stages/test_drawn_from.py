@@ -1,4 +1,4 @@
-"""Labels are paired with the votes that they were drawn from, and what may be published does not identify these."""
+"""Test that labels are matched with their votes, and that publishable files do not identify the votes."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ MECHANISMS = [
 
 
 def protecting(strategy: str, rule: str | None = None) -> dict[str, Any]:
-    """Facts of votes of a partition."""
+    """Return the metadata of votes for a partition."""
     facts = {name: PARTITIONS.fact(strategy, name) for name in ("protects", "protection")}
     return {"partition_rule": rule or strategy, **facts}
 
@@ -57,7 +57,7 @@ def votes_of(path: Path, teachers: int, queries: int = 12, **facts: Any) -> Path
 def test_a_release_is_not_accounted_with_votes_of_another_number_of_teachers(
     tmp_path: Path, name: str, parameters: dict[str, float], others: int, with_ledger: bool
 ) -> None:
-    """What mechanisms cost may depend on the number of teachers."""
+    """Refuse them, because ε may depend on the number of teachers."""
     own, other = votes_of(tmp_path / "own.npz", 250), votes_of(tmp_path / "other.npz", others)
     labels = draw_release(own, name, parameters, tmp_path / "labels.npz")
     ledger = {"ledger": tmp_path / "labels-ledger"} if with_ledger else {}
@@ -118,7 +118,7 @@ def _collect(folder: Path, votes: Path, labels: Path) -> None:
 
 
 def test_labels_of_the_secure_path_store_the_protection_of_each_chunk(tmp_path: Path) -> None:
-    """The labels of a skewed partition were once stated to protect all records of one owner."""
+    """Check that labels of a skewed partition do not claim to protect all records of one owner."""
     chunks = {name: _chunk(tmp_path / f"{name}.npz", **protecting(name)) for name in ("skew", "hash-owners")}
     sums = _summed(tmp_path, chunks["skew"], **SEEDED)
     labels = tmp_path / "labels.npz"
@@ -259,7 +259,7 @@ def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(tmp_path: Path) 
 
 
 def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path: Path) -> None:
-    """Whoever guesses all private records but one, or all votes, could tell by a digest whether the guess is right."""
+    """Check it, because a digest confirms a guess of the last private record or of the votes."""
     made = Ensemble(tmp_path)
     partition.run(
         private=made.private, public=made.public, teachers=6, parameters=PartitionParameters(strategy="hash"), seed=0,
@@ -318,7 +318,7 @@ def test_seeded_labels_store_the_votes_as_before(tmp_path: Path) -> None:
 
 
 def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothing(tmp_path: Path) -> None:
-    """As in a configuration: ε of a skewed partition was once marked publishable."""
+    """Refuse it in stages as in a configuration, for a skewed partition."""
     votes = votes_of(tmp_path / "votes.npz", 50, **protecting("skew", "skew-0.8"))
     chunk = _chunk(tmp_path / "chunk.npz", **protecting("skew", "skew-0.8"))
     told = (

@@ -1,4 +1,4 @@
-"""The vote matrix that joins chunks of teachers, and the summary of how well they vote."""
+"""Test the vote matrix that joins chunks of teachers, and the summary of their accuracy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_description_by_hand() -> None:
 
 
 def rewritten(path: Path, change: Callable[[dict, dict], None]) -> Path:
-    """A copy of a chunk with changed arrays or facts and a right checksum: a fault of origin, not of storage."""
+    """Write a copy of a chunk with changed arrays or metadata and a valid checksum."""
     chunk = read_arrays(path, CHUNK)
     arrays, meta = {name: array.copy() for name, array in chunk.arrays.items()}, dict(chunk.meta)
     change(arrays, meta)

@@ -1,4 +1,4 @@
-"""The ledger: a draw stands in it before it is made, and what all cost together stays within their limit."""
+"""Test the ledger: a draw is entered before it is made, and the total stays within the limit."""
 
 import json
 import multiprocessing
@@ -44,7 +44,7 @@ def test_infinite_costs_are_kept_as_such(tmp_path: Path) -> None:
 
 
 def test_a_second_draw_needs_a_limit_that_was_given_with_the_first(tmp_path: Path) -> None:
-    """One that is chosen after the first draw was seen holds at δ for each choice, not for all together."""
+    """Refuse a later limit, because its δ would be valid for each choice but not for all together."""
     wide = LedgerParameters(budget=4.0, delta=1e-5)
     enter(tmp_path, PRIVATE, entry(what="first"), None)
     for limit in (None, wide, LIMIT):
@@ -117,7 +117,7 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
 def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a data set with one record changed is not."""
+    """Use a data set with one changed record, which has another digest."""
     enter(tmp_path, PRIVATE, entry(), None)
     with refuses("not-recognised"):
         enter(tmp_path, "cd" * 32, entry(), None)
@@ -157,7 +157,7 @@ def test_a_failure_that_uses_delta_up_is_named(tmp_path: Path) -> None:
 
 
 def test_the_order_is_fixed_with_the_first_draw(tmp_path: Path) -> None:
-    """The limit is kept at it: what was seen since may not choose it."""
+    """Check the limit at this order, because outputs seen later must not choose it."""
     wide = LedgerParameters(budget=4.0, delta=1e-5)
     first = enter(tmp_path, PRIVATE, entry(), wide)
     single = np.where(conversion.ORDERS <= 3, 0.01, np.inf)

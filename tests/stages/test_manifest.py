@@ -1,4 +1,4 @@
-"""The manifest: times by rule, versions, and nothing that stops a run outside a checkout."""
+"""Test the manifest: times by rule, versions, and runs outside a checkout."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Every record a teacher, on files: one that is replaced changes nothing public, and two cells of the table at most."""
+"""Test one vote per record on files: a replaced record changes no public file and at most two cells of the table."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +45,7 @@ SETTING = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
 
 
 class OneVote(Divided):
-    """All stages, on the embedded digits with an encoder that learns for a moment."""
+    """All stages on the embedded digits, with an encoder that is trained only briefly."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, SplitParameters(pool=100, test=100), STREAM)
@@ -54,7 +54,7 @@ class OneVote(Divided):
         return self.folder / name
 
     def prepare(self) -> None:
-        """What is public, and who owns which record."""
+        """Make the public files and the partition of the records."""
         extract_features.run(pool=self.pool, **NAMED, out=self.file("features.npz"), encoder=self.file("encoder.npz"))
         select_queries.run(
             pool=self.pool, labels=None, predictions=None, features=self.file("features.npz"), student=None,
@@ -145,7 +145,7 @@ def test_ensemble_labels_bounds_and_records_are_of_the_selected_queries(world: O
 
 
 def cells(world: OneVote) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The cell of each sample of the pool and of the test set, and the queries, by plain distances."""
+    """Return the cells of pool and test samples, and the queries, by plain distances."""
     vectors = read_arrays(world.file("features.npz"), FEATURES)["vectors"]
     asked = read_arrays(world.file("queries.npz"), QUERIES)["queries"]
     encoder = contrast.ContrastEncoder.of(read_arrays(world.file("encoder.npz"), ENCODER).arrays)
@@ -242,7 +242,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
 
 
 def released_by_shares(world: OneVote, chunks: list[Path], k: float, folder: Path) -> Path:
-    """Labels and table of the secure path, of chunks of votes that nobody puts together."""
+    """Release labels and table with secure aggregation, from chunks of votes that no party joins."""
     setting = {"mechanism": "distributed-sparse-gnmax", "parameters": {"k": k, "sigma": 50.0, "tolerance": 6.0}}
     held = []
     for chunk in chunks:
@@ -300,7 +300,7 @@ def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: O
 
 
 def test_with_features_all_queries_are_read_together(world: OneVote) -> None:
-    """With noise that hides many labels, the true ones are more likely by what clusters tell of each other."""
+    """Check that joint decoding gives true labels more probability if noise hides many labels."""
     pool, released = read_arrays(world.pool, POOL), read_arrays(world.file("labels.npz"), LABELS)
     features = read_arrays(world.file("features.npz"), FEATURES)
     asked = released["queries"]
@@ -339,7 +339,7 @@ def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path)
 
 
 class Neighbours(OneVote):
-    """Each record votes on its nearest three queries, by features of patches."""
+    """Stages in which each record votes on its nearest three queries, by features of patches."""
 
     training = TrainingParameters(model="nearest-query", neighbours=3)
 
@@ -405,7 +405,7 @@ def test_records_vote_on_their_nearest_queries_whatever_the_chunks(several: Neig
 
 
 def test_one_record_replaced_moves_as_many_votes_as_its_teacher_has(several: Neighbours, tmp_path: Path) -> None:
-    """Up to two for each of three; two for one, where the mechanism counts but one of a teacher."""
+    """Expect at most two changed cells per vote, with three votes and with one."""
     moved = []
     for record in (3, 77, 500):
         other = Neighbours(tmp_path / str(record))

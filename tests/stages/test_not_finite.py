@@ -1,4 +1,4 @@
-"""Where a student or a baseline computes NaN, one line names the file, the sample and what to do."""
+"""Test that NaN in a student or baseline ends in one line with the file, the sample and the fix."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ LARGEST = np.finfo(np.float32).max
 
 
 class World:
-    """A table of two classes, divided, with labels and votes; one value of each part is the largest there is."""
+    """Table of two classes with labels and votes, in which one value of each part is the largest float."""
 
     def __init__(self, folder: Path, images: bool = False) -> None:
         rng = np.random.default_rng(0)
@@ -74,7 +74,7 @@ class World:
 
 
 def without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples are standardised as if some became infinite."""
+    """Disable the clipping of standardised samples, so that some become infinite."""
 
     def forward(self: Standardise, x: torch.Tensor) -> torch.Tensor:
         scaled = x.float() * (1e30 if x.ndim == 2 else 1e38)

@@ -1,4 +1,4 @@
-"""The stage `partition`: who owns which private sample, and what is no partition of them."""
+"""Test the stage `partition`: the owner of each private sample, and refused partitions."""
 
 import logging
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def make(
 
 
 def rows(made: Artefact) -> list[list[int]]:
-    """The private samples of each teacher."""
+    """Return the private samples of each teacher."""
     return [shard.tolist() for shard in np.split(made["indices"], made["offsets"][1:-1])]
 
 
@@ -46,7 +46,7 @@ def test_the_artefact_names_its_private_data_and_strategy(tiny: Path) -> None:
 
 
 def test_a_record_that_is_gone_moves_no_other(tiny: Path) -> None:
-    """Others keep their rows, and by those they are hashed."""
+    """Check that other records keep their rows, which are hashed."""
     private = read_samples(tiny / "private.npz", "private")
 
     def dealt(kept: np.ndarray) -> list[set[int]]:
@@ -63,7 +63,7 @@ def test_a_record_that_is_gone_moves_no_other(tiny: Path) -> None:
 
 
 def _dealt(folder: Path, strategy: str) -> list[frozenset[tuple[bytes, int]]]:
-    """The records of each teacher, of images in folders."""
+    """Return the records of each teacher, for images in folders."""
     files = {role: folder / f"{role}.npz" for role in ("private", "public")}
     option = {"loader": "folder", **{role: str(folder / role) for role in files}}
     data.run(name="mine", root=folder, download=False, option=option, **files)
@@ -78,7 +78,7 @@ def _dealt(folder: Path, strategy: str) -> list[frozenset[tuple[bytes, int]]]:
     ("strategy", "changes"), [("iid", {"replace", "label"}), ("hash", {"replace", "label", "remove", "add"})]
 )
 def test_a_changed_file_moves_one_shard(tmp_path: Path, strategy: str, changes: set[str]) -> None:
-    """A label is the folder of a file, so that another label moves the file past all others of its class."""
+    """Change a label, which moves the image to another folder and so past other files."""
     rng, private = np.random.default_rng(0), tmp_path / "private"
 
     def paint(path: Path) -> None:
@@ -194,7 +194,7 @@ def test_files_of_other_data_are_refused(tiny: Path, write_samples: Writer) -> N
 def test_what_is_public_does_not_tell_whether_a_sample_is_private(
     tiny: Path, write_samples: Writer, caplog: pytest.LogCaptureFixture, place: str
 ) -> None:
-    """One private sample is replaced by a copy of a public one: its teacher loses it, and nothing else changes."""
+    """Replace a private sample by a copy of a public one: only its teacher loses a sample."""
     caplog.set_level(logging.INFO, "patebench")
     outs = {f"{name}_out": tiny / f"{name}.npz" for name in ("pool", "truth", "test")}
     cut = {"public": tiny / "public.npz", "parameters": SplitParameters(pool=20, test=10), "seed": 0, "stream": "tiny"}
@@ -257,7 +257,7 @@ def test_a_partition_with_overlapping_shards_is_refused(tiny: Path) -> None:
 
 
 def test_records_have_one_digest_whatever_their_data_set_is_called_and_in_any_order(tiny: Path) -> None:
-    """By it a ledger knows what was drawn from them before."""
+    """Compare the digests by which a ledger recognises earlier draws."""
     private = read_samples(tiny / "private.npz", "private")
     before = read_arrays(make(tiny), PARTITION).meta["records"]
     turned = {name: array[::-1] for name, array in private.arrays.items()}

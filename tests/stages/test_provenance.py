@@ -1,4 +1,4 @@
-"""Inputs that do not descend from each other are refused: by every layout, and by every stage that reads several."""
+"""Test that inputs of different origin are refused by every layout and by every stage with several inputs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_an_artefact_of_another_parent_is_refused(kind: str, parent: str) -> Non
 
 
 class World:
-    """All artefacts of a small ensemble in a folder; another seed gives others of the same data."""
+    """Folder with all artefacts of a small ensemble; another seed gives other artefacts of the same data."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.named = folder, {"seed": seed, "stream": "tiny"}

@@ -1,4 +1,4 @@
-"""Rows of papers: each is found, and the experiments that measure it; what cannot be run says why."""
+"""Test rows of papers: each row and its experiments are found, or a reason is given."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,21 +73,21 @@ def test_what_cannot_be_run_says_why(row, fault):
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Run]:
-    """Each configuration with all of its experiments."""
+    """Return each configuration with all of its experiments."""
     files = (ROOT / "config" / "papers").glob("*.yaml")
     return {path.stem: validate({**load(path), "only": ()}, files=False) for path in files}
 
 
 @pytest.mark.slow
 def test_every_number_is_measured_by_its_experiments_or_says_why_not(runs):
-    """So a verdict is never an empty cell, and the command that a "not run" names finds what to run."""
+    """Check that no verdict is empty, and that the command of "not run" finds experiments."""
     measurable = [each for each in PUBLISHED.values if not each.not_comparable and not each.not_run]
     assert len(measurable) > 500
     assert [(each.name, each.column) for each in measurable if not _measures(runs, each, PUBLISHED)] == []
 
 
 def _measures(runs: dict[str, Run], value: Value, published: Published) -> bool:
-    """True if one of the experiments has the data set, the teachers, and the labels or the model that are meant."""
+    """Return True if one experiment matches data set, teachers, and labels or model of the value."""
     run = runs[value.configuration]
     named = [each for each in run.experiments if each.name in value.experiments]
     assert len(named) == len(value.experiments), value.name

@@ -1,4 +1,4 @@
-"""Rounds, on files: queries are selected, labelled, accounted for and learnt from, one round after the other."""
+"""Test rounds on files: select, label, account for and learn from queries, round by round."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ PARAMETERS = {"threshold": 3.0, "sigma1": 1.0, "sigma2": 0.5, "confidence": 0.4}
 
 
 class Rounds:
-    """The tiny pool of 20 queries, 6 teachers of which 5 are right, and as many rounds as a test asks for."""
+    """Tiny pool of 20 queries, with 6 teachers of which 5 are right, and the rounds that a test needs."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -132,7 +132,7 @@ def test_later_rounds_select_what_is_least_sure_and_keep_all_labels(rounds):
 
 
 def test_the_student_of_a_round_learns_from_the_samples_that_were_selected(rounds):
-    """Garbage in the labels of other positions than the first ones would ruin it."""
+    """Detect a student trained on the first samples of the pool by wrong labels there."""
     rounds.run(3)
     assert read_json(rounds.file(2, "student.json"), "train_student")["accuracy"] > 0.8
 
@@ -230,7 +230,7 @@ def test_queries_that_rounds_selected_have_no_budget_of_their_own(rounds):
 
 
 def test_rounds_are_released_with_discrete_noise_and_paid_for_together(rounds):
-    """Each round stands in the ledger before it is drawn; the account is of both, and holds for adaptive queries."""
+    """Expect an entry per round before its draw, and one bound on both rounds, valid for adaptive queries."""
     ledger, limit = rounds.folder / "ledger", {"ledger_budget": 50.0, "ledger_delta": 1e-5}
     given = {"votes": rounds.votes, "mechanism": "gnmax", "parameters": {"sigma": 4.0}, "release": True}
     labels = []
@@ -255,7 +255,7 @@ def test_rounds_are_released_with_discrete_noise_and_paid_for_together(rounds):
 
 
 def test_each_round_of_a_table_is_a_table_of_its_own_and_paid_for_as_one(rounds):
-    """Two votes of each teacher count in each round of five queries, so four cells move twice."""
+    """Expect two changes of four cells, for two votes per teacher in each round of five queries."""
     sparse = {"mechanism": "sparse-gnmax", "parameters": {"k": 2.0, "sigma": 5.0}}
     rounds.select(0)
     first = rounds.aggregate(0, **sparse)

@@ -1,4 +1,4 @@
-"""The stages of secure aggregation: the plain path's counts and labels, from files that tell nothing."""
+"""Test the stages of secure aggregation: the same counts and labels as without, from files that reveal nothing."""
 
 import multiprocessing
 from itertools import pairwise
@@ -43,7 +43,7 @@ def chunk(path, numbers, votes, queries=None):
 
 
 def cut(folder, votes, first, last, *, release=False, queries=None, **changes):
-    """Shares of teachers first … last, in one folder for each aggregator."""
+    """Write the shares of teachers first … last, in one folder per aggregator."""
     numbers = list(range(first, last + 1))
     out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
     given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
@@ -54,7 +54,7 @@ def cut(folder, votes, first, last, *, release=False, queries=None, **changes):
 
 
 def summed(folder, held):
-    """Each aggregator's published sum; `held` lists, by chunk, the file of each aggregator."""
+    """Write each aggregator's published sum; `held` lists, by chunk, the file of each aggregator."""
     out = [folder / f"aggregator-{a}" / "sum.npz" for a in range(1, AGGREGATORS + 1)]
     for path, got in zip(out, zip(*held, strict=True), strict=True):
         secure_sum.run(shares=list(got), out=path)
@@ -68,7 +68,7 @@ def opened(folder, sums):
 
 
 def plain(votes):
-    """The plain path on the same named stream."""
+    """Label the votes without secure aggregation, with the same random stream."""
     mechanism, said = make_mechanism("distributed-gnmax", SETTING), Votes.of(votes, CLASSES)
     draw = lambda: seeds.generator(0, STREAM)  # noqa: E731
     return mechanism.noisy_counts(said, draw()), mechanism.release(said, draw())
@@ -106,7 +106,7 @@ def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, tmp_path, 
 
 @pytest.mark.parametrize("ends", [(12,), (5, 12), (1, 2, 3, 12)], ids=str)
 def test_with_silence_it_equals_the_plain_path_however_teachers_are_grouped(ragged, tmp_path, ends):
-    """Which votes count follows from a teacher's own place, also in a chunk that begins with another teacher."""
+    """Check that the counted votes depend on the teacher's number, not on its position in a chunk."""
     asked = np.random.default_rng(7).permutation(QUERIES)
     held = [cut(tmp_path, ragged, first, last - 1, queries=asked, **CAPPED) for first, last in pairwise((0, *ends))]
     labels, counts = opened(tmp_path, summed(tmp_path, held))
@@ -120,7 +120,7 @@ def test_with_silence_it_equals_the_plain_path_however_teachers_are_grouped(ragg
 
 
 def test_the_cap_is_enforced_whatever_a_teacher_sends(ragged, tmp_path):
-    """Without noise the opened table shows it: votes on every query, and three of them count."""
+    """Open a table without noise: of votes on every query, three are counted."""
     mechanism = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 2.0}}
     ragged[:] = np.where(np.arange(TEACHERS)[:, None] == 4, ragged, -1)
     held = [cut(tmp_path, ragged, first, last, **mechanism) for first, last in ((0, 2), (3, 11))]
@@ -144,7 +144,7 @@ def silence_as_a_vote(votes, classes):
 
 
 def nothing_of_the_silent(mechanism, teachers, shape, source, share=DistributedSparseGNMax.share):
-    """Noise for the first queries alone, as if the teacher kept silent on the others."""
+    """Add noise only for the first queries, as if the teacher abstained on the others."""
     drawn = share(mechanism, teachers, shape, source)
     drawn[shape[0] // 2 :] = 0
     return drawn
@@ -169,7 +169,7 @@ def test_planted_faults_of_silence_and_cap_show(ragged, tmp_path, monkeypatch, w
 
 
 def test_a_changed_vote_changes_one_aggregators_file_alone(votes, tmp_path):
-    """With the same randomness: what all others hold was drawn before the votes were looked at."""
+    """Use the same randomness; the other shares are drawn independently of the votes."""
     other = votes.copy()
     other[3] = (other[3] + 1) % CLASSES
     files_ = [cut(tmp_path / name, each, 0, 11) for name, each in (("a", votes), ("b", other))]
@@ -179,7 +179,7 @@ def test_a_changed_vote_changes_one_aggregators_file_alone(votes, tmp_path):
 
 @pytest.mark.parametrize("release", [False, True], ids=["seeded", "release"])
 def test_what_any_two_of_three_aggregators_hold_is_uniform(tmp_path, release):
-    """All votes alike, so any trace of them would be the same in every word: bytes of the files, and of their sums."""
+    """Test bytes of the shares and of their sums for equal votes, whose traces would add up."""
     votes = np.full((TEACHERS, 400), 2, dtype=np.uint8)
     held = [files.read_arrays(path, formats.SHARES)["shares"] for path in cut(tmp_path, votes, 0, 11, release=release)]
     for words in (*held, held[0] + held[1], held[0] + held[2], held[1] + held[2]):
@@ -191,7 +191,7 @@ def test_what_any_two_of_three_aggregators_hold_is_uniform(tmp_path, release):
 
 
 def test_teachers_that_never_send(votes, tmp_path):
-    """Two may be missing: the counts are those of the others, and the noise is as promised."""
+    """Allow two missing teachers: the counts are those of the others, with the required noise."""
     held = [cut(tmp_path, votes, 2, 5), cut(tmp_path, votes, 6, 11)]
     _, counts = opened(tmp_path, summed(tmp_path, held))
     np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
@@ -203,7 +203,7 @@ def test_teachers_that_never_send(votes, tmp_path):
 
 
 def test_of_a_table_too_teachers_may_be_missing_and_its_noise_is_said(ragged, tmp_path):
-    """Two may: the others' votes are cut as if all were there, and a student reads less noise than of all."""
+    """Allow two missing teachers: the table states the noise of the others only."""
     held = [cut(tmp_path, ragged, 2, 5, **CAPPED), cut(tmp_path, ragged, 6, 11, **CAPPED)]
     labels, counts = opened(tmp_path, summed(tmp_path, held))
     np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
@@ -254,7 +254,7 @@ def test_a_release_of_a_table_stands_in_the_ledger_at_its_own_price(ragged, tmp_
 
 
 def test_too_few_teachers_get_no_sum(votes, tmp_path):
-    """Not even a published sum: all sums together would be counts with less noise than promised."""
+    """Write no published sum, because all sums together would have less than the required noise."""
     paths = cut(tmp_path, votes, 3, 11)
     with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the noise of 10 was promised"):
         secure_sum.run(shares=paths[:1], out=tmp_path / "sum.npz")
@@ -281,7 +281,7 @@ def test_files_that_do_not_belong_together(votes, tmp_path):
 
 
 def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
-    """In a release every cut has masks of its own; mixed ones would open to noise without end."""
+    """Refuse shares with different masks in a release, which would not cancel."""
     sums = []
     for name in ("a", "b"):
         paths = cut(tmp_path / name, votes, 0, 11, release=True)
@@ -295,7 +295,7 @@ def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
 
 
 def test_every_cut_of_a_release_stands_in_the_ledger(votes, tmp_path):
-    """Two chunks that cut the shares of one release pay it once; a second cut pays again."""
+    """Count two chunks of one release once, and a second set of shares again."""
     for first, last in ((0, 5), (6, 11)):
         cut(tmp_path, votes, first, last, release=True)
     ledgers = [Ledger.read(path) for path in (tmp_path / "ledger").glob("*.json")]
@@ -307,7 +307,7 @@ def test_every_cut_of_a_release_stands_in_the_ledger(votes, tmp_path):
 
 
 def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
-    """Two sums that differ in a chunk differ by its votes, with its own little noise."""
+    """Refuse a second sum, because the difference reveals a chunk's votes with only its own noise."""
     held = [cut(tmp_path, votes, first, last, release=True) for first, last in ((0, 9), (10, 11))]
     first = tmp_path / "sum.npz"
     secure_sum.run(shares=[held[0][0]], out=first)
@@ -322,7 +322,7 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
 
 
 def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
-    """Overlapping sums differ by the votes of teachers who are in one of them alone."""
+    """Refuse overlapping sums, whose difference reveals the votes of teachers that are in only one."""
     context = multiprocessing.get_context("fork")
     for attempt in range(10):
         folder, barrier = tmp_path / str(attempt), context.Barrier(2)
@@ -342,7 +342,7 @@ def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
 
 
 def test_who_comes_second_publishes_nothing_however_late_the_first_marked(votes, tmp_path, monkeypatch):
-    """The other process marks the cut after this one looked, and before this one marks it."""
+    """Mark the shares in another process between this one's check and its own mark."""
     (tmp_path / "elsewhere").mkdir()
     held = [cut(tmp_path, votes, first, last, release=True)[0] for first, last in ((0, 9), (10, 11))]
     secure_sum.run(shares=[held[0]], out=tmp_path / "first.npz")

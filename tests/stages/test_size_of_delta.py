@@ -1,4 +1,4 @@
-"""δ of at least 1/n protects nobody: a release at it is refused, anything else warns, and no ε is shown as 0."""
+"""Test that a release at δ of at least 1/n is refused, that others warn, and that no ε is shown as 0."""
 
 import copy
 import json
@@ -74,7 +74,7 @@ def test_labels_from_a_seed_are_accounted_for_with_a_warning(tmp_path: Path, cap
 
 
 def test_the_number_of_records_refuses_only_where_it_is_public(tmp_path: Path, capsys: Any) -> None:
-    """By a hash one record more or less is protected, so that no refusal may depend on their number."""
+    """Do not refuse by the private number of records if a hash partition protects adding or removing one."""
     changes = {"iid": ["replace"], "hash": ["replace", "remove", "add"]}
     votes = {name: votes_of(tmp_path / f"{name}.npz", samples=1000, protects=each) for name, each in changes.items()}
     for name, path in votes.items():
@@ -138,7 +138,7 @@ def _config(delta: float, **more: Any) -> dict[str, Any]:
 
 
 def test_a_configuration_with_it_is_not_called_sound(tmp_path: Path) -> None:
-    """By its largest ensemble."""
+    """Compare δ with the size of the largest ensemble."""
     file = tmp_path / "ours.yaml"
     file.write_text(yaml.safe_dump(_config(0.05)))
     shown = command("config", "check", file)

@@ -1,4 +1,4 @@
-"""The stage `split`: nothing on two sides, and the same bytes for the same seed."""
+"""Test the stage `split`: no sample in both pool and test set, and the same bytes for the same seed."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Writer = Callable[..., Path]
 
 
 def numbered(first: int, samples: int) -> np.ndarray:
-    """Distinct images (samples, 1, 2, 2): the four bytes spell a number."""
+    """Return distinct images (samples, 1, 2, 2) whose four bytes spell a number."""
     return np.arange(first, first + samples, dtype="<u4").view(np.uint8).reshape(samples, 1, 2, 2)
 
 
@@ -96,7 +96,7 @@ def test_the_meta_data_tell_where_the_parts_come_from(tmp_path: Path, write_samp
 def test_copies_of_queries_are_left_out_of_the_test_set_counted_and_logged(
     tmp_path: Path, write_samples: Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One sample stands in the public data six times."""
+    """Use public data that contains one sample six times."""
     caplog.set_level(logging.INFO, "patebench")
     repeated = np.repeat(numbered(777, 1), 6, axis=0)
     public = write_samples("public", np.concatenate([numbered(1000, 31), repeated]), np.zeros(37, int))
@@ -131,7 +131,7 @@ def test_another_seed_or_stream_gives_another_split_and_the_same_gives_the_same_
 def test_the_stage_checks_what_it_is_about_to_write(
     tmp_path: Path, write_samples: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if the division went wrong, no file with a sample on two sides is written."""
+    """Plant a wrong division: no file with a sample in both parts is written."""
     public = write_samples("public", numbered(29, 40), np.zeros(40, int))
     monkeypatch.setattr(split, "divide", lambda *given: PublicSplit(np.array([3, 4]), np.array([4]), 0))
     with pytest.raises(PatebenchError, match="1 sample of the pool in the test set"):

@@ -1,4 +1,4 @@
-"""The stage `train_baseline`: from all private data, or from true labels of the pool."""
+"""Test the stage `train_baseline` on all private data and on true labels of the pool."""
 
 from functools import partial
 
@@ -37,7 +37,7 @@ def test_the_baseline_sees_all_private_data(digits: Digits) -> None:
 
 
 def test_the_baseline_learns_from_no_test_sample(digits: Digits) -> None:
-    """The test set stands among the private data too, with other labels: who learnt from it would be wrong there."""
+    """Add the test set to the private data with other labels, which would cause wrong predictions."""
     private, test = read_samples(digits.private, "private"), read_samples(digits.test, "test")
     x, y = np.concatenate([private["x"], test["x"]]), np.concatenate([private["y"], (test["y"] + 1) % 10])
     mixed, out = digits.folder / "mixed.npz", digits.folder / "baseline.json"
@@ -50,7 +50,7 @@ def test_the_baseline_learns_from_no_test_sample(digits: Digits) -> None:
 
 
 def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:
-    """From so many of the pool's samples, and from nothing else."""
+    """Train on exactly the given number of first pool samples."""
     out = digits.folder / "baseline.json"
     learn = partial(
         train_baseline.run, test=digits.test, training=LOGISTIC, seed=0,

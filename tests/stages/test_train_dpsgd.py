@@ -1,4 +1,4 @@
-"""The stage `train_dpsgd`: three forms with the ε asked for, and nothing public that follows from private data."""
+"""Test the stage `train_dpsgd`: three forms at the target ε, and public settings independent of private data."""
 
 import logging
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: With
 
 
 def test_nothing_is_learnt_from_a_test_sample(digits: WithEncoder) -> None:
-    """The test set stands among the private data too, with other labels: who learnt from it would be wrong there."""
+    """Add the test set to the private data with other labels, which would cause wrong predictions."""
     private, test = read_samples(digits.private, "private"), read_samples(digits.test, "test")
     x, y = np.concatenate([private["x"], test["x"]]), np.concatenate([private["y"], (test["y"] + 1) % 10])
     mixed = digits.folder / "mixed.npz"
@@ -97,7 +97,7 @@ def test_nothing_is_learnt_from_a_test_sample(digits: WithEncoder) -> None:
 
 
 def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncoder) -> None:
-    """Nor does any value of theirs: rate, noise, steps and ε are the same for a hundredth of the samples, all black."""
+    """Compare rate, noise, steps and ε for a hundredth of the samples, all black."""
     private, few = read_samples(digits.private, "private"), digits.folder / "few.npz"
     black = {"x": np.zeros_like(private["x"][:12]), "y": private["y"][:12], "row": np.arange(12)}
     write_arrays(few, SAMPLES, black, private.meta)

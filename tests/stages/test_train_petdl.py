@@ -1,4 +1,4 @@
-"""The stage `train_petdl`: what it writes of every form, the verdict of its audit, and what it refuses."""
+"""Test the stage `train_petdl`: outputs of every form, verdicts of the audit, and refused inputs."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_conv-small_plain_epochs
 
 
 class World(Ensemble):
-    """Six teachers in two chunks, and students of what they say of the pool."""
+    """Six teachers in two chunks, and students trained on their outputs on the pool."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -29,7 +29,7 @@ class World(Ensemble):
         self.votes, self.summary = self.join(*self.chunks)
 
     def learn(self, **changes: Any) -> dict[str, Any]:
-        """What the stage writes; `files` are changes of what it reads."""
+        """Return the output of the stage; `files` replace some of its inputs."""
         files = {"ensemble": self.summary, "votes": self.votes, "chunk": self.chunks, **changes.pop("files", {})}
         given = {"form": "published", "delta": 1e-5, "hint_epochs": 1, "distillation_epochs": 6, "compression": 20}
         given |= {"batch": 32, **({} if "epsilon" in changes else {"noise": 2.0}), **changes}

@@ -1,4 +1,4 @@
-"""The stage `train_private_knn`: labels by the nearest private records, what they cost, and a student of them."""
+"""Test the stage `train_private_knn`: labels by the nearest private records, their ε, and a student."""
 
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: Wi
 
 
 def test_nobody_votes_who_is_public(digits: WithEncoder) -> None:
-    """Pool and test set stand among the private data too, with other labels: who asked them would be wrong."""
+    """Add pool and test set to the private data with other labels, which would cause wrong labels."""
     private, pool = read_samples(digits.private, "private"), read_arrays(digits.pool, POOL)
     test, truth = read_samples(digits.test, "test"), read_arrays(digits.truth, TRUTH)
     x = np.concatenate([private["x"], test["x"], pool["x"]])

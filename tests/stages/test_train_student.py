@@ -1,4 +1,4 @@
-"""Students learn from released labels alone, and say so."""
+"""Test that students learn only from released labels, and store their inputs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def test_right_labels_make_a_good_student_and_wrong_ones_a_bad_one(digits: Digit
 
 
 def test_only_the_first_queries_and_only_answered_ones_count(digits: Digits, truth: np.ndarray) -> None:
-    """Labels after the first T, and samples without an answer, change nothing."""
+    """Change labels after the first T and samples without an answer: the result stays the same."""
     half = truth.copy()
     half[1:200:2] = -1
     garbage_after = half.copy()
@@ -61,14 +61,14 @@ def test_more_queries_than_released_are_refused(digits: Digits, truth: np.ndarra
 
 
 def steered(told: dict) -> list[dict]:
-    """The learning curve but for what was seen of the test set."""
+    """Return the learning curve without the values measured on the test set."""
     return [{name: value for name, value in row.items() if name != "accuracy"} for row in told["curve"]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", BY_LABELS)
 def test_the_test_set_steers_nothing(method: str, digits: Digits, truth: np.ndarray) -> None:
-    """With the test set's labels turned round, every loss and every held-out label is as before."""
+    """Change the test labels: every loss and held-out accuracy stays the same."""
     parameters = StudentParameters(method=method, epochs=2, hold_out=0.2)
     labels = digits.release(truth)
     told = digits.train(labels, parameters=parameters)
@@ -82,7 +82,7 @@ def test_the_test_set_steers_nothing(method: str, digits: Digits, truth: np.ndar
 def test_pool_labels_and_test_set_are_all_that_is_there(
     method: str, digits: Digits, truth: np.ndarray, tmp_path: Path
 ) -> None:
-    """A student is trained where no votes, no counts and no true labels exist."""
+    """Train a student in a folder without votes, counts and true labels."""
     labels = digits.release(truth)
     for path in (digits.pool, labels, digits.test):
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -137,7 +137,7 @@ def test_held_out_labels_are_not_learnt(digits: Digits, truth: np.ndarray) -> No
 def test_classes_that_no_label_covers_are_named(
     digits: Digits, truth: np.ndarray, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By the released labels alone: the pool has samples of these classes, and true labels are not looked at."""
+    """Use only the released labels: the pool contains samples of these classes, whose true labels are not read."""
     told = digits.train(digits.release(np.where(np.isin(truth, [3, 8]), -1, truth)))
     assert any("3, 8" in line and "no released label" in line for line in caplog.messages)
     assert told["recall"]["3"] == told["recall"]["8"] == 0

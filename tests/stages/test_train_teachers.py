@@ -1,4 +1,4 @@
-"""Chunks of teachers: their votes do not depend on the chunks, and what they think of the pool is summed."""
+"""Test chunks of teachers: votes do not depend on the chunks, and their probabilities on the pool are summed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Votes from anybody's file: what is sound is read, what is not is one line that names the file."""
+"""Test votes from a user's file: valid ones are read, others end in one line that names the file."""
 
 import pickle
 import warnings
@@ -145,7 +145,7 @@ def test_what_is_no_array(tmp_path, path):
 @settings(max_examples=150)
 @given(st.data())
 def test_damage_is_one_line_or_the_same_shape_of_numbers(tmp_path_factory, data):
-    """A file cut short is always refused; one with a byte changed either is refused or still holds sound counts."""
+    """Always refuse a truncated file; a file with a changed byte is refused or still has valid counts."""
     path = tmp_path_factory.mktemp("damage") / "file.npy"
     np.save(path, COUNTS)
     content = bytearray(path.read_bytes())
@@ -165,7 +165,7 @@ def test_damage_is_one_line_or_the_same_shape_of_numbers(tmp_path_factory, data)
 
 
 def attempt(path):
-    """The votes and no fault, or no votes and the words of the fault."""
+    """Return the votes and no error, or no votes and the message of the error."""
     try:
         return read(path), None
     except PatebenchError as fault:
@@ -222,7 +222,7 @@ def test_lines_of_text_that_are_no_counts(tmp_path, text, message):
 
 
 def table(tmp_path, kind, counts):
-    """Counts in a file of some kind."""
+    """Write counts to a file of some format."""
     path = tmp_path / f"counts.{kind}"
     if kind == "csv":
         np.savetxt(path, counts, fmt="%d", delimiter=",")
@@ -233,7 +233,7 @@ def table(tmp_path, kind, counts):
 
 @pytest.mark.parametrize("kind", ["npy", "csv"])
 def test_a_table_is_labelled_and_accounted_for(tmp_path, kind):
-    """The same ε as of the same votes in Python; bounds are read from the labels in hand."""
+    """Compare ε with that of the same votes in Python; all settings are read from the labels."""
     path, labels, out = table(tmp_path, kind, COUNTS), tmp_path / "labels.npz", tmp_path / "bounds.json"
     noise = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--seed", "0", "--stream", "s"]
     said = ran("aggregate", "--votes", path, *noise, "--out", labels)
@@ -288,7 +288,7 @@ def test_a_table_that_is_released_stands_in_a_ledger_and_tells_nothing_of_its_vo
 
 
 def released(tmp_path, path, *words):
-    """A release of labels of the votes in a file, by the ledgers of this folder."""
+    """Release labels of the votes in a file, with the ledgers of this folder."""
     number = len(list(tmp_path.glob("labels-*.npz")))
     asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--release", "--ledger", tmp_path / "ledger"]
     asked += ["--votes", path, "--out", tmp_path / f"labels-{number}.npz", *words]
@@ -322,7 +322,7 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
 
 
 def test_votes_that_are_not_recognised_beside_other_ledgers_need_a_limit_or_a_name(tmp_path):
-    """One query fewer is another table to any digest."""
+    """Leave out one query, which gives the table another digest."""
     votes = np.random.default_rng(0).integers(0, 4, (30, 25))
     counts = Votes.of(votes, 4).counts
     assert released(tmp_path, table(tmp_path, "csv", counts)).exit_code == 0
@@ -347,7 +347,7 @@ def test_votes_that_are_not_recognised_beside_other_ledgers_need_a_limit_or_a_na
 
 
 def test_several_columns_that_are_no_votes_are_refused(tmp_path):
-    """A total and the number of teachers beside the classes."""
+    """Add a total and the number of teachers to the columns of classes."""
     counts = np.array([[8, 1, 1], [4, 3, 3], [6, 2, 2]])
     both = np.column_stack([counts, counts.sum(axis=1), np.full(3, 10)])
     with pytest.raises(PatebenchError, match="may hold totals of the others"):
@@ -366,7 +366,7 @@ def test_an_audit_takes_its_sizes_from_votes(tmp_path):
 
 
 def ran(*words):
-    """What a command says that must succeed."""
+    """Return the output of a command that must succeed."""
     done = CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output

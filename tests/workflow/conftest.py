@@ -1,4 +1,4 @@
-"""Snakemake on a copy of the workflow, so that a test has results, locks and logs of its own."""
+"""Run Snakemake on a copy of the workflow, so that each test has its own results, locks and logs."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ PATIENCE = 1200
 
 
 class Workflow:
-    """A working copy with one configuration."""
+    """Working copy with one configuration."""
 
     #: The options that say where jobs run.
     where: tuple[str, ...] = ("--cores", "2")
@@ -39,7 +39,7 @@ class Workflow:
 
     @classmethod
     def copied(cls, finished: Path, folder: Path) -> "Workflow":
-        """A copy of a finished tiny benchmark, with its bookkeeping and times."""
+        """Return a copy of a finished tiny benchmark, with Snakemake's metadata and times."""
         made = object.__new__(cls)
         made.folder, made.settings = shutil.copytree(finished, folder), yaml.safe_load(TINY.read_text())
         return made
@@ -49,14 +49,14 @@ class Workflow:
         return [sys.executable, "-m", "snakemake", "--configfile", "test.yaml", *self.where, *arguments]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """A running snakemake in a process group of its own."""
+        """Start Snakemake in a separate process group."""
         return subprocess.Popen(
             self.command(*arguments), cwd=self.folder, env=environment(), start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
     def run(self, *arguments: str) -> str:
-        """What a snakemake that must succeed says."""
+        """Return the output of a Snakemake call that must succeed."""
         status, said = self.attempt(*arguments)
         assert status == 0, said
         return said
@@ -65,7 +65,7 @@ class Workflow:
         return self.end(self.start(*arguments))
 
     def end(self, process: subprocess.Popen[str]) -> tuple[int, str]:
-        """The status of a snakemake and what it said; one that takes far too long is killed and fails the test."""
+        """Return exit status and output of Snakemake; kill it and fail the test if it takes too long."""
         try:
             said, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -74,7 +74,7 @@ class Workflow:
         return process.returncode, said
 
     def planned(self, *arguments: str) -> set[str]:
-        """The rules that a dry run would run."""
+        """Return the rules that a dry run would run."""
         said = self.run(*arguments, "--dry-run", "--quiet", "host")
         if "Nothing to be done" in said:
             return set()
@@ -86,18 +86,18 @@ class Workflow:
         return {file.name: file.read_bytes() for file in files}
 
     def votes(self) -> list[list[int]]:
-        """Return the only votes below the results, teachers × queries."""
+        """Return the only votes below the results, (teachers, queries)."""
         rows: list[list[int]] = read_arrays(self.find("**/votes.npz"), VOTES)["votes"].tolist()
         return rows
 
     def find(self, pattern: str) -> Path:
-        """The only file below the results that matches."""
+        """Return the only file below the results that matches."""
         (found,) = (self.folder / "results").glob(pattern)
         return found
 
 
 def environment() -> dict[str, str]:
-    """As in a fresh terminal: this environment's commands are not on the path, and nothing asks for colours."""
+    """Return the environment of a fresh terminal: without this environment's commands and without colours."""
     return {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 
 
@@ -109,7 +109,7 @@ def tiny() -> dict[str, Any]:
 
 @pytest.fixture
 def workflow(tmp_path: Path) -> Callable[[dict[str, Any]], Workflow]:
-    """Makes a working copy from settings; a second one lies beside the first."""
+    """Return a function that makes a working copy from settings; a second copy is next to the first."""
 
     def make(settings: dict[str, Any]) -> Workflow:
         folder = tmp_path / f"copy-{len(list(tmp_path.iterdir()))}"
@@ -139,5 +139,5 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 
 @pytest.fixture
 def copy(finished: Workflow, tmp_path: Path) -> Workflow:
-    """A copy of the finished benchmark, with its bookkeeping and times."""
+    """Return a copy of the finished benchmark, with Snakemake's metadata and times."""
     return Workflow.copied(finished.folder, tmp_path / "copy")

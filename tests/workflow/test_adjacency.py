@@ -1,4 +1,4 @@
-"""The audit of whole configurations: the tiny one, and stand-ins of the papers' on digits."""
+"""Test the adjacency audit of whole configurations: the tiny one, and stand-ins for the papers' on digits."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ PAPERS = sorted((REPOSITORY / "config" / "papers").glob("*.yaml"))
 
 
 def verdicts(config: Path) -> dict[str, set[str]]:
-    """The verdicts by ensemble, of a configuration that must not be violated."""
+    """Return the verdicts by ensemble, for a configuration that must not be violated."""
     done = CliRunner().invoke(cli, ["audit", "--adjacency", str(config), "--json"])
     assert done.exit_code == 0, done.output or done.exception
     audited = json.loads(done.output)["audited"]
@@ -49,7 +49,7 @@ def stand_ins(paper: Path) -> Iterator[str]:
 
 
 def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
-    """Return an ensemble of four teachers, or ten where each is to have a class of its own, and one pass."""
+    """Return an ensemble of four teachers, or ten if each needs its own class, trained for one epoch."""
     if ensemble["model"] == "nearest-query":
         return {**ensemble, "teachers": 4, "chunk": 2, "neighbours": None}
     teachers = 10 if isinstance(ensemble.get("partition"), dict) else 4
@@ -67,7 +67,7 @@ def test_the_tiny_run_holds() -> None:
 
 
 def asked() -> dict[str, str]:
-    """Every stand-in once, by a name that says which papers ask for it."""
+    """Return every stand-in once, by a name that lists its papers."""
     by: dict[str, list[str]] = {}
     for paper in PAPERS:
         for config in dict.fromkeys(stand_ins(paper)):

@@ -1,4 +1,4 @@
-"""The workflow on a disk that fills up, and in a folder that loses what was written to it."""
+"""Test the workflow on a full disk, and in a folder whose files are removed."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.workflow
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 KB."""
+    """Mount a disk of 64 KB."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]

@@ -1,4 +1,4 @@
-"""Paths that a shell would take for commands: every rule hands them on as they are."""
+"""Test paths with shell characters: every rule passes them on unchanged."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ SINGLE = "'"
 
 @pytest.fixture
 def own_data(tmp_path: Path, tiny: dict[str, Any]) -> dict[str, Any]:
-    """The tiny benchmark on a user's own files, all of whose names are odd."""
+    """Write the tiny benchmark on a user's own files with odd names."""
     folder = tmp_path / ODD
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_odd_names_of_a_users_own_files_are_names(
 def test_odd_names_reach_slurm_as_names(
     workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    """In place of SLURM stands a command that takes nothing: only what it is told is looked at."""
+    """Replace SLURM by a command that accepts nothing, and check only its arguments."""
     bin, told = tmp_path / "bin", tmp_path / "told"
     bin.mkdir()
     (bin / "sbatch").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >> {told}\ncat >> {told}\nexit 1\n")
@@ -78,7 +78,7 @@ def test_odd_names_reach_slurm_as_names(
 def test_what_snakemake_would_not_hand_on_as_it_is_is_refused(
     workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
 ) -> None:
-    """A single quote beside $ in a value of --config; in a file it may stand, as the first test shows."""
+    """Refuse a single quote next to $ in a value of --config; in a file it is allowed (first test)."""
     run = workflow(tiny)
     status, said = run.attempt("--dry-run", "--config", f"results={ODD}")
     assert status != 0

@@ -1,4 +1,4 @@
-"""A mechanism of another package: one file and one entry point, and it is in every stage."""
+"""Test a mechanism of another package: with one file and one entry point, it is available in every stage."""
 
 import csv
 import math
@@ -20,7 +20,7 @@ TARGETS = ("tables/bounds.csv", "tables/noisy-accuracy.csv", "tables/audit.csv",
 
 
 def install(folder: Path, name: str) -> None:
-    """As pip would: the module, and beside it what it offers."""
+    """Install like pip: the module and the metadata with its entry points."""
     folder.mkdir()
     shutil.copy(Path(__file__).with_name("toy_mechanism.py"), folder)
     info = folder / "toys-1.0.dist-info"
@@ -31,7 +31,7 @@ def install(folder: Path, name: str) -> None:
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a package that offers the toy under some name on the path of every process to come."""
+    """Put a package that offers the toy mechanism under a name on the path of later processes."""
 
     def on_path(name: str) -> None:
         install(tmp_path / "elsewhere", name)

@@ -1,4 +1,4 @@
-"""The same workflow on a real SLURM cluster, with the faults that clusters have. Skipped where there is none."""
+"""Test the workflow on a real SLURM cluster with failing nodes and jobs; skipped if there is none."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ UNTIL = ("--until", "join_votes")
 
 @pytest.fixture(scope="module", autouse=True)
 def nodes() -> list[str]:
-    """The names of the cluster's nodes that take jobs."""
+    """Return the names of the cluster's nodes that take jobs."""
     if not shutil.which("sinfo"):
         pytest.skip("SLURM is not installed")
     said = subprocess.run(["sinfo", "-h", "-N", "-p", "main", "-o", "%N %t"], capture_output=True, text=True)
@@ -37,7 +37,7 @@ def nodes() -> list[str]:
 
 
 class Cluster(Workflow):
-    """A working copy whose jobs SLURM runs."""
+    """Working copy whose jobs SLURM runs."""
 
     #: The profile is for any cluster; the rest is for one without accounting, on one machine.
     where = (
@@ -51,7 +51,7 @@ class Cluster(Workflow):
         return self.process
 
     def stop(self) -> None:
-        """Kill snakemake and cancel what it left to SLURM."""
+        """Kill Snakemake and cancel its SLURM jobs."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         if self.process.stdout and not self.process.stdout.closed:
@@ -61,7 +61,7 @@ class Cluster(Workflow):
         self.wait(lambda: not self.jobs("", "RUNNING,PENDING,COMPLETING"), "its jobs are cancelled")
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Until something has happened; a snakemake that ended before says why."""
+        """Wait for an event; fail with Snakemake's output if it ends before."""
         while not condition():
             if self.process.returncode is None and self.process.poll() is not None:
                 raise AssertionError(f"snakemake ended before {what}:\n{self.process.communicate()[0]}")
@@ -70,7 +70,7 @@ class Cluster(Workflow):
             time.sleep(0.2)
 
     def finish(self) -> str:
-        """Let it end, while SLURM starts the jobs of a lost node at once; return what it printed."""
+        """Wait for the end while SLURM restarts the jobs of a lost node at once; return the output."""
         over = threading.Event()
         helper = threading.Thread(target=self._release, args=(over,))
         helper.start()
@@ -83,14 +83,14 @@ class Cluster(Workflow):
         return said
 
     def _release(self, over: threading.Event) -> None:
-        """Else it waits for two minutes; and it holds a job that could not start until an administrator releases it."""
+        """Release held jobs, and shorten SLURM's wait of two minutes before a restart."""
         while not over.wait(1):
             for number, _ in self.jobs("", "PENDING"):
                 for order in (["update", f"jobid={number}", "starttime=now"], ["release", number]):
                     subprocess.run(["scontrol", *order], capture_output=True)
 
     def jobs(self, rule: str, state: str = "RUNNING") -> list[tuple[str, str]]:
-        """(number, node) of this copy's SLURM jobs of a rule that are in a state."""
+        """Return (number, node) of this copy's SLURM jobs of a rule in a state."""
         asked = ["squeue", "-h", "-r", "-t", state, "-o", "%i|%N|%k|%Z"]
         lines = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
         found = [line.split("|") for line in lines]
@@ -107,7 +107,7 @@ def cluster(tmp_path: Path, tiny: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def lose(nodes: list[str]) -> Iterator[Callable[[str], None]]:
-    """Takes a node from the cluster, jobs and all, until the test is over."""
+    """Remove a node and its jobs from the cluster until the end of the test."""
     gone: list[str] = []
 
     def state(node: str, *states: str) -> None:
@@ -126,7 +126,7 @@ def lose(nodes: list[str]) -> Iterator[Callable[[str], None]]:
 def test_a_job_and_a_node_die_and_all_pages_are_those_of_a_workstation(
     cluster: Cluster, finished: Workflow, lose: Callable[[str], None]
 ) -> None:
-    """Short jobs share submissions: twelve without faults, for 20 jobs."""
+    """Expect shared submissions of short jobs: twelve for 20 jobs without failures."""
     cluster.start()
     cluster.wait(lambda: len(cluster.jobs("train_teachers")) >= 3, "three jobs train teachers")
     (number, _), *_, (_, lost) = cluster.jobs("train_teachers")
@@ -166,7 +166,7 @@ rule join:
 def test_jobs_of_a_submission_run_side_by_side_only_if_they_are_connected(
     inputs: str, options: list[str], together: bool, tmp_path: Path
 ) -> None:
-    """So the profile has no `group-components`; if independent ones come to run side by side, it should have some."""
+    """Check the reason why the profile needs no `group-components`; it should have some if this fails."""
     (tmp_path / "Snakefile").write_text(PAIR.format(inputs=inputs))
     profile = str(Path(__file__).parents[2] / "workflow" / "profiles" / "slurm")
     where = ["--profile", profile, *Cluster.where[2:]]
@@ -181,7 +181,7 @@ def test_jobs_of_a_submission_run_side_by_side_only_if_they_are_connected(
 
 
 def test_snakemake_is_killed_and_the_next_one_goes_on(cluster: Cluster, finished: Workflow) -> None:
-    """What the manual says to do: cancel what still runs, and start again."""
+    """Follow the manual: cancel the running jobs, and start again."""
     cluster.start(*UNTIL)
     cluster.wait(lambda: bool(cluster.jobs("train_teachers", "COMPLETED")), "a chunk of teachers is done")
     cluster.stop()

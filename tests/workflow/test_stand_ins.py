@@ -1,4 +1,4 @@
-"""Stand-ins of papers' experiments whose data sets are not available here: few random samples of the same shape."""
+"""Stand-ins for papers' experiments on unavailable data sets: a few random samples of the same shape."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def stand_in(dataset: str) -> str:
 
 
 def write(folder: Path, shape: tuple[int, ...], classes: int) -> dict[str, str]:
-    """Random samples of every class, as own data."""
+    """Write random samples of every class, as a user's own data."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     said = {"loader": "npz"}
@@ -64,7 +64,7 @@ SINGLE: dict[str, dict[str, Any]] = {
 
 
 def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
-    """The same mechanisms, students and models from at most four teachers, one epoch and twenty queries."""
+    """Return the same mechanisms, students and models with at most four teachers, one epoch and twenty queries."""
     found = {**small(experiment), "dataset": stand_in(experiment["dataset"]), "pool": POOL, "test": TEST, "seeds": [0]}
     found |= {name: small({**experiment[name], **less}) for name, less in SINGLE.items() if name in experiment}
     for name, less in LISTS.items():
@@ -79,7 +79,7 @@ def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
 
 
 def small(entry: dict[str, Any]) -> dict[str, Any]:
-    """The same of at most four teachers, with thresholds that these can pass."""
+    """Return the same with at most four teachers, and thresholds that these can reach."""
     found = dict(entry)
     if "teachers" in found:
         given = found["teachers"]
@@ -93,7 +93,7 @@ def small(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_noise(mechanisms: dict[str, Any]) -> dict[str, Any]:
-    """The same mechanisms, each with the first of several values."""
+    """Return the same mechanisms, each with the first of several values."""
     return {
         name: {key: value[0] if isinstance(value, list) else value for key, value in each.items()}
         for name, each in mechanisms.items()

@@ -1,4 +1,4 @@
-"""The DAG, run for real on the embedded digits."""
+"""Run the whole workflow on the embedded digits."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_everything_is_made_and_then_nothing_is_left_to_do(finished: Workflow) -
 
 
 def test_every_command_runs(workflow: Callable[[dict[str, Any]], Workflow]) -> None:
-    """Snakemake plans a job of each rule and, once all commands ran, has nothing left to do."""
+    """Plan a job of each rule; after all commands ran, nothing is left to do."""
     whole = workflow(yaml.safe_load(WHOLE.read_text()))
     whole.settings["experiments"]["records"] = VOTING_IN_ROUNDS
     assert whole.planned() == {*rules.STAGES, "all"}
@@ -86,7 +86,7 @@ def test_every_command_runs(workflow: Callable[[dict[str, Any]], Workflow]) -> N
 def test_a_run_in_another_folder_finds_what_lies_beside_the_snakefile(
     workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Odd names are quoted wherever a shell sees them."""
+    """Use odd names, which must be quoted in every shell command."""
     tiny["experiments"]["tiny"] |= {"mechanisms": {"gnmax": {"sigma": 2}}, "students": []}
     del tiny["experiments"]["tiny"]["audit"], tiny["experiments"]["tiny"]["baseline"]
     tiny["results"] = "odd $(touch pwned) `x` 'ü'"
@@ -100,7 +100,7 @@ def test_a_run_in_another_folder_finds_what_lies_beside_the_snakefile(
 def test_it_runs_from_any_folder(
     workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The default configuration lies beside the Snakefile; one that is named is looked for from here."""
+    """Find the default configuration next to the Snakefile, and a given one from the current folder."""
     copy = workflow(tiny)
     copy.command()  # writes test.yaml
     here, there = tmp_path / "any where", tmp_path / "results here"
@@ -132,7 +132,7 @@ def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
 
 
 def test_a_logged_command_can_be_run_by_hand(finished: Workflow, tmp_path: Path) -> None:
-    """The first line of a log is the command; run alone, it makes the same bytes."""
+    """Run the command in the first line of a log, and compare the bytes of its output."""
     log = finished.find("logs/aggregate/**/lnmax/gamma-1.log")
     words = shlex.split(log.read_text().splitlines()[0].split(f"patebench {__version__}: ")[1])
     words[words.index("--out") + 1] = str(tmp_path / "labels.npz")
@@ -154,7 +154,7 @@ def test_one_changed_noise_setting_reruns_only_what_lies_below_it(copy: Workflow
 
 
 def test_a_release_is_made_once(copy: Workflow) -> None:
-    """Drawn from the operating system, and protected from being drawn again."""
+    """Draw a release from the operating system, and check that it is not drawn again."""
     copy.settings["experiments"]["tiny"] |= {"mechanisms": {"gnmax": {"sigma": 2}}}
     tiny = copy.settings["experiments"]["tiny"]
     student = tiny["students"][0] | {"mechanisms": {"gnmax": {"sigma": 2}}, "queries": tiny["pool"]}
@@ -171,7 +171,7 @@ def test_a_release_is_made_once(copy: Workflow) -> None:
 
 
 def test_the_secure_path_gives_the_plain_paths_counts_and_labels(copy: Workflow) -> None:
-    """Bit for bit, and each party's command names its own files alone."""
+    """Compare bit for bit, and check that each party's command names only its own files."""
     copy.settings["experiments"]["tiny"] |= {"mechanisms": {"distributed-gnmax": {"sigma": 4, "tolerance": 2}}}
     copy.settings["experiments"]["tiny"]["students"] = []
     del copy.settings["experiments"]["tiny"]["audit"]
@@ -197,7 +197,7 @@ def test_the_secure_path_gives_the_plain_paths_counts_and_labels(copy: Workflow)
 
 
 def test_records_that_abstain_have_a_secure_path_too(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """From votes of records on selected queries to a student that reads the opened table."""
+    """Run from votes of records on selected queries to a student that decodes the opened table."""
     setting = {"distributed-sparse-gnmax": {"k": 1, "sigma": 30, "tolerance": 5}}
     experiment = tiny["experiments"]["tiny"]
     student = experiment["students"][0] | {"mechanisms": setting, "queries": 12}
@@ -277,7 +277,7 @@ def test_two_runs_at_once_are_refused_and_harm_nothing(
 
 
 def test_no_home_is_needed(copy: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be written below /proc, not even by the superuser."""
+    """Use /proc as home folder, in which not even root can write."""
     monkeypatch.setenv("HOME", "/proc/no-home")
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"):
         monkeypatch.delenv(name, raising=False)

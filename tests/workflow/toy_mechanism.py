@@ -1,4 +1,4 @@
-"""A mechanism of another package: the plurality, or, with some chance, any class. Not imported by patebench."""
+"""Mechanism of another package: the plurality, or with some probability a random class."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from patebench.mechanisms.base import Mechanism, parameter
 
 @dataclass(frozen=True)
 class Toy(Mechanism):
-    """With probability `chance` a class drawn at random, else the one with most votes."""
+    """Mechanism that returns a random class with probability `chance`, else the class with most votes."""
 
     chance: float = parameter(low=0, above=True, high=1)
 
