@@ -144,7 +144,7 @@ def test_npz_the_private_labels_do_not_tell_the_number_of_classes(save: Saver, p
 
 def test_npz_a_private_label_beyond_the_public_ones_is_refused(save: Saver) -> None:
     paths = save(ARRAYS, y=np.array([0, 1, 1, 1, 0, 0]))
-    words = r"private labels run from 0 to 2, and the classes are 0 … 1; .*private data never do: .* class_names"
+    words = r"private labels run from 0 to 2, and the classes are 0 … 1, as given by the public data .* class_names"
     with pytest.raises(PatebenchError, match=words):
         load("npz", **paths)
     assert load("npz", **paths, class_names=("a", "b", "c")).class_names == ("a", "b", "c")
@@ -164,8 +164,8 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "no samples": ({"y": Y}, "it lacks the array 'x'"),
     "float images": ({"x": images(6, 9, 9) / 255, "y": Y}, "images must be uint8"),
     "too many axes": ({"x": images(6, 3, 9, 9, 2), "y": Y}, "images must be uint8"),
-    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "does not show which axis is the channels"),
-    "two channel axes": ({"x": images(6, 3, 9, 3), "y": Y}, "does not show which axis is the channels"),
+    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "the channel axis is ambiguous"),
+    "two channel axes": ({"x": images(6, 3, 9, 3), "y": Y}, "the channel axis is ambiguous"),
     "text": ({"x": np.array([["a", "b"]] * 6), "y": Y}, "images must be uint8"),
     "float labels": ({"x": images(6, 9, 9), "y": Y / 1.0}, "give one integer label for each sample"),
     "column of labels": ({"x": images(6, 9, 9), "y": Y[:, None]}, "give one integer label for each sample"),
@@ -224,9 +224,9 @@ def test_npz_parts_of_different_shape_are_refused(save: Saver) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no archive of arrays"),
-        (b"\x93NUMPY", "no archive of arrays"),
-        (b"PK\x03\x04 cut off", "no readable .npz file"),
+        (b"", "not an archive of arrays"),
+        (b"\x93NUMPY", "not an archive of arrays"),
+        (b"PK\x03\x04 cut off", "not a readable .npz file"),
     ],
 )
 def test_npz_what_is_no_npz_is_refused(tmp_path: Path, content: bytes, words: str) -> None:

@@ -45,7 +45,7 @@ def test_no_content_is_on_two_sides_and_none_is_left_out_without_need(
 def test_parts_that_share_a_sample_are_refused() -> None:
     a, b, c = (np.array(values, dtype=np.uint64) for values in ([1, 2, 3], [4, 5], [5, 6, 5]))
     check_apart(a, b)
-    with pytest.raises(PatebenchError, match="1 sample of the pool in the test set as well"):
+    with pytest.raises(PatebenchError, match="1 sample of the pool also in the test set"):
         check_apart(b, c)
 
 

@@ -227,7 +227,7 @@ def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], i
     [
         ("private,pri-0", "secret,pri-0", "neither private nor public"),
         ("path,label", "file,label", "give path, label, part"),
-        ("private/ant/2.png", "private/ant/0.png", "is there twice"),
+        ("private/ant/2.png", "private/ant/0.png", "occurs twice"),
         ("private/ant/2.png", "private/ant/nothing.png", "cannot be read"),
         ("private/ant/2.png,ant", "private/ant/2.png,", "column 'label': is missing"),
         ("pub-0", "pri-0", "own private and public records"),

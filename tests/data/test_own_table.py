@@ -145,11 +145,11 @@ def test_no_record_changes_another(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "place"),
     [
-        ("6,7,abc,f,2020-01-01,x,ill", "table-value", "record 4, column 'age': 'abc' is no finite number"),
-        ("6,7,-inf,f,2020-01-01,x,ill", "table-value", "record 4, column 'age': '-inf' is no finite number"),
+        ("6,7,abc,f,2020-01-01,x,ill", "table-value", "record 4, column 'age': 'abc' is not a finite number"),
+        ("6,7,-inf,f,2020-01-01,x,ill", "table-value", "record 4, column 'age': '-inf' is not a finite number"),
         ("6,7,,f,2020-01-01,x,ill", "missing-value", "record 4, column 'age': is missing"),
-        ("6,7,5,f,yesterday,x,ill", "table-value", "record 4, column 'day': 'yesterday' is no date"),
-        ("6,7,5,f,2020-01-01,x,dead", "undeclared-label", "record 4, column 'state': 'dead' is no declared class"),
+        ("6,7,5,f,yesterday,x,ill", "table-value", "record 4, column 'day': 'yesterday' is not a date"),
+        ("6,7,5,f,2020-01-01,x,dead", "undeclared-label", "record 4, column 'state': 'dead' is not a declared class"),
         ("6,7,5,f,2020-01-01,x,", "undeclared-label", "record 4, column 'state': is missing"),
         ("6,,5,f,2020-01-01,x,ill", "missing-value", "record 4, column 'person': is missing"),
         ("6,7,5,f,2020-01-01,x,ill,more", "artefact", "cannot be read as a table"),

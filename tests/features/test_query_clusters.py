@@ -63,7 +63,7 @@ def test_a_small_cluster_may_be_hidden_and_no_more() -> None:
 def test_what_can_not_be_is_one_line() -> None:
     with pytest.raises(PatebenchError, match="a pool of 3 samples is too small for 4 clusters"):
         choose(np.eye(3), teachers=10, sigma=1, classes=4)
-    with pytest.raises(PatebenchError, match="sigma = -1 is no standard deviation"):
+    with pytest.raises(PatebenchError, match="sigma = -1 is not a standard deviation"):
         choose(np.eye(3), teachers=10, sigma=-1, classes=2)
     small = choose(np.eye(5), teachers=10, sigma=0, classes=2)
     assert [each.clusters for each in small.looked_at] == [2, 4]  # there are no more samples

@@ -256,7 +256,7 @@ def test_a_release_of_a_table_stands_in_the_ledger_at_its_own_price(ragged, tmp_
 def test_too_few_teachers_get_no_sum(votes, tmp_path):
     """Write no published sum, because all sums together would have less than the required noise."""
     paths = cut(tmp_path, votes, 3, 11)
-    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the noise of 10 was promised"):
+    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the stated noise needs 10"):
         secure_sum.run(shares=paths[:1], out=tmp_path / "sum.npz")
     assert not (tmp_path / "sum.npz").exists()
 

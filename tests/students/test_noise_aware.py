@@ -89,7 +89,7 @@ def test_local_labels_come_with_all_that_was_sent(mechanism: str, tmp_path: Path
 def test_other_labels_come_alone(tmp_path: Path) -> None:
     released = read_arrays(local_labels(tmp_path, "lnmax"), LABELS)
     assert set(released.arrays) == {"labels"}
-    with pytest.raises(PatebenchError, match="lnmax is no local mechanism"):
+    with pytest.raises(PatebenchError, match="lnmax is not a local mechanism"):
         pool_log_likelihood(np.zeros((2, 3), int), released.meta, 3)
 
 

@@ -66,7 +66,7 @@ class Votes:
         if counts.shape[0] < 1 or counts.shape[1] < 2:
             raise PatebenchError(f"counts have shape {counts.shape}; at least one query and two classes are needed")
         if counts.max() >= MOST_VOTES:
-            raise PatebenchError(f"counts go up to {counts.max()}, which are no numbers of votes")
+            raise PatebenchError(f"counts go up to {counts.max()}; they must be below {MOST_VOTES}")
         totals = counts.sum(axis=1)
         if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
             raise PatebenchError("counts must be non-negative and sum to the same number of teachers in every query")
@@ -139,7 +139,7 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
             varying = votes.counts[:, ~constant].sum(axis=1)
             totals = np.flatnonzero(constant & (votes.counts[0] >= varying.max(initial=1)))
             totals = totals if votes.queries > 1 and not constant.all() else totals[:0]
-            what = "that may hold totals of the others, which are no votes"
+            what = "that may hold totals of the others instead of votes"
         if totals.size:
             raise PatebenchError(
                 f"has a column, number {totals[0]}, {what}; leave it out, or if it is a class, confirm the counts with"
@@ -166,7 +166,7 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
             f"votes have shape {votes.shape} and dtype {votes.dtype}; integers, teachers × queries, are needed"
         )
     if classes < 2:
-        raise PatebenchError(f"votes among {classes} classes decide nothing; at least two classes are needed")
+        raise PatebenchError(f"votes need at least two classes, not {classes}")
     if votes.min() < (SILENT if abstentions else 0) or votes.max() >= classes:
         silence = " and −1 for silence" if abstentions else ""
         raise PatebenchError(

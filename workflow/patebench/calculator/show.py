@@ -125,7 +125,9 @@ def _to_publish(result: Account | Calibration) -> str:
         number = f"n = {result.teachers} teachers" if result.teachers else "the number n of teachers, which is unknown"
         return f"Nothing to publish at δ = {result.delta:g}: it is not below 1/n for {number}."
     if bound is None:
-        return f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels are no release."
+        return (
+            f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels cannot be released."
+        )
     number = f"ε = {four_digits(bound.epsilon)} ({bound.accountant})"
     if result.release:
         return f"To publish, with labels drawn by --release: {number}, a worst-case bound."

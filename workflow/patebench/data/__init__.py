@@ -1,7 +1,7 @@
-"""Data sets, their division into pool and test set, and their partition among the teachers.
+"""Load data sets, divide them into pool and test set, and partition them among the teachers.
 
 Every entry of `DATASETS` is a function `load(root, download, **options) -> Dataset`. Importing this package imports
-neither torch nor scikit-learn; a data set imports what it needs when it is loaded.
+neither torch nor scikit-learn; loading a data set imports its dependencies.
 """
 
 import inspect
@@ -14,8 +14,7 @@ from patebench.core.registry import Registry, called_with, imported, nearest
 from patebench.data.dataset import Dataset, Outline
 
 DATASETS = Registry("data set", "patebench.datasets", called_with("root", "download", by_name=True))
-# Known beforehand, so that what does not suit a data set is refused before loading: the numbers of private and public
-# samples, and the shape of one.
+# Outlines (numbers of private and public samples, and the shape of one) allow checks of a configuration before loading.
 DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", outline=Outline(1197, 600, (1, 8, 8)))
 DATASETS.add("mnist", "patebench.data.torchvision_sets:mnist", outline=Outline(60_000, 10_000, (1, 28, 28)))
 DATASETS.add(
@@ -32,13 +31,13 @@ DATASETS.add("table", "patebench.data.own_table:load", own_files=True)
 
 
 def known_outline(name: str) -> Outline | None:
-    """Return the outline of the data set `name`; None for one that is not built in, or reads a user's own files."""
+    """Return the outline of the data set `name`; None if it is not built in or reads a user's own files."""
     outline: Outline | None = DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
     return outline
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Return the outline of a user's own data, which are checked on the way; PatebenchError as from the loader."""
+    """Check a user's own data and return their outline; errors are those of the loader."""
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")
     if measure is None:
@@ -49,7 +48,7 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the arguments of a loader; PatebenchError for an option that it lacks or needs."""
+    """Return the arguments of a loader; PatebenchError for an unknown or a missing option."""
     load: Callable[..., Dataset] = DATASETS.load(loader)
     taken = inspect.signature(load).parameters
     wanted = [name for name in taken if name not in ("root", "download", "class_names")]
@@ -72,8 +71,8 @@ def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence
 
 
 def reads_own_files(name: str) -> bool:
-    """Return whether the entry `name` reads a user's own files and so needs the options `private` and `public`.
+    """Return the fact `own_files` of the entry `name`: True if it reads a user's own files (default False).
 
-    Its fact `own_files` (default False) says so. Raises PatebenchError for an unknown name.
+    Raises PatebenchError for an unknown name.
     """
     return bool(DATASETS.fact(name, "own_files", False))

@@ -1,6 +1,6 @@
-"""UCI Adult: 32,561 private and 16,281 public people of the US census of 1994, and who has more than $50,000 a year.
+"""Load UCI Adult: 32,561 private and 16,281 public people of the US census of 1994, by income above $50,000 a year.
 
-B. Becker, R. Kohavi, *Adult*, UCI Machine Learning Repository, 1996. Scalable PATE 2018 has it among its data sets.
+B. Becker, R. Kohavi, *Adult*, UCI Machine Learning Repository, 1996. It is one of the data sets of Scalable PATE 2018.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ SOURCE = Files(
 )
 CLASS_NAMES = ("<=50K", ">50K")
 
-#: The columns of a row, in their order; a line without words is of a number.
+#: Columns of a row in order, with the values of each category; columns without values are numbers.
 _LINES = """
 age:
 workclass: Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked
@@ -46,16 +46,15 @@ _COLUMNS = {
     name: words.strip().split(", ") if words else []
     for name, _, words in (line.partition(":") for line in _LINES.strip().split("\n"))
 }
-#: How many people of the census a row stands for, and education in words, whose order is education-num.
+#: Unused columns: the census weight of a row, and education in words, which education-num replaces.
 _LEFT_OUT = {"fnlwgt", "education"}
 FEATURES = sum(len(words) or 1 for name, words in _COLUMNS.items() if name not in _LEFT_OUT)
 
 
 def load(root: Path, download: bool) -> Dataset:
-    """Return `adult.data` is private, `adult.test` public: 5 numbers as they are, and a 0 or 1 for each word of 7
-    columns.
+    """Load `adult.data` as private and `adult.test` as public samples.
 
-    Where a word is not known ("?"), all of its column are 0.
+    Features are 5 raw numbers and the one-hot encoding of 7 categories, which is all zeros for unknown values ("?").
     """
     SOURCE.require(root, download)
     (private_x, private_y), (public_x, public_y) = SOURCE.read(
@@ -76,7 +75,7 @@ def _read(root: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]
 
 
 def _fetch(path: Path) -> None:
-    """Download a file: it is whole or not there, also after an interruption."""
+    """Download a file atomically: after an interruption there is no partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         torchvision_datasets().utils.download_url(URL + path.name, folder, path.name, SOURCE.files[path.name])
@@ -84,10 +83,10 @@ def _fetch(path: Path) -> None:
 
 
 def _features(row: list[str]) -> list[float]:
-    found: list[float] = []
+    features: list[float] = []
     for (name, words), cell in zip(_COLUMNS.items(), row[:-1], strict=True):
         if name not in _LEFT_OUT:
             if words and cell not in (*words, "?"):
                 raise ValueError(f"'{cell}' is no {name}")
-            found += [float(cell == word) for word in words] if words else [float(cell)]
-    return found
+            features += [float(cell == word) for word in words] if words else [float(cell)]
+    return features

@@ -1,7 +1,7 @@
-"""What a loader returns: labelled private and public samples, as they come.
+"""Hold labelled private and public samples as a loader returns them.
 
-Nothing is standardised here. A mean or scale taken over the private data would be one more release of them; each
-learner standardises by what it may see, its own shard or the public pool.
+Nothing is standardised here. A mean or scale of the private data would be a further release; each learner standardises
+by its own shard or by the public pool.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,32 @@ from numpy.typing import NDArray
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
 
-#: Where messages about a user's own files point to.
+#: Reference to the documentation in messages about a user's own files.
 OWN_DATA = "docs/how-to/own-data.md shows how own data are laid out"
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set with its fixed division into a private and a public part.
-
-    `private_x`, `public_x`: images (samples, channels, height, width) uint8, or tables (samples, features) float32.
-    `private_y`, `public_y`: labels (samples,) int64 in 0 … len(class_names) − 1.
-    `private_rows`, `public_rows`: what a record keeps when others come and go (samples,), distinct and not negative;
-    None where a part has nothing of the kind, and position has to do.
-    `private_owners`, `public_owners`: the person of each record (samples,), not negative; None where unknown. No person
-    has records in both parts.
-    `notes`: sentences on what was passed over or is not there, for whoever owns the data.
+    """Data set with its fixed division into a private and a public part.
 
     Classes, shape and type are public, so a loader takes them from the public samples or from the configuration, never
-    from private ones. Raises PatebenchError when shapes, types, labels or rows are otherwise.
+    from private ones.
+
+    Parameters
+    ----------
+    private_x, public_x : (samples, channels, height, width) uint8 images or (samples, features) float32 tables
+    private_y, public_y : (samples,) int64 labels in 0 … len(class_names) − 1
+    private_rows, public_rows : (samples,) int64
+        Identifiers that records keep when others are added or removed, distinct and non-negative; None: the position.
+    private_owners, public_owners : (samples,) int64
+        Person of each record, non-negative; None if unknown. No person has records in both parts.
+    notes
+        Sentences for the owner of the data on ignored or missing items.
+
+    Raises
+    ------
+    PatebenchError
+        If shapes, types, labels or rows are invalid.
     """
 
     private_x: NDArray[Any]
@@ -45,7 +53,7 @@ class Dataset:
     public_owners: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        # The public part comes first: it says what is right.
+        # The public part comes first, as it is the reference.
         _check_samples("public", self.public_x, self.public_y, len(self.class_names))
         _check_samples("private", self.private_x, self.private_y, len(self.class_names))
         _check_rows("private", self.private_rows, len(self.private_x))
@@ -66,7 +74,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Outline:
-    """What the start of a run must know of a data set.
+    """Facts on a data set that are needed before a run.
 
     Parameters
     ----------
@@ -87,7 +95,7 @@ class Outline:
 
 
 def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | None) -> None:
-    """Refuse owners of private and public samples, if known, of whom somebody has samples in both parts."""
+    """Refuse owners who have both private and public samples, if owners are known."""
     if private is None or public is None:
         return
     both = np.intersect1d(private, public)
@@ -100,7 +108,7 @@ def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | 
 
 
 def not_finite(x: NDArray[Any]) -> str | None:
-    """Say where a table `x` (samples, features) holds NaN or infinite values; None if it holds none."""
+    """Describe the positions of NaN and infinite values in a table `x` (samples, features); None if there are none."""
     wrong = ~np.isfinite(x)
     if not wrong.any():
         return None
@@ -124,8 +132,8 @@ def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: in
         raise PatebenchError(f"the {role} samples hold {fault}; fill or drop them first", code="not-finite")
     if y.min() < 0 or y.max() >= classes:
         raise PatebenchError(
-            f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}; the public data"
-            " or the configuration say so, and private data never do; correct the labels or give classes or class_names"
+            f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}, as given by the"
+            " public data or the configuration; correct the labels or give classes or class_names"
         )
 
 

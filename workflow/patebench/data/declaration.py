@@ -1,8 +1,7 @@
-"""What a configuration declares of a user's data: the columns of a table, and how images are brought to one size.
+"""Declare a user's data in a configuration: the columns of a table, and the resizing of images.
 
-Everything that turns a record into numbers is declared here, by the user or from public data, so nothing is learned
-from private records. A value outside its declaration is clipped or becomes "other": its encoding depends on its own
-record alone.
+The encoding of a record is declared by the user or derived from public data, so nothing is learned from private
+records. A value outside its declaration is clipped or becomes "other", so its encoding depends on its own record alone.
 """
 
 import datetime
@@ -25,18 +24,18 @@ _Byte = Annotated[int, Field(ge=0, le=255)]
 
 
 class Declaration(Parameters):
-    """A declaration, which a command line gives as JSON."""
+    """Declaration that can be given as JSON on the command line."""
 
     @classmethod
     def read(cls, given: object, where: str) -> Self:
-        """Return the declaration of what was given: one, a mapping, or JSON. `where` names it in errors."""
+        """Return the declaration from an instance, a mapping or JSON; `where` names it in errors."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str):
             try:
                 given = json.loads(given)
             except ValueError as fault:
-                raise PatebenchError(f"is no JSON ({fault})", code="value", where=where) from None
+                raise PatebenchError(f"is not valid JSON ({fault})", code="value", where=where) from None
         return cls.checked(given, where)
 
 
@@ -53,11 +52,11 @@ class Feature(Parameters):
         None, description="A date (2024-12-31): the first and the last day; days beyond are clipped."
     )
     text: int | None = Field(
-        None, ge=1, le=4096, description="Text: into how many columns its character n-grams are hashed."
+        None, ge=1, le=4096, description="Text: the number of columns into which its character n-grams are hashed."
     )
     missing: Literal["refuse", "column"] = Field(
         "refuse",
-        description="What a missing value does: it is refused, or a further column says that the value is missing.",
+        description="Treatment of missing values: refuse them, or add a column that marks them.",
     )
 
     @model_validator(mode="before")
@@ -107,24 +106,25 @@ class TableDeclaration(Declaration):
 
     label: Label = Field(description="The column to predict and its classes.")
     features: dict[str, Feature] = Field(
-        description="The features, by column; embedding_* stands for all columns of the public file that begin so."
+        description="The features, by column; embedding_* means all columns of the public file that start with"
+        " embedding_."
     )
     owner: str | None = Field(
         None,
-        description="The column that names the person a record belongs to, any text or number; ε then protects all"
-        " records of a person.",
+        description="The column with the person of each record, any text or number; ε then protects all records of a"
+        " person.",
     )
     people: Literal["refuse", "leave-out"] = Field(
         "refuse",
-        description="What to do about people with records in both parts: refuse them, or leave their private records"
-        " out. Moving public records would show who is in the private part.",
+        description="Treatment of people with records in both parts: refuse them, or leave out their private records."
+        " Moving public records would reveal who is in the private part.",
     )
     public_share: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="With one file: the share of people, or of records where no owner is declared, that becomes public;"
-        " a hash of the owner or of the record chooses them.",
+        description="With one file: the share of people, or of records without a declared owner, that becomes public,"
+        " selected by a hash of the owner or of the record.",
     )
     drop: tuple[str, ...] = Field((), description="Columns that are not used.")
     missing_values: tuple[str, ...] = Field(MISSING, description="Texts that stand for a missing value in CSV and TSV.")
@@ -140,27 +140,28 @@ class TableDeclaration(Declaration):
         return self
 
     def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
-        """Return the columns that a feature's name means: itself, or all undeclared columns that match it."""
+        """Return the columns that a feature's name stands for: itself, or all undeclared columns that match it."""
         if "*" not in pattern or pattern in columns:
             return [pattern]
         return [name for name in columns if fnmatchcase(name, pattern) and name not in (*self.columns, *self.drop)]
 
     @property
     def columns(self) -> list[str]:
-        """Every declared column that is read."""
+        """All declared columns that are read."""
         owner = [] if self.owner is None else [self.owner]
         return [self.label.column, *owner, *self.features]
 
 
 class ImageParameters(Declaration):
-    """How images of any size become images of one size."""
+    """Resizing of images of any size to one size."""
 
     size: tuple[_Side, _Side] | None = Field(
-        None, description="Height and width that images are brought to; by default all must have one size."
+        None, description="Height and width to which images are resized; by default all must have the same size."
     )
     resize: Literal["crop", "pad", "fit"] = Field(
         "crop",
-        description="How: crop (scale, cut the edges off), pad (scale, fill with the background) or fit (stretch).",
+        description="Method of resizing: crop (scale and cut off edges), pad (scale and fill with the background) or"
+        " fit (stretch).",
     )
     background: tuple[_Byte, _Byte, _Byte] = Field(
         (255, 255, 255), description="The colour behind transparent pixels and padding: red, green and blue, 0 to 255."

@@ -1,7 +1,7 @@
-"""What is public of a data set: pool and test set, in which no sample lies on two sides; shifts of the pool; contents.
+"""Divide the public samples into disjoint pool and test set, shift images, and hash contents.
 
-Two samples are one if they have the same bytes. Nothing here knows the private data; a private sample that is public
-too is left out on the teachers' side (`partitions`).
+Samples with the same bytes count as one. Private data are not used here; a private sample that is also public is
+removed from the teachers' shards (`partitions`).
 """
 
 import hashlib
@@ -18,15 +18,15 @@ from patebench.core.text import plural
 
 
 def identifiers(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return 63 bits of a hash of each name, so that a name keeps its number when others come and go."""
+    """Return 63 bits of a hash of each name, so that a name keeps its number when others are added or removed."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 
 def content(x: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a hash of each sample's content; x is (samples, …), and the two floating-point zeros count as one.
+    """Return a hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
 
-    Should two samples collide, one too many is left out and none is let through.
+    A collision would remove a sample too many, and never keep one that should be removed.
     """
     if x.dtype.kind == "f":
         x = np.where(x == 0, np.zeros((), x.dtype), x)
@@ -36,22 +36,22 @@ def content(x: NDArray[Any]) -> NDArray[np.uint64]:
 
 def records(x: NDArray[Any], y: NDArray[Any]) -> str:
     """Return a digest of all records, `x` (samples, …) with labels `y`, that does not depend on their order."""
-    each = np.stack([content(x), y.astype(np.uint64)], axis=1)
-    return hashlib.sha256(each[np.lexsort(each.T)].tobytes()).hexdigest()
+    hashes = np.stack([content(x), y.astype(np.uint64)], axis=1)
+    return hashlib.sha256(hashes[np.lexsort(hashes.T)].tobytes()).hexdigest()
 
 
 def tallies(counts: NDArray[np.integer]) -> str:
-    """Return a digest of vote counts (queries, classes) that no order of queries, classes or teachers changes.
+    """Return a digest of vote counts (queries, classes), invariant to the order of queries, classes and teachers.
 
-    Of each query only its counts in descending order enter, without classes that got no vote. Tables that agree in
-    these are taken for the same data.
+    It uses the counts of each query in descending order, without columns that are then all zero. Tables with the same
+    digest are treated as the same data.
     """
     ordered = -np.sort(-np.asarray(counts, dtype="<i8"), axis=1)
     voted = ordered[:, : max(1, int(ordered.any(axis=0).sum()))]
     return hashlib.sha256(np.sort(content(voted)).tobytes()).hexdigest()
 
 
-#: What is done to images (samples, channels, height, width) of bytes.
+#: Transformations of uint8 images (samples, channels, height, width), by name.
 SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "inverted": lambda x: 255 - x,
     "rotated": lambda x: np.ascontiguousarray(np.rot90(x, axes=(2, 3))),
@@ -59,17 +59,17 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def check_shift(shift: str, shape: tuple[int, ...]) -> None:
-    """Refuse to shift samples of `shape` that are no images."""
+    """Refuse to shift samples of `shape` that are not images."""
     if len(shape) != 3:
         raise PatebenchError(
-            f"these samples are no images, so they cannot be {shift}; leave out pool_shift", code="shape"
+            f"these samples are not images, so they cannot be {shift}; leave out pool_shift", code="shape"
         )
 
 
 def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
-    """Return images `x` after the shift of that name, or as they are without one. PatebenchError for tables.
+    """Apply the named shift, if any, to images `x`; PatebenchError for tables.
 
-    Private images are then of another kind than public ones: this shows how a method does that learns from such a pool.
+    A shift of the pool makes public images differ from private ones, to test methods that learn from such a pool.
     """
     if shift is None:
         return x
@@ -79,7 +79,7 @@ def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PublicSplit:
-    """Positions in the public data, and how many samples were left out of the test set because the pool has them."""
+    """Positions in the public data, and the number of samples left out of the test set because the pool has them."""
 
     pool: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -89,8 +89,8 @@ class PublicSplit:
 def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> PublicSplit:
     """Shuffle the public samples; the first `pool` are queries and the next `test` (None: all others) the test set.
 
-    `public` are the samples' contents. Test samples that occur in the pool are passed over. Raises PatebenchError when
-    too few remain.
+    `public` are hashes of the samples' contents. Test samples that also occur in the pool are skipped. Raises
+    PatebenchError if too few remain.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} were asked for; both need at least one sample")
@@ -107,7 +107,7 @@ def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.rand
 
 
 def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
-    """Refuse a pool and a test set that share a sample; both are given as contents. Raises PatebenchError."""
+    """Refuse a pool and a test set, given as hashes of contents, that share a sample."""
     shared = int(np.isin(pool, test).sum())
     if shared:
-        raise PatebenchError(f"{plural(shared, 'sample')} of the pool in the test set as well; make the split anew")
+        raise PatebenchError(f"{plural(shared, 'sample')} of the pool also in the test set; make the split again")

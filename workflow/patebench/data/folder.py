@@ -1,10 +1,10 @@
-"""A user's own images: one folder for each class below a private and a public folder, or an index of files.
+"""Load a user's own images from one folder per class below a private and a public folder, or from an index of files.
 
     private/cat/*.png  private/dog/*.png  public/cat/*.png  public/dog/*.png
 
-A record is identified by its class folder and file name, or by its path in the index. Order and rows follow from these
-alone, so a record that comes or goes moves no other. Classes, size, mode and background are public: they come from the
-public images or from the configuration.
+A record is identified by its class folder and file name, or by its path in the index. Order and rows depend only on
+these, so adding or removing a record does not move another. Classes, size, mode and background are public: they come
+from the public images or from the configuration.
 """
 
 import warnings
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 _GREY = frozenset(("1", "L", "LA", "La"))
 
-#: Largest number of pixels of one image. A small file can promise more than any memory holds.
+#: Maximum number of pixels of one image, as a small file can declare more than fits into memory.
 _PIXELS = 1 << 24
 
-#: EXIF's tag for how the camera was held.
+#: EXIF tag of the image orientation.
 _ORIENTATION = 0x0112
 
 #: Columns of an index; `owner` is optional.
@@ -43,7 +43,7 @@ _AS_THEY_ARE = ImageParameters()
 
 @dataclass(frozen=True)
 class _Image:
-    """One file, its label, and the identity from which its row follows."""
+    """One file, its label, and the identity that determines its row."""
 
     path: Path
     label: str
@@ -58,7 +58,7 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Check the images by their names and headers alone; parameters and errors are those of `load`."""
+    """Check the images by their names and headers only; parameters and errors are those of `load`."""
     parameters = ImageParameters.read(images, "images")
     own, shown, _ = _listed(private, public, index, class_names, [])
     (width, height), mode = _headers([*shown, *own], len(shown), parameters)
@@ -109,7 +109,7 @@ def load(
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """Return the private and the public images and the classes; refuse an image of no class."""
+    """Return the private and the public images and the classes; refuse an image of an unknown class."""
     if index is not None:
         if private is not None or public is not None:
             raise PatebenchError("give an index, or a private and a public folder, not both", where="index")
@@ -141,15 +141,15 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
         raise ArtefactError(
             folder, "there is no such folder", f"give a folder that holds one folder for each class; {OWN_DATA}"
         )
-    classes = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
         raise ArtefactError(
             folder, "it holds no class folders", f"put the images of each class into a folder of its own; {OWN_DATA}"
         )
     images = [
-        _Image(path, each.name, f"{each.name}/{path.name}")
-        for each in classes
-        for path in each.iterdir()
+        _Image(path, class_folder.name, f"{class_folder.name}/{path.name}")
+        for class_folder in classes
+        for path in class_folder.iterdir()
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
     ]
     if not images:
@@ -185,7 +185,7 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
                 index, f"record {number}, column 'part': '{part}' is neither private nor public", "correct it"
             )
         if path in seen:
-            raise ArtefactError(index, f"record {number}, column 'path': '{path}' is there twice", "remove one")
+            raise ArtefactError(index, f"record {number}, column 'path': '{path}' occurs twice", "remove one")
         seen.add(path)
         owner = record.get("owner")
         parts[part].append(
@@ -193,14 +193,14 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         )
     for role, images in parts.items():
         if not images:
-            raise ArtefactError(index, f"no image is {role}", "say in the column part which are")
+            raise ArtefactError(index, f"no image is {role}", "mark some in the column part")
     return tuple(sorted(images, key=lambda image: image.identity) for images in parts.values())  # type: ignore[return-value]
 
 
 def _read(
     images: Sequence[_Image], public: int, parameters: ImageParameters
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read images, the first `public` of which decide size and mode; return the public and the private pixels.
+    """Read images, of which the first `public` determine size and mode; return the public and the private pixels.
 
     All headers are checked before any image is decoded.
     """
@@ -213,7 +213,7 @@ def _read(
 def _headers(
     images: Sequence[_Image], public: int, parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return width and height of the first image and the mode of all, by the headers of the files."""
+    """Return width and height of the first image and the mode of all images, from the headers of the files."""
     headers = _each(images, _header)
     (width, height), _ = headers[0]
     if parameters.size is None:
@@ -229,14 +229,14 @@ def _headers(
 
 
 def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
-    """Return what `read` returns for each file; raises ArtefactError that names all files for which it fails."""
+    """Return the result of `read` for each file; raise ArtefactError naming all files for which it fails."""
     results: list[T] = []
     faults: list[tuple[Path, str]] = []
     for image in images:
         try:
             with warnings.catch_warnings(action="ignore"):
                 results.append(read(image.path))
-        except Exception as fault:  # a damaged image fails in as many ways as there are formats
+        except Exception as fault:  # decoders raise many kinds of errors
             faults.append((image.path, str(fault) or type(fault).__name__))
     if faults:
         (path, words), *more = faults
@@ -248,7 +248,7 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
-    """Return width and height as shown, and whether the image is grey."""
+    """Return width and height after rotation by EXIF, and True if the image is grey."""
     from PIL import Image
 
     with Image.open(path) as image:
@@ -262,7 +262,7 @@ def _header(path: Path) -> tuple[tuple[int, int], bool]:
 
 
 def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.uint8]:
-    """Return the pixels of an image (height, width) or (height, width, channels): upright, opaque, of the size."""
+    """Return pixels (height, width) or (height, width, channels), upright, opaque and of the declared size."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as image:
@@ -271,7 +271,7 @@ def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.ui
 
 
 def _flat(image: Any, parameters: ImageParameters) -> Any:
-    """Return an image without transparency, on the declared background."""
+    """Return the image without transparency, on the declared background."""
     from PIL import Image
 
     if "A" not in image.getbands() and "a" not in image.getbands() and "transparency" not in image.info:
@@ -296,11 +296,11 @@ def _resized(image: Any, parameters: ImageParameters) -> Any:
 def _copies(
     own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
 ) -> Iterator[str]:
-    """Say how many images are identical, within a part and between both, with an example of each."""
+    """Yield notes on identical images, within a part and between both, with an example of each."""
     hashes = content(own_x), content(shown_x)
-    for part, found in zip((own, shown), hashes, strict=True):
-        counts = Counter(found.tolist())
-        if twice := [image for image, key in zip(part, found.tolist(), strict=True) if counts[key] > 1]:
+    for part, keys in zip((own, shown), hashes, strict=True):
+        counts = Counter(keys.tolist())
+        if twice := [image for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
             yield (
                 f"{plural(len(twice), 'image')} are identical to another one of the same part, such as {twice[0].path} "
                 f"and {twice[1].path}; remove copies, or each counts as a record"

@@ -1,10 +1,9 @@
-"""A user's own arrays: one `.npz` with the private samples and one with the public ones.
+"""Load a user's own arrays from one `.npz` file with the private samples and one with the public samples.
 
-Each holds `x` and `y`; the public one may hold `class_names`, and the private one no others. Each may hold `row`, an
-integer of its own for each record, which it keeps when others come and go, and `owner`, the number of each record's
-person. Images are uint8
-(samples, height, width), (samples, height, width, channels) or (samples, channels, height, width); tables are numbers
-(samples, features).
+Each file contains `x` and `y`. The public file may contain `class_names`; those of the private file must be the same.
+Each may contain `row`, a distinct integer that a record keeps when others are added or removed, and `owner`, the number
+of each record's person. Images are uint8 (samples, height, width), (samples, height, width, channels) or (samples,
+channels, height, width); tables are numbers (samples, features).
 """
 
 import itertools
@@ -22,7 +21,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset, not_finite
 
-#: The arrays that a file may hold.
+#: Names of the arrays that are read.
 ARRAYS = ("x", "y", "row", "owner", "class_names")
 CHANNELS = range(1, 5)
 
@@ -30,34 +29,34 @@ CHANNELS = range(1, 5)
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Read the files `private` and `public`; relative paths start from the working directory.
 
-    Without `class_names`, here or in the public file, the classes are 0 … the largest public label, each of which must
-    have a public sample: how many there are is public, so the private file must not tell. Raises ArtefactError naming
-    the file and the fault.
+    Without `class_names`, here or in the public file, the classes are 0 … the largest public label, each of which needs
+    a public sample: the number of classes is public, so it must not depend on the private file. Raises ArtefactError
+    naming the file and the fault.
     """
-    ours, others = _File.read(Path(private)), _File.read(Path(public))
-    public_x, private_x, public_y, private_y = others.samples(), ours.samples(), others.labels(), ours.labels()
-    names = tuple(class_names or others.class_names() or others.shown_classes(public_y))
-    if public_y.size and public_y.max() >= len(names):  # other faults of labels are found for both parts alike
-        raise others.fault(
+    own, shown = _File.read(Path(private)), _File.read(Path(public))
+    public_x, private_x, public_y, private_y = shown.samples(), own.samples(), shown.labels(), own.labels()
+    names = tuple(class_names or shown.class_names() or shown.shown_classes(public_y))
+    if public_y.size and public_y.max() >= len(names):  # `Dataset` checks the other faults of labels
+        raise shown.fault(
             f"its labels go up to {public_y.max()}, which needs {public_y.max() + 1} classes, and"
             f" {plural(len(names), 'class')} {'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
             f"give one name for each label, that of 0 first; {OWN_DATA}",
         )
-    if ours.class_names() not in (None, names):
-        raise ours.fault(
+    if own.class_names() not in (None, names):
+        raise own.fault(
             f"its class names are not those of the data set, which come from {public} or the configuration",
             "leave them out here, or give the same ones as class_names there",
         )
     (rows, owners), (public_rows, public_owners) = (
-        (part.whole_numbers("row"), part.whole_numbers("owner")) for part in (ours, others)
+        (part.whole_numbers("row"), part.whole_numbers("owner")) for part in (own, shown)
     )
-    notes = (*ours.notes, *others.notes)
+    notes = (*own.notes, *shown.notes)
     return Dataset(private_x, private_y, public_x, public_y, names, rows, public_rows, notes, owners, public_owners)
 
 
 @dataclass(frozen=True, eq=False)
 class _File:
-    """The arrays of a file that mean something, and sentences on the others."""
+    """Known arrays of a file, and notes on ignored ones."""
 
     path: Path
     arrays: dict[str, NDArray[Any]]
@@ -69,8 +68,8 @@ class _File:
             raise ArtefactError(path, "there is no such file", "give the path of an .npz file with the arrays x and y")
         try:
             with open(path, "rb") as stream:
-                if stream.read(2) != b"PK":  # numpy's message would be about pickles
-                    raise ArtefactError(path, "it is no archive of arrays, as numpy.savez writes", OWN_DATA)
+                if stream.read(2) != b"PK":  # otherwise numpy's message would mention pickles
+                    raise ArtefactError(path, "it is not an archive of arrays as written by numpy.savez", OWN_DATA)
                 stream.seek(0)
                 archive = np.load(stream, allow_pickle=False)
                 known = set(archive.files)
@@ -78,7 +77,7 @@ class _File:
         except (ValueError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
             if "Object arrays" in str(fault):
                 raise ArtefactError(path, "it holds pickled objects, which are never loaded", OWN_DATA) from None
-            raise ArtefactError(path, f"it is no readable .npz file ({fault})", OWN_DATA) from None
+            raise ArtefactError(path, f"it is not a readable .npz file ({fault})", OWN_DATA) from None
         for name in ("x", "y"):
             if name not in arrays:
                 held = listing(sorted(known)) or "none"
@@ -109,7 +108,7 @@ class _File:
         first, last = x.shape[1] in CHANNELS, x.shape[3] in CHANNELS
         if first == last:
             raise self.fault(
-                f"{shape}, which does not show which axis is the channels",
+                f"{shape}, in which the channel axis is ambiguous",
                 "give one to four channels on the second or the last axis, and larger images",
             )
         return x if first else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
@@ -122,7 +121,7 @@ class _File:
         return y.astype(np.int64)
 
     def whole_numbers(self, name: str) -> NDArray[np.int64] | None:
-        """Return an array of integers, if any; numbers that are too large become negative, and are refused as those."""
+        """Return an array of integers, if any; numbers too large for int64 become negative and are refused later."""
         if (numbers := self.arrays.get(name)) is None:
             return None
         if numbers.dtype.kind not in "iu":
@@ -144,7 +143,7 @@ class _File:
         return names
 
     def shown_classes(self, y: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the classes that public labels `y` show; ArtefactError where they leave a number out."""
+        """Return the classes that occur in public labels `y`; ArtefactError if a number is missing."""
         labels = np.unique(y[y >= 0])
         most = int(labels.max(initial=-1)) + 1
         if len(labels) == most:

@@ -1,8 +1,8 @@
-"""A user's own table: CSV, TSV or Parquet, in one file or in a private and a public one.
+"""Load a user's own table from CSV, TSV or Parquet, in one file or in a private and a public one.
 
-The declaration (`data.declaration`) says what each column means and which values it has. Numbers and dates become
-values in 0 … 1 between their declared bounds, a category one column for each value and one for "other", text the counts
-of its hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
+The declaration (`data.declaration`) defines the meaning and the values of each column. Numbers and dates are scaled to
+0 … 1 between their declared bounds. A category becomes one column per value and one for "other". Text becomes counts of
+hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ def load(
     root, download : ignored; relative paths start from the working directory.
     private : path of the private table, or of the only one.
     table : the declaration of its columns, also as JSON.
-    public : path of the public table; None if `table.public_share` says what becomes public.
+    public : path of the public table; None if `table.public_share` sets the share that becomes public.
 
     Raises
     ------
@@ -127,9 +127,9 @@ class _Part:
 
 
 def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part, list[str]]:
-    """Refuse people with records in both parts, or leave their private records out.
+    """Refuse people with records in both parts, or leave out their private records.
 
-    What is public must not depend on who is in the private part, so no public record is moved or dropped.
+    The public part must not depend on who is in the private part, so no public record is moved or dropped.
     """
     if own.owners is None or shown.owners is None:
         return own, []
@@ -149,9 +149,9 @@ def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part,
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
-    """Choose a share of the owners, or of the records where no column names one, by a hash of each alone.
+    """Select a share of the owners, or of the records without an owner column, by a hash of each alone.
 
-    Returns True for each public record. No record or owner that comes or goes changes the part of another.
+    Returns a mask of the public records. Adding or removing a record or owner does not change the part of another.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -190,7 +190,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         ) from None
     except ArtefactError:
         raise
-    except Exception as fault:  # parsers fail in as many ways as files are damaged
+    except Exception as fault:  # parsers raise many kinds of errors
         raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
     if not len(frame):
         raise ArtefactError(path, "it holds no record below its header", "give a table with records")
@@ -284,19 +284,19 @@ def _numbers(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, pat
     wrong = ~np.isfinite(numbers) & ~absent
     if wrong.any():
         raise _fault(
-            path, wrong, name, f"{_quoted(column, wrong)} is no finite number", "correct it, or declare a category"
+            path, wrong, name, f"{_quoted(column, wrong)} is not a finite number", "correct it, or declare a category"
         )
     return numbers
 
 
 def _days(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
-    """Return days since 0001-01-01, where 1 is that day."""
+    """Return proleptic Gregorian ordinals; 0001-01-01 is day 1."""
     import pandas as pd
 
     stamps = pd.to_datetime(column.astype(str).where(~absent), errors="coerce", format="ISO8601", utc=True)
     wrong = stamps.isna().to_numpy() & ~absent
     if wrong.any():
-        raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is no date of the form 2024-12-31", "correct it")
+        raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is not a date of the form 2024-12-31", "correct it")
     return np.array([0 if gone else stamp.toordinal() for stamp, gone in zip(stamps, absent, strict=True)], np.float64)
 
 
@@ -307,14 +307,14 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
         [-1 if gone else positions.get(str(value), -1) for value, gone in zip(column, absent, strict=True)], np.int64
     )
     if (labels < 0).any():
-        what = "is missing" if absent[labels < 0][0] else f"{_quoted(column, labels < 0)} is no declared class"
+        what = "is missing" if absent[labels < 0][0] else f"{_quoted(column, labels < 0)} is not a declared class"
         fix = "correct or remove it, or declare the class (table.label.classes)"
         raise _fault(path, labels < 0, declared.label.column, what, fix, "undeclared-label")
     return labels
 
 
 def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
-    """Return 63 bits of a hash of each owner, so that owners of any type keep their number when others come and go."""
+    """Return 63 bits of a hash of each owner, so that owners keep their number when others are added or removed."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _fault(path, absent, name, "is missing", "name the owner of each record", "missing-value")
@@ -333,7 +333,7 @@ def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
 def _fault(
     path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
 ) -> ArtefactError:
-    """Return an error that names the first of the records where `wrong` is True, and how many more there are."""
+    """Return an error that names the first record where `wrong` is True and the number of further ones."""
     first, count = int(np.flatnonzero(wrong)[0]) + 1, int(wrong.sum())
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return ArtefactError(path, f"record {first}{more}, column '{column}': {what}", fix, code=code)

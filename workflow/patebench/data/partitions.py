@@ -1,11 +1,11 @@
-"""How the private samples are dealt to the teachers: each strategy gives every sample to exactly one teacher.
+"""Partition the private samples among the teachers; each strategy assigns every sample to exactly one teacher.
 
-A strategy is a function from a `Deal` to the number of the teacher of each sample, so shards can neither overlap nor
-miss a sample. Only samples that are public as well are taken away from their teachers afterwards.
+A strategy is a function from a `Deal` to the number of the teacher of each sample, so shards neither overlap nor omit
+a sample. Samples that are also public are removed from their shards afterwards.
 
-A bound on ε is for data sets that differ in one teacher's shard. What that says of a record depends on the strategy:
-where one record moves others along, it protects nobody's. So every strategy says which change of the private data
-alters one shard at most: `protects` for machines, `protection` for people.
+A bound on ε holds for data sets that differ in one teacher's shard. Its meaning for a record depends on the strategy:
+if one record can move others, no record is protected. Every strategy therefore states the changes of the private data
+that alter at most one shard: as `protects` (values of `Change`) and as `protection` (text).
 """
 
 import hashlib
@@ -25,12 +25,12 @@ from patebench.core.text import plural
 
 
 class Change(StrEnum):
-    """A change of the private data. Who owns a record, and its `row`, stays as it is, as do all other records."""
+    """Change of the private data; the owner and the `row` of a record, and all other records, stay the same."""
 
-    REPLACE = "replace"  # the content and the label of one record
-    REMOVE = "remove"  # one record less
-    ADD = "add"  # one record more, of a new row
-    OWNER = "owner"  # any of these, of any number of the records of one owner
+    REPLACE = "replace"  # replace the content and the label of one record
+    REMOVE = "remove"  # remove one record
+    ADD = "add"  # add one record with a new row
+    OWNER = "owner"  # any of these, for any number of records of one owner
 
 
 PARTITIONS = Registry("partition")
@@ -77,26 +77,27 @@ PARTITIONS.add(
 
 
 def default_strategy(mode: Mode) -> str:
-    """Return the strategy of a configuration of this mode that names none."""
+    """Return the default strategy of a mode."""
     return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)
 
 
 def protecting() -> str:
-    """Return the names of all strategies that protect any change of the private data, separated by commas."""
+    """Return the names of all strategies that protect some change of the private data, separated by commas."""
     return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
 
 
 Assignment = NDArray[np.int64]
 
-#: In an assignment, in place of a teacher: the sample is in no shard.
+#: Entry of an assignment for a sample that is in no shard.
 NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Deal:
-    """What a strategy is given: labels and rows of the private records (samples,), randomness, and its parameters.
+    """Arguments of a strategy: labels and rows of the private records (samples,), randomness and parameters.
 
-    `key` is for strategies that draw nothing: up to 64 bytes that follow from seed and stream and are as public.
+    `key` is for strategies that hash instead of drawing: up to 64 bytes derived from seed and stream, and as public as
+    these.
     """
 
     y: NDArray[Any]
@@ -110,18 +111,21 @@ class Deal:
 
 
 def iid(deal: Deal) -> Assignment:
-    """Deal the samples in random order; shard sizes differ by at most one."""
+    """Assign the samples in random order; shard sizes differ by at most one."""
     sizes = _shard_sizes(deal)
     return deal.rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
 
 
 def skew(deal: Deal) -> Assignment:
-    """Give a share of each shard to one label, as in PET-DL's unbalanced experiment (82% of one label each).
+    """Give a share of each shard to one label, as in PET-DL's unbalanced experiment (82 % of one label each).
 
-    Shard sizes differ by at most one and all samples are dealt. Teacher i's main label is i mod `classes`; exactly
-    round(share · size) of its samples, halves rounded up, have that label, all others another. Both parts are random.
-    Raises PatebenchError when a label has too few samples for the teachers whose main label it is, or so many that
-    they do not all fit into the rest of the other shards.
+    Shard sizes differ by at most one, and all samples are assigned. Teacher i's main label is i mod `classes`; exactly
+    round(share · size) of its samples, halves rounded up, have that label. Both parts are drawn at random.
+
+    Raises
+    ------
+    PatebenchError
+        If a label has too few samples for the teachers whose main label it is, or too many for the other shards.
     """
     if deal.share is None or not 0 < deal.share <= 1:
         raise PatebenchError(f"the partition 'skew' needs a share above 0 and at most 1, and not {deal.share}")
@@ -153,10 +157,10 @@ def skew(deal: Deal) -> Assignment:
 
 
 def owners(deal: Deal) -> Assignment:
-    """Let the user's own file say whose each sample is.
+    """Assign each owner's samples to a teacher of its own, by the user's file.
 
-    The column holds one non-negative integer for each private sample; the distinct ones, in increasing order, become
-    teachers 0, 1, … The number of teachers, if given, must be theirs.
+    `deal.owners` holds one non-negative integer per private sample; the distinct ones, in ascending order, become
+    teachers 0, 1, … The number of teachers, if given, must equal their number.
     """
     identities, assignment = np.unique(_column(deal), return_inverse=True)
     present, teachers = len(identities), deal.teachers
@@ -172,27 +176,27 @@ def owners(deal: Deal) -> Assignment:
 
 
 def by_row(deal: Deal) -> Assignment:
-    """Let a keyed hash of a record's row choose its teacher: no other record, no content and no label has a say.
+    """Assign each record by a keyed hash of its row, independently of other records, content and labels.
 
-    Shards differ in size like throws of dice, about by the square root of their size.
+    Shard sizes vary at random, with a standard deviation of about the square root of their mean.
     """
     return _hashed(deal.rows, deal.key, _teachers(deal))
 
 
 def by_owner(deal: Deal) -> Assignment:
-    """Hash the number of a record's owner instead, so that all its records are in one shard, which others share."""
+    """Assign each record by a keyed hash of its owner, so that all records of an owner are in one shard."""
     return _hashed(_column(deal), deal.key, _teachers(deal))
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """Return 64 bits of BLAKE2b of each number (samples,) modulo the teachers, which favours none by more than 2⁻⁴⁰."""
+    """Return 64 bits of BLAKE2b of each number (samples,) modulo `teachers`; the bias is at most 2⁻⁴⁰."""
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
 
 
 def _column(deal: Deal) -> NDArray[Any]:
-    """Return the owner of each sample, as the user's file says."""
+    """Return the owner of each sample from the user's file."""
     column = deal.owners
     if column is None:
         raise PatebenchError(
@@ -222,7 +226,7 @@ def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
 
 
 def _teachers(deal: Deal) -> int:
-    """Return how many teachers share the samples; PatebenchError where some would get none."""
+    """Return the number of teachers; PatebenchError if some would get no samples."""
     samples, teachers = len(deal.y), deal.teachers
     if teachers is None or teachers < 1:
         raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
@@ -231,7 +235,7 @@ def _teachers(deal: Deal) -> int:
 
 
 def check_teachers(teachers: int, samples: int, people: int | None = None) -> None:
-    """Refuse more teachers than there are private samples, or than there are people, if whole people are dealt."""
+    """Refuse more teachers than private samples, or than people if whole people are assigned."""
     for most, what in ((samples, "private sample"), (people, "person")):
         if most is not None and teachers > most:
             raise PatebenchError(
@@ -240,7 +244,7 @@ def check_teachers(teachers: int, samples: int, people: int | None = None) -> No
 
 
 def deals_people(strategy: str) -> bool:
-    """Return whether a strategy deals whole people; PatebenchError for an unknown name."""
+    """Return True if a strategy assigns whole people; PatebenchError for an unknown name."""
     return bool(PARTITIONS.fact(strategy, "parameter") == "owners")
 
 
@@ -255,17 +259,17 @@ def read_owners(path: Path) -> NDArray[Any]:
     except (ValueError, EOFError, OSError) as fault:
         if "Object arrays" in str(fault):
             raise ArtefactError(path, "it holds pickled objects, which are never loaded", fix) from None
-        raise ArtefactError(path, f"it is no readable .npy file ({fault})", fix) from None
+        raise ArtefactError(path, f"it is not a readable .npy file ({fault})", fix) from None
     return owners
 
 
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Swap slots at random until no teacher holds its own main label among the rest.
+    """Swap slots at random until no teacher has its own main label among its other samples.
 
-    A slot of teacher i that holds label mains[i] = l is swapped with one where neither teacher nor sample has to do
-    with l. As the labels fit, there are enough of those, and no swap makes a new fault.
+    A slot of teacher i with label mains[i] = l is swapped with a slot in which neither the teacher's main label nor the
+    sample's label is l. There are enough of these because the labels fit, and no swap creates a new fault.
     """
     slots = slots.copy()
     for label in np.unique(labels):
@@ -277,9 +281,9 @@ def _keep_apart(
 
 
 def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in increasing order.
+    """Return indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in ascending order.
 
-    Samples of `NOBODY` are in no shard.
+    Samples assigned to `NOBODY` are in no shard.
     """
     sizes = np.bincount(assignment[assignment != NOBODY], minlength=teachers)
     order = np.argsort(assignment, kind="stable")
@@ -287,17 +291,14 @@ def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDAr
 
 
 def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
-    """Refuse a shard without samples, `left_out` of which were taken away as they are public; raises PatebenchError."""
+    """Refuse a shard without samples; `left_out` private samples were removed because they are also public."""
     if (sizes < 1).any():
-        beside = f", beside {left_out} private samples that are left out as they are public too" if left_out else ""
-        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{beside}; ask for fewer teachers")
+        note = f" ({left_out} private samples are left out because they are also public)" if left_out else ""
+        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{note}; ask for fewer teachers")
 
 
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
-    """Refuse shards that overlap, point outside 0 … samples − 1 or, unless they may be `empty`, are.
-
-    Raises PatebenchError.
-    """
+    """Refuse shards that overlap, point outside 0 … samples − 1 or, unless `empty`, have no samples."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError("the offsets of the shards do not begin at 0 and end at the number of indices")
     sizes = np.diff(offsets.astype(np.int64))
@@ -315,7 +316,7 @@ def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *
 
 
 def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequence[str]) -> None:
-    """Refuse a partition in which some teacher sees no sample of some class; raises PatebenchError naming both."""
+    """Refuse a partition in which a teacher has no sample of a class; the error names both."""
     teachers, classes = int(assignment.max()) + 1, len(class_names)
     seen = np.bincount(assignment * classes + y, minlength=teachers * classes).reshape(teachers, classes)
     if (seen == 0).any():

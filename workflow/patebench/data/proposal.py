@@ -1,7 +1,7 @@
-"""Propose the declaration of a table from public records, and a configuration that runs on it.
+"""Propose the declaration of a table from public records, and a configuration that uses it.
 
-Only public records are looked at: a range or a category that is taken from private records would be a release of them.
-From a single file the share of people that becomes public is chosen first, by the hash that the loader uses.
+Only public records are used: a range or a category derived from private records would be a release of them. With a
+single file, the share of people that becomes public is selected first, by the hash that the loader uses.
 """
 
 import math
@@ -19,21 +19,22 @@ from patebench.data.own_table import public_by_hash, read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Parts of the name of a column that names people.
+#: Substrings of names of columns that identify people.
 _PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
 
-#: A text column with at most this many values is a category; longer texts with more become hashed n-grams.
+#: Maximum number of values of a category; least mean length of texts that become hashed n-grams; their columns.
 _CATEGORIES, _LONG_TEXT, _TEXT_COLUMNS = 20, 12, 64
 
-#: Share of values that must read as numbers or dates for a column to be one.
+#: Minimum fraction of values that parse as numbers or dates for a column to count as such.
 _MOSTLY = 0.95
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed declaration: its lines of YAML, each with a comment on what to decide.
+    """Proposed declaration as lines of YAML, each with a comment on what to decide.
 
-    `public_records` and `public_people` count what it is based on; without an owner each record counts as a person.
+    `public_records` and `public_people` count the records it is based on and their people; without an owner column,
+    each record counts as a person.
     """
 
     lines: tuple[str, ...]
@@ -50,8 +51,8 @@ def propose(
     ----------
     path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
     label : the column to predict; the last one by default.
-    owner : the column that names people; by default one whose name says so.
-    public_share : the share of people, or of records, that becomes public; the others are not looked at.
+    owner : the column that identifies people; by default one whose name contains a word such as "patient".
+    public_share : the share of people, or of records, that becomes public; the others are not used.
     """
     frame = read_frame(path, MISSING)
     columns = [str(name) for name in frame.columns]
@@ -126,7 +127,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
 
 
 def _feature(column: "pd.Series[Any]") -> str | None:
-    """Return the declaration of a feature as YAML with a comment; None for a column that tells nothing."""
+    """Return the declaration of a feature as YAML with a comment; None for a column without information."""
     import pandas as pd
 
     present = column.dropna()
@@ -137,7 +138,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     missing = ", missing: column" if len(present) < len(column) else ""
     numbers = pd.to_numeric(texts, errors="coerce")
     if len(values) == len(present) and (numbers % 1 == 0).all():
-        return None  # whole numbers that are all different number the records
+        return None  # integers that are all different are record numbers
     days = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
     if numbers.notna().mean() >= _MOSTLY and len(values) > 2:
         low, high = float(numbers.min()), float(numbers.max())
@@ -158,7 +159,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _outwards(low: float, high: float, side: int) -> str:
-    """Return a bound as a round number: the range of public values, widened by a tenth on this side."""
+    """Return a bound as a round number: the end of the public range on this side, moved outwards by a tenth."""
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
     value = (high + width / 10) if side > 0 else (low - width / 10)
@@ -173,7 +174,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as YAML reads it back as text."""
+    """Return a text quoted so that YAML reads it back as the same text."""
     import yaml
 
     plain = all(letter.isalnum() or letter in "-_ ./" for letter in text) and text == text.strip() != ""

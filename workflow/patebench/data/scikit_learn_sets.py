@@ -1,4 +1,4 @@
-"""Data sets that come inside scikit-learn, so no network is needed. They have no official division."""
+"""Load data sets included in scikit-learn, without a network; they have no official division."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
 
 
 def digits(root: Path, download: bool) -> Dataset:
-    """Load 1,197 private and 600 public images (1, 8, 8) of handwritten digits; grey values are spread over 0 … 255.
+    """Load 1,197 private and 600 public images (1, 8, 8) of handwritten digits; grey values are scaled to 0 … 255.
 
     E. Alpaydin, C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998.
     """

@@ -1,4 +1,4 @@
-"""Image data sets that torchvision reads: MNIST, Fashion-MNIST, CIFAR-10 and SVHN, with its checksums and download."""
+"""Load MNIST, Fashion-MNIST, CIFAR-10 and SVHN by torchvision, with its downloads and checksums."""
 
 import hashlib
 import importlib
@@ -21,20 +21,20 @@ TIMEOUT = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """The files of a data set in a folder below the data root, each with its MD5, or None where it is not known."""
+    """Files of a data set in a folder below the data root, each with its MD5, or None if unknown."""
 
     name: str
     folder: str
     files: Mapping[str, str | None]
 
     def require(self, root: Path, download: bool) -> None:
-        """Raise PatebenchError where a file is missing and must not be fetched."""
+        """Raise PatebenchError if a file is missing and must not be downloaded."""
         missing = self.missing(root)
         if missing and not download:
             raise self._lacks(root, missing, "downloading is off")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Return what `reader` reads and fetches if missing; PatebenchError if it fails or a file is wrong."""
+        """Return the result of `reader`, which may download; PatebenchError if it fails or a checksum is wrong."""
         try:
             with _impatient():
                 contents = reader()
@@ -65,7 +65,7 @@ class Files:
 
 @contextmanager
 def _impatient() -> Iterator[None]:
-    """Let no socket wait for ever: a machine behind a silent firewall should fail in seconds."""
+    """Set a timeout for sockets, so that a download behind a silent firewall fails within seconds."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
@@ -82,14 +82,14 @@ def _md5(path: Path) -> str:
 def torchvision_datasets() -> Any:
     """Import `torchvision.datasets`.
 
-    Where torchvision's compiled part does not fit torch (a CUDA build beside a CPU torch), its import fails with
+    If torchvision's compiled part does not match torch (a CUDA build with a CPU torch), its import fails with
     "operator torchvision::nms does not exist" (pytorch/vision#9085). Data sets need no compiled operator, so declaring
     the two that the import expects is enough.
     """
     try:
         return importlib.import_module("torchvision.datasets")
     except ImportError as fault:
-        raise PatebenchError(f"this data set needs torchvision ({fault}); install it beside torch") from None
+        raise PatebenchError(f"this data set needs torchvision ({fault}); install torchvision") from None
     except RuntimeError as fault:
         if "does not exist" not in str(fault):
             raise
@@ -102,9 +102,9 @@ def torchvision_datasets() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class TorchvisionSet(Files):
-    """One of torchvision's data sets: its class there, and the files that it keeps below the data root.
+    """Data set of torchvision: the name of its class there, and its files below the data root.
 
-    `files` gives an MD5 where torchvision itself does not check the file that it reads; otherwise None.
+    `files` gives an MD5 where torchvision itself does not check the file; otherwise None.
     """
 
     attribute: str
@@ -177,8 +177,8 @@ def _load_idx(source: TorchvisionSet, root: Path, download: bool, class_names: t
 def cifar10(root: Path, download: bool) -> Dataset:
     """Load CIFAR-10: 50,000 private (train) and 10,000 public (test) colour images (3, 32, 32).
 
-    A. Krizhevsky, *Learning multiple layers of features from tiny images*, 2009. The official batches are pickles;
-    torchvision opens each only after its MD5 has proved it to be the published file.
+    A. Krizhevsky, *Learning multiple layers of features from tiny images*, 2009. The official batches are pickles,
+    which torchvision opens only after checking their MD5.
     """
     train, test = (_CIFAR10.open(root, download, train=train) for train in (True, False))
     (private_x, private_y), (public_x, public_y) = (
@@ -192,7 +192,7 @@ def svhn(root: Path, download: bool) -> Dataset:
     """Load SVHN: 73,257 + 531,131 private (train and extra) and 26,032 public (test) colour images (3, 32, 32).
 
     Y. Netzer, T. Wang, A. Coates, A. Bissacco, B. Wu, A. Ng, *Reading digits in natural images with unsupervised
-    feature learning*, 2011. PATE 2017 uses train and extra as the private data. Takes about 5 GB of memory.
+    feature learning*, 2011. PATE 2017 uses train and extra as the private data. Loading needs about 5 GB of memory.
     """
     train, extra, test = (_SVHN.open(root, download, split=split) for split in ("train", "extra", "test"))
     private = np.concatenate([train.data, extra.data]), np.concatenate([train.labels, extra.labels]).astype(np.int64)

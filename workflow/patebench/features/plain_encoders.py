@@ -67,7 +67,7 @@ class _Plain(Encoder):
         shape = tuple(int(size) for size in arrays["shape"])
         cls.check(shape)
         if len(arrays["weights"]) != 1 or arrays["weights"].any():
-            raise PatebenchError(f"these are the arrays of an encoder that has learnt, and not of {cls.kind}")
+            raise PatebenchError(f"these are the arrays of a trained encoder, not of {cls.kind}")
         return cls(shape)
 
 

@@ -114,7 +114,7 @@ def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, class
             f"a pool of {plural(len(features), 'sample')} is too small for {classes} clusters; use a larger one"
         )
     if not sigma >= 0:
-        raise PatebenchError(f"sigma = {sigma:g} is no standard deviation; give one of at least 0")
+        raise PatebenchError(f"sigma = {sigma:g} is not a standard deviation; choose at least 0")
     numbers = [classes * count for count in range(1, FOR_EACH_CLASS + 1) if classes * count <= len(features)]
     return Choice(teachers, sigma, [_clustering(features, number, teachers, sigma) for number in numbers])
 

@@ -120,6 +120,6 @@ def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemb
         raise PatebenchError(f"shares of one teacher were given twice, among them {where}; give each file once")
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(
-            f"only {len(teachers)} of {ensemble} teachers sent shares, and the noise of {needed} was promised; "
+            f"only {len(teachers)} of {ensemble} teachers sent shares, and the stated noise needs {needed}; "
             "wait for more, or start over with a larger tolerance"
         )
