@@ -105,5 +105,5 @@ def test_a_student_without_a_data_dependent_epsilon_is_one_mark_of_its_mechanism
     save(figure, tmp_path / "frontier.png")
     lines = [line for line in figure.axes[0].lines if 0.9 in line.get_ydata()]
     assert {line.get_marker() for line in lines} <= {mechanism_styles()["lnmax"].marker, "_", "|"}
-    assert "worst-case ε, of fresh noise" in made.legend(figure)
+    assert "worst-case ε, for fresh noise" in made.legend(figure)
     assert "data-dependent ε, not publishable" not in made.legend(figure)

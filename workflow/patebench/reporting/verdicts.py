@@ -127,7 +127,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     elif (measured := measures.of(value)).empty:
         judged = [{"verdict": Verdict.NOT_RUN, "why": value.not_run or measures.how_to_run(value)}]
     else:
-        judged = [_of_one(value, str(how), group) for how, group in measured.groupby("how", sort=True)]
+        judged = [_verdict_of_setting(value, str(how), group) for how, group in measured.groupby("how", sort=True)]
     if value.copy_of is None:
         return judged
     why = f"measured on {in_words(value.dataset)}, a changed copy of {in_words(value.copy_of)}"
@@ -136,7 +136,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     return [verdict if verdict["verdict"] == Verdict.UNSOUND else verdict | other for verdict in of_copy]
 
 
-def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
+def _verdict_of_setting(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     """Return the verdict on a number from one setting, over its seeds."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std = float(measured.mean()), float(deviation(measured))
@@ -199,7 +199,7 @@ class _Measures:
             rows = self._students_at(value)
         elif quantity in _WAYS:
             column, keys, how = _WAYS[quantity]
-            rows = _same(self._frames[quantity], value, column, keys, how)
+            rows = _rows_of_setting(self._frames[quantity], value, column, keys, how)
             # Students that learn of the same labels have the same answers.
             rows = rows.drop_duplicates(["how", "seed"]) if quantity == "answered" else rows
         else:
@@ -225,7 +225,9 @@ class _Measures:
         """Return private models of a system that spend at least nine tenths of the number's ε."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == system) & self._spent(value, frame["epsilon"], frame["delta"])]
-        return _same(frame.assign(spent=frame["epsilon"]), value, "accuracy", ("dataset",), ("form", "model"))
+        return _rows_of_setting(
+            frame.assign(spent=frame["epsilon"]), value, "accuracy", ("dataset",), ("form", "model")
+        )
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
         """Return True if ε is that of the number's row, at a δ that is not larger."""
@@ -243,7 +245,7 @@ class _Measures:
         """Return students of any mechanism whose labels have the worst-case ε that the paper spends."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
-        return _same(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
+        return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
         """Return the reason why a number was not run, or the command that measures it."""
@@ -257,7 +259,7 @@ class _Measures:
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
-        return _same(frame, value, column, ("dataset", "delta"), ("private_model",))
+        return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     @cached_property
     def _petdl_students(self) -> "pd.DataFrame":
@@ -275,7 +277,7 @@ class _Measures:
         passes = [f"{row.hint_epochs} + {row.distillation_epochs} epochs" for row in frame.itertuples()]
         frame = frame.assign(passes=passes, epochs=frame["teacher_epochs"])
         column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
-        return _same(frame, value, column, (), ("model", "partition", "passes"))
+        return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     @cached_property
     def _compared(self) -> "pd.DataFrame":
@@ -289,9 +291,9 @@ class _Measures:
         else:
             frame = frame[stated_by_paper(frame)].sort_values("kind", key=lambda kinds: kinds == Kind.WORST_CASE)
         keys = (*_LABELLED, "queries", "delta")
-        bounds = _same(frame, value, "epsilon", keys, _TEACHERS).drop_duplicates(["how", "seed"])
+        bounds = _rows_of_setting(frame, value, "epsilon", keys, _TEACHERS).drop_duplicates(["how", "seed"])
         audits = self.records.audits[self.records.audits["kind"] == Kind.AUDITED_LOWER]
-        return bounds.assign(audited=_same(audits, value, "epsilon", keys, ())["measured"].max())
+        return bounds.assign(audited=_rows_of_setting(audits, value, "epsilon", keys, ())["measured"].max())
 
 
 #: Columns that distinguish settings of the same description, and their formats.
@@ -312,7 +314,7 @@ _NAMES_APART = ("ensemble", "rounds", "student", "private_model")
 Words = tuple[str, ...]
 
 
-def _same(
+def _rows_of_setting(
     frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> "pd.DataFrame":
     """Return the rows whose `keys` equal those of the printed number; keys that it lacks are ignored.
@@ -327,7 +329,7 @@ def _same(
     ]
     for column in (*_APART, *_NAMES_APART):
         if column in frame and (column != "parameters" or "mechanism" in frame):
-            words = _apart(words, _words_of(frame, column))
+            words = _extend_equal_words(words, _words_of(frame, column))
     beside = {what: measured.replace("accuracy", what) for what in BESIDE_ACCURACY}
     known: dict[str, Any] = {what: frame.get(column) for what, column in beside.items()}
     return frame.assign(how=[", ".join(each) for each in words], measured=frame[measured].astype(float), **known)
@@ -344,7 +346,7 @@ def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
     return [() if pd.isna(cell) else (_APART[column](cell),) for cell in frame[column]]
 
 
-def _apart(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
+def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
     """Return the descriptions; equal ones are extended by the words of `others` that differ."""
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)

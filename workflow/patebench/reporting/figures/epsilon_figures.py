@@ -43,10 +43,10 @@ def draw_epsilon(records: Records, published: Published) -> "Figure":
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
-    bounds, curves = (_readable(frame.merge(used, on=_LABEL_SET)) for frame in (records.bounds, records.curves))
+    bounds, curves = (_select_lines(frame.merge(used, on=_LABEL_SET)) for frame in (records.bounds, records.curves))
     if bounds.empty:
         return empty()
-    bounds = _few(bounds)
+    bounds = _select_panels(bounds)
     curves = curves.explode(["queries", "epsilon"]).astype({"queries": "int64", "epsilon": "float64"})
     styles = line_styles(bounds["accountant"])
     families, names = titles(bounds), distinct(bounds, _PANEL)
@@ -63,7 +63,7 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
     return f"{families[tuple(family)]}\n{setting}\n{parameters_in_words(mechanism, parameters)}"
 
 
-def _few(bounds: "pd.DataFrame") -> "pd.DataFrame":
+def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
     """Return the bounds of at most `_MOST` panels.
 
     Select per ensemble and mechanism the noise with worst-case ε nearest to 1 at the most queries, and of these the
@@ -80,7 +80,7 @@ def _few(bounds: "pd.DataFrame") -> "pd.DataFrame":
     return bounds.merge(chosen.head(_MOST), on=list(_PANEL))
 
 
-def _readable(bounds: "pd.DataFrame") -> "pd.DataFrame":
+def _select_lines(bounds: "pd.DataFrame") -> "pd.DataFrame":
     """Return one line per accountant and kind: the tight conversion if there are two, and no variants."""
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
@@ -96,7 +96,7 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
     for line in bounds[["kind", "publishable"]].drop_duplicates().sort_values("kind").to_dict("records"):
-        drawn = _drawn(LineStyle(GREY, "o"), line["kind"])
+        drawn = _marker_settings(LineStyle(GREY, "o"), line["kind"])
         entries[_meaning(line)] = Line2D([], [], **{key: drawn[key] for key in drawn if key != "capsize"})
     return entries
 
@@ -110,7 +110,7 @@ def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", st
         marked, drawn = (members(frame, [*line.values()], _LINE) for frame in (stated, between))
         finite = marked[marked["epsilon_mean"] < float("inf")]
         infinite += [name] if len(finite) < len(marked) else []
-        settings = _drawn(styles[line["accountant"]], line["kind"])
+        settings = _marker_settings(styles[line["accountant"]], line["kind"])
         if len(drawn):
             axis.plot(drawn["queries"], drawn["epsilon_mean"], color=settings["color"], linestyle=settings["linestyle"])
             settings["linestyle"] = ""
@@ -140,7 +140,7 @@ def _meaning(line: Any) -> str:
     return f"{in_words(line['kind'])}, {'publishable' if line['publishable'] else private}"
 
 
-def _drawn(style: LineStyle, kind: str) -> dict[str, Any]:
+def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
     """Return settings with larger hollow markers on top, so that equal bounds of two kinds are both visible."""
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
@@ -178,7 +178,7 @@ def draw_audit(records: Records, published: Published) -> "Figure":
     frame = audited(records)
     if frame.empty:
         return empty()
-    frame = frame.assign(most=_most(frame))
+    frame = frame.assign(most=_most_queries(frame))
     marks = _marks(frame)
     values = frame[list(marks)].to_numpy(dtype=float)
     largest = float(np.max(values, initial=1.0, where=np.isfinite(values)))
@@ -216,7 +216,7 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
     return [f"{in_words(setting[0])}  {words[setting]}" for setting in settings]
 
 
-def _most(frame: "pd.DataFrame") -> "pd.Series[int]":
+def _most_queries(frame: "pd.DataFrame") -> "pd.Series[int]":
     """Return the largest number of queries of each row, or of its block if that is one."""
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")

@@ -91,7 +91,7 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
     )  # most accurate first
     if not ours:
         return empty()
-    looks, names = _looks(ours), titles(frame[measured], _PANEL)
+    styles_of_methods, names = _method_styles(ours), titles(frame[measured], _PANEL)
     series = {panel: published_series(members(frame[~measured], panel, _PANEL)) for panel in names}
     printed = dict.fromkeys(words for lines in series.values() for words in lines)
     marks = dict(zip(printed, cycle("so^Dv<>dph*X8"), strict=False))
@@ -100,9 +100,19 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
         for row in ours:
             if tuple(row[name] for name in _PANEL) == panel:
                 x, y, deviations = zip(*points_by_epsilon(row), strict=True)
-                style, size = looks[_words(row)]
+                style, size = styles_of_methods[_method_label(row)]
                 filled, more = row["kind"] == Kind.WORST_CASE, {"markersize": size, "linewidth": 1.4}
-                mark(axis, x, list(map(within, y)), deviations, style, filled, label=_words(row), lines=True, **more)
+                mark(
+                    axis,
+                    x,
+                    list(map(within, y)),
+                    deviations,
+                    style,
+                    filled,
+                    label=_method_label(row),
+                    lines=True,
+                    **more,
+                )
         for words, (points, comparable) in series[panel].items():
             x, y = zip(*points, strict=True)
             drawn: dict[str, Any] = {"color": GREY, "markerfacecolor": "white", "linewidth": 0.7, "zorder": 3}
@@ -114,26 +124,26 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
     return finished(figure, axes, last="printed")
 
 
-def _looks(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
+def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
     """Return the style and marker size of each method by its label; further lines of one colour are broken."""
     styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
-    looks: dict[str, tuple[LineStyle, int]] = {}
+    styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
     for row in rows:
-        if (words := _words(row)) not in looks:
+        if (words := _method_label(row)) not in styles_of_methods:
             style, nth = styles[_key(row)], seen[_key(row)]
             seen[_key(row)] += 1
             marker = _OTHER_MARKERS[(nth // len(_DASHES)) % len(_OTHER_MARKERS)] or style.marker
             dashes = _DASHES[(nth - 1) % len(_DASHES)] if nth else "-"
-            looks[words] = LineStyle(style.color, marker, dashes), 5 if nth else 7
-    return looks
+            styles_of_methods[words] = LineStyle(style.color, marker, dashes), 5 if nth else 7
+    return styles_of_methods
 
 
 def _key(row: dict[Any, Any]) -> str:
     return row["way"] if row["way"] in mechanism_styles() else f"{row['system']}, {row['way']}"
 
 
-def _words(row: dict[Any, Any]) -> str:
+def _method_label(row: dict[Any, Any]) -> str:
     """Return the label of a method: mechanism or form, learner, and the unit that ε protects."""
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
@@ -174,7 +184,7 @@ def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, 
 
 #: Meaning of filled and open markers.
 _KINDS = {
-    Kind.WORST_CASE: "worst-case ε, of fresh noise",
+    Kind.WORST_CASE: "worst-case ε, for fresh noise",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
 }
 #: Units that the ε of a model protects.

@@ -82,23 +82,23 @@ def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
 
     frame = verdicts(records, published)
     papers = list(dict.fromkeys(frame["paper"]))
-    rows = sorted(frame.to_dict("records"), key=lambda row: (papers.index(row["paper"]), _after(row)))
+    rows = sorted(frame.to_dict("records"), key=lambda row: (papers.index(row["paper"]), _row_rank(row)))
     measured: list[Any] = [_measured(row) for row in rows]
     return pd.DataFrame(rows, columns=frame.columns).assign(
-        what=[_what(row) for row in rows],
+        what=[_quantity_in_words(row) for row in rows],
         printed=[_shown(row["quantity"], row["published"]) for row in rows],
         measured=measured,
     )
 
 
-def _after(row: dict[Any, Any]) -> int:
+def _row_rank(row: dict[Any, Any]) -> int:
     """Return the rank of a row: measured, not run, and then settings of the paper or numbers not comparable."""
     if row["measured_mean"] == row["measured_mean"]:
         return 0
     return 1 if row["verdict"] == Verdict.NOT_RUN else 2
 
 
-def _what(row: dict[Any, Any]) -> str:
+def _quantity_in_words(row: dict[Any, Any]) -> str:
     """Return the quantity, or the words of the paper for a setting."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 

@@ -245,7 +245,7 @@ def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
         [
             table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
             for table in tables
-            for named in map(_at, TARGETS)
+            for named in map(_columns_at, TARGETS)
         ],
         ignore_index=True,
     )
@@ -257,7 +257,7 @@ def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
     return _by_target(settings)
 
 
-def _at(target: float) -> dict[str, str]:
+def _columns_at(target: float) -> dict[str, str]:
     """Return the column names of a setting at a target ε."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
@@ -269,7 +269,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
         spent = within.drop_duplicates(list(METHOD), keep="last")
-        methods = methods.merge(spent.rename(columns=_at(target)), on=list(METHOD), how="left")
+        methods = methods.merge(spent.rename(columns=_columns_at(target)), on=list(METHOD), how="left")
     accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
     numbers = methods.columns.difference([*METHOD])
     methods[numbers] = methods[numbers].astype(float)
@@ -306,14 +306,14 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
         kind=str(Kind.WORST_CASE),
         epsilon=frame["worst_case_epsilon_mean"],
     )
-    frame = _told_apart(frame, frame[list(_OF_STUDENT)].map(_said))
+    frame = _add_differing_settings(frame, frame[list(_OF_STUDENT)].map(_as_text))
     # If queries cost nothing, methods that differ only in their number would have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
     return frame[[*METHOD, *_FOUND]]
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     import pandas as pd
 
     return "none" if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
@@ -323,7 +323,7 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
     frame = private_models(records)
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
-    frame = _told_apart(frame, _chosen(frame, records))
+    frame = _add_differing_settings(frame, _chosen(frame, records))
     least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
     return least[[*METHOD, *_FOUND]]
 
@@ -339,7 +339,7 @@ def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     return settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
 
 
-def _told_apart(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
+def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
     """Add to `learner` the settings (text) in which rows of one method differ."""
     said = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
