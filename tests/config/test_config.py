@@ -82,7 +82,7 @@ def options(run: Run, file: str) -> list[dict[str, Any]]:
     return [found for path, found in run.options.items() if path.endswith(f"/{file}")]
 
 
-# The key that is changed, its value, the code of the error, and how the key goes on to the place of the mistake.
+# Changed key, its value, the code of the error, and the suffix of the key in the error.
 WRONG: list[tuple[str, Any, str, str]] = [
     ("experimants", {}, "unknown-key", ""),
     (".ensembles[0].recipy", "x", "unknown-key", ""),
@@ -633,7 +633,7 @@ def test_the_schema_agrees_with_the_settings() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(schema())
     for file in (ROOT / "config").rglob("*.yaml"):
-        # YAML reads 1.0e-5 as a number; what it reads as text only patebench itself takes for one.
+        # YAML reads 1.0e-5 as a number, but 1e-5 as text, which only patebench accepts as a number.
         assert not list(validator.iter_errors(load(file))), file
     assert list(validator.iter_errors(changed(".pool", 0)))
     assert list(validator.iter_errors(changed(".poll", 4)))

@@ -8,7 +8,7 @@ from tests.refusals import refuses
 
 from patebench.config import load, validate
 
-#: Each list holds the one before it nine times: ten lines stand for 9¹⁰ values.
+#: Each list contains the one before it nine times, so ten lines expand to 9¹⁰ values.
 BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
     for before, name in zip("abcdefghi", "bcdefghij", strict=True)

@@ -151,7 +151,7 @@ def test_options_and_stream_of_each_stage(folder: str, file: str, options: str) 
     assert given == f"{options} --seed 0 --stream {folder}"
 
 
-#: Random streams as they were when the first results were kept. They are written out, so that no renamed folder,
+#: Random streams of the first kept results. They are written out, so that no renamed folder,
 #: parameter or registry entry changes a number: see `core.seeds.RENAMED`.
 STREAMS = [
     "digits/seed-0_pool-400_test-100",

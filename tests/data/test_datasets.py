@@ -13,7 +13,7 @@ from patebench.data.dataset import Dataset, Outline
 
 NOWHERE = Path("no-such-root")
 
-#: Where a table is not finite.
+#: Position of the value that is not finite in a table.
 NOT_FINITE = r"public\.npz: its array 'x' holds NaN or infinite values: row 0, column 0"
 
 

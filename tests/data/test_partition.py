@@ -198,7 +198,7 @@ def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[
         by_owner(deal(np.zeros(6, int), teachers=2))
 
 
-# --- what a strategy protects ---
+# --- protection of a strategy ---
 
 
 class Record(NamedTuple):

@@ -140,6 +140,8 @@ def test_cifar10(tmp_path: Path, cifar10: np.ndarray) -> None:
 
 
 class Trap:
+    """Object whose unpickling runs code."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 

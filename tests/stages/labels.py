@@ -12,7 +12,7 @@ from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
 from patebench.stages import account, aggregate
 
-#: By the file of votes, a mechanism and its parameters: what no stage takes, and how it is refused.
+#: Mechanism and parameters that every stage refuses, with the error, by the file of votes.
 FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
     ("votes.npz", "gnmx", {"sigma": 1.0}, PatebenchError),
     ("votes.npz", "gnmax", {"sigma": -1.0}, PatebenchError),

@@ -125,7 +125,7 @@ def test_a_release_costs_what_all_its_labels_cost_and_fewer_are_refused(tmp_path
     labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
     found = _released(state_bounds(votes, labels, [], tmp_path / "bounds.json"))
     assert set(found) == {400}
-    # Two tied classes cost so much, exactly: no bound may be below (Gaussian differential privacy of the label's sign).
+    # Exact ε of two tied classes (Gaussian differential privacy of the label's sign): no bound may be smaller.
     assert 2.2 < found[400] <= 3.19
     with pytest.raises(ArtefactError, match="holds labels of 400 queries, which are released together, but ε for 10"):
         state_bounds(votes, labels, [10], tmp_path / "fewer.json")
@@ -139,7 +139,7 @@ def test_no_budget_is_promised_of_labels_that_were_released_without_one(tmp_path
     assert _released(state_bounds(votes, labels, [], tmp_path / "bounds.json"))[400] > 2
     words = ["--votes", str(votes), "--labels", str(labels), "--delta", "1e-5", "--out", str(tmp_path / "b.json")]
     assert CliRunner().invoke(cli, ["account", *words, "--budget", "0.1"]).exit_code == 2
-    # Nor of labels whose file says otherwise than they are.
+    # The same for labels that contradict their metadata.
     held = files.read_arrays(labels, formats.LABELS)
     budget = {"epsilon": 0.5, "delta": 1e-5, "asked": 2}
     files.write_arrays(tmp_path / "said.npz", formats.LABELS, held.arrays, {**held.meta, "budget": budget})
@@ -170,7 +170,7 @@ def test_all_releases_together_are_stated_beside_the_last(votes_path, tmp_path):
     assert kept["ledger"]["publishable"]
     with pytest.raises(ArtefactError, match="is a release, but it is not entered"):
         state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "elsewhere")
-    # A ledger with other releases of the same data is not its ledger either: its sum would be too small.
+    # A ledger with other releases of the same data is refused too, because its total would be too small.
     draw_release(votes_path, "gnmax", {"sigma": 200.0}, tmp_path / "e.npz", ledger=tmp_path / "other")
     with pytest.raises(ArtefactError, match="is a release, but it is not entered"):
         state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "other")

@@ -37,7 +37,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 #: Networks, which can be trained as one.
 MLP = {"model": "mlp", "recipe": "plain", "epochs": 2}
-#: Of digits, for labels of two classes can not be skewed as they come.
+#: Ensemble on digits, because labels of two classes cannot be skewed by default.
 SKEW = {"dataset": "digits", "teachers": 10, "partition": {"strategy": "skew", "share": 0.5}}
 
 

@@ -147,7 +147,7 @@ def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, relea
         np.testing.assert_array_equal(
             labels["labels"][:asked], files.read_arrays(whole, formats.LABELS)["labels"][:asked]
         )
-    if name == "gnmax":  # the next query would be too much, for any order and hence for the filter's
+    if name == "gnmax":  # the next query would exceed the budget at any order, so also at that of the filter
         cost = GNMax(20.0).per_query_cost(30, 10)
         keeper = RenyiFilter.for_steps(cost.answer, epsilon=epsilon, delta=delta)
         assert asked == queries_within(keeper, [True] * 60, cost)
@@ -204,7 +204,7 @@ def test_a_release_stands_in_the_ledger_before_it_is_drawn(even_votes, tmp_path,
 )
 def test_noise_that_can_not_be_drawn_is_not_entered_into_the_ledger(even_votes, tmp_path, name, parameters):
     """Refuse also for confident-gnmax if no query would be answered."""
-    with pytest.raises(PatebenchError, match="can not be drawn exactly"):
+    with pytest.raises(PatebenchError, match="cannot be drawn exactly"):
         draw_release(even_votes, name, parameters, tmp_path / "out.npz")
     assert not list(tmp_path.glob("out*")), "nothing may be entered that is not drawn"
 

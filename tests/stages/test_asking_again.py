@@ -151,7 +151,7 @@ def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(a
         cell = nearest(places, means)
         expected = np.where(cell[:, None] == np.arange(first, end), private["y"][dealt][:, None], -1)
         differing = (votes["votes"][:, first:end] != expected).any(axis=1)
-        assert differing.mean() < 0.01, "but for the last bits of distances"
+        assert differing.mean() < 0.01, "except for the last bits of distances"
         assert ((votes["votes"][:, first:end] >= 0).sum(axis=1) <= 1).all()
     later = (votes["votes"][:, FIRST:] >= 0).any(axis=1)
     assert 0 < later.mean() < 0.9

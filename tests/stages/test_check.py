@@ -58,7 +58,7 @@ def test_sound_results_have_no_fault(results: Path) -> None:
 @pytest.mark.parametrize("harm", ["cut", "changed", "emptied"])
 def test_a_damaged_file_is_named_and_it_alone(results: Path, name: str, harm: str) -> None:
     content = bytearray((results / name).read_bytes())
-    if harm == "changed":  # within an array, as the bytes between the members of an archive say nothing
+    if harm == "changed":  # within an array; bytes between the members of an archive have no effect
         content[content.index(b"NUMPY") + 128 if name.endswith(".npz") else len(content) // 2] ^= 1
     kept = {"cut": len(content) - 20, "changed": len(content), "emptied": 0}[harm]
     (results / name).write_bytes(content[:kept])

@@ -77,14 +77,14 @@ def test_what_is_there_is_kept_and_what_fails_leaves_nothing(tmp_path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-#: What the context of RO-Crate 1.1 says otherwise than that of 1.3, which the library brings.
+#: Differences between the context of RO-Crate 1.1 and that of 1.3, which the library contains.
 TERMS = {
     "ComputationalWorkflow": "https://bioschemas.org/ComputationalWorkflow",
     "FormalParameter": "https://bioschemas.org/FormalParameter",
     "input": "https://bioschemas.org/ComputationalWorkflow#input",
     "output": "https://bioschemas.org/ComputationalWorkflow#output",
 }
-#: Puts the context that the library brings where the validator looks for the one on the web, as tests use no network.
+#: Replaces the context on the web by that of the library, because tests use no network.
 CACHE = """
 import sys, requests, requests_cache, urllib3
 name, url, path = sys.argv[1:]

@@ -88,7 +88,7 @@ def test_draws_under_one_name_share_a_ledger_whatever_the_data_is(tmp_path: Path
     for records in ("ab" * 32, "cd" * 32):
         drawn = enter(tmp_path, records, entry(), LIMIT, "patients")
     assert (drawn.path.name, drawn.private, len(drawn.entries)) == ("patients.json", "patients", 2)
-    # The name stays: data that had it once needs it no more, and gets no other.
+    # The name is permanent: it need not be given again, and no other is accepted.
     assert len(enter(tmp_path, "ab" * 32, entry(), LIMIT).entries) == 3
     with refuses("other-name"):
         enter(tmp_path, "cd" * 32, entry(), LIMIT, "clients")

@@ -115,7 +115,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, World]:
 KNN = {"rate": 0.5, "neighbours": 5, "threshold": 2, "sigma1": 1, "sigma2": 1, "queries": 5, "delta": 1e-5}
 STUDENT = StudentParameters(method="supervised", model="logistic")
 
-# A stage, the names of its inputs (with a star: it takes several), those that are exchanged in turn, and its settings.
+# Stage, names of its inputs (* for several files), inputs that are exchanged in turn, and settings.
 STAGES: list[tuple[Callable[..., None], str, str, dict[str, Any]]] = [
     (
         train_teachers.run,

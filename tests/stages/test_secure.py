@@ -74,7 +74,7 @@ def plain(votes):
     return mechanism.noisy_counts(said, draw()), mechanism.release(said, draw())
 
 
-#: The table, with a cap: teachers keep silent on about half of the queries, two on all, and one on none.
+#: Mechanism with a table and a cap: teachers abstain on about half of the queries, two on all, and one on none.
 CAPPED = {"mechanism": "distributed-sparse-gnmax", "parameters": {"k": 3.0, **SETTING}}
 
 

@@ -17,7 +17,7 @@ from patebench.core.formats import PREDICTIONS, TRUTH
 from patebench.stages import train_student
 from patebench.students import STUDENTS, reads_table, student_training
 
-#: Those that learn from labels, and not from a table alone.
+#: Methods that learn from labels, not only from a table.
 BY_LABELS = [name for name in STUDENTS if not reads_table(name)]
 
 

@@ -172,7 +172,7 @@ def attempt(path):
         return None, str(fault)
 
 
-# --- tables that are no .npy ---
+# --- tables other than .npy ---
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def ran(*words):
     return done.output
 
 
-# Which way round a table is.
+# Orientation of a table.
 
 MANY = np.random.default_rng(0).integers(0, 3, (30, 8))  # more teachers than queries
 

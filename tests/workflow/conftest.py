@@ -20,14 +20,14 @@ REPOSITORY = Path(__file__).parents[2]
 TINY = Path(__file__).with_name("tiny.yaml")
 WHOLE = Path(__file__).with_name("whole.yaml")
 
-#: Seconds that a run may take which needs one minute on an idle machine.
+#: Time limit in seconds of a run that needs one minute on an idle machine.
 PATIENCE = 1200
 
 
 class Workflow:
     """Working copy with one configuration."""
 
-    #: The options that say where jobs run.
+    #: Options that set where jobs run.
     where: tuple[str, ...] = ("--cores", "2")
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
@@ -121,9 +121,9 @@ def workflow(tmp_path: Path) -> Callable[[dict[str, Any]], Workflow]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """The tiny benchmark, run once for all processes that test; tests copy it before they change anything.
+    """Run the tiny benchmark once for all test processes; tests copy it before they change anything.
 
-    Each process has a copy of its own, for snakemake locks the folder that it plans or reports in.
+    Each process has its own copy, because Snakemake locks the folder in which it plans or reports.
     """
     own = tmp_path_factory.getbasetemp()
     together = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

@@ -39,7 +39,7 @@ def test_a_full_disk_stops_the_run_and_with_more_space_it_goes_on(
     assert (small_disk / "digits" / "seed-0_pool-100" / "test.npz").exists()
 
 
-#: Python runs this before anything else: the first partition that is written is lost, as by a node without its folder.
+#: Code that Python runs first: it removes the first partition that is written, like a node that loses its folder.
 LOSING = """
 import os
 

@@ -13,7 +13,7 @@ from tests.workflow.conftest import Workflow, environment
 
 pytestmark = pytest.mark.workflow
 
-#: Spaces, quotes, what a shell would run, its wildcards, and a letter beyond ASCII.
+#: Name with spaces, quotes, shell commands and wildcards, and a non-ASCII letter.
 ODD = "odd $(touch pwned) `touch pwned` 'ü' \"q\" ; touch pwned & # * ?"
 
 SINGLE = "'"

@@ -46,7 +46,7 @@ def write(folder: Path, shape: tuple[int, ...], classes: int) -> dict[str, str]:
     return said
 
 
-#: What a list of entries, or one entry, asks for instead.
+#: Replacements in a list of entries, or in one entry.
 LISTS: dict[str, dict[str, Any]] = {
     "ensembles": {"epochs": 1, "chunk": 2},
     "students": {"queries": QUERIES, "recipe": "fast", "epochs": 1},

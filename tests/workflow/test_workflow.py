@@ -31,7 +31,7 @@ from patebench.mechanisms.noise_shares import DistributedGNMax
 
 pytestmark = pytest.mark.workflow
 
-#: What stands below a release: the only things that may run when its noise changes.
+#: Rules after a release, the only ones that may run if its noise changes.
 BELOW_NOISE = {
     *("aggregate", "account", "audit", "train_student", "collect"),
     *("manifest", "report", "all"),
