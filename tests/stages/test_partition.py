@@ -225,7 +225,7 @@ def test_a_teacher_that_loses_every_sample_is_named(tiny: Path, write_samples: W
     x[rows(read_arrays(make(tiny), PARTITION))[2]] = public["x"][0]
     write_samples("private", x, private["y"])
     (tiny / "made.npz").unlink()
-    with pytest.raises(PatebenchError, match=r"teacher 2 has no samples, beside 10 private .* ask for fewer teachers"):
+    with pytest.raises(PatebenchError, match=r"teacher 2 has no samples .10 private .* ask for fewer teachers"):
         make(tiny)
     assert not (tiny / "made.npz").exists()
 
@@ -233,7 +233,7 @@ def test_a_teacher_that_loses_every_sample_is_named(tiny: Path, write_samples: W
 def test_private_data_that_are_the_public_ones_are_said_to_be(tiny: Path, write_samples: Writer) -> None:
     public = read_arrays(tiny / "public.npz", SAMPLES)
     write_samples("private", public["x"][::-1], public["y"][::-1])
-    with pytest.raises(ArtefactError, match=r"private\.npz: each of its 40 samples is in .*public\.npz as well"):
+    with pytest.raises(ArtefactError, match=r"private\.npz: all of its 40 samples also occur in .*public\.npz"):
         make(tiny, teachers=4)
 
 

@@ -134,7 +134,7 @@ def test_the_stage_checks_what_it_is_about_to_write(
     """Plant a wrong division: no file with a sample in both parts is written."""
     public = write_samples("public", numbered(29, 40), np.zeros(40, int))
     monkeypatch.setattr(split, "divide", lambda *given: PublicSplit(np.array([3, 4]), np.array([4]), 0))
-    with pytest.raises(PatebenchError, match="1 sample of the pool in the test set"):
+    with pytest.raises(PatebenchError, match="1 sample of the pool also in the test set"):
         run(tmp_path, public, 2, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["public.npz"]
 
