@@ -50,7 +50,7 @@ def test_a_linear_model_of_public_features_learns(digits: WithEncoder) -> None:
     assert (bound.adjacency, bound.publishable) == (Adjacency.ADD_OR_REMOVE_RECORD, False)
     assert told["parameters"]["rate"] == 1
     assert len(told["curve"]) == 10
-    assert "no release" in told["statement"]
+    assert "not a release" in told["statement"]
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def test_the_sound_form_says_its_worst_case(digits: WithEncoder) -> None:
     parameters = PrivateKnnParameters(form="sound", **SETTINGS, answers=40)
     assert bound == sound(parameters.settings, 1e-5)
     assert (bound.kind, bound.queries, bound.publishable) == (Kind.WORST_CASE, 120, False)
-    assert "no release" in told["statement"]
+    assert "not a release" in told["statement"]
 
 
 def test_the_published_form_says_what_its_authors_claim(digits: WithEncoder) -> None:
