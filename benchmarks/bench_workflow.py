@@ -188,7 +188,7 @@ def main() -> int:
             rows += bench_cluster(folder)
     about = (
         f"Processor time on {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, one "
-        "thread, but for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
+        "thread, except for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
     )
     show(rows, "other")
     write_text(out, markdown("What the workflow costs", about, rows, "other"))

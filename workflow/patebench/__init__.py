@@ -65,7 +65,7 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        """A name of `__all__`, from the module that has it."""
+        """Return a name of `__all__` from the module that defines it."""
         if name not in __all__:
             raise AttributeError(f"module 'patebench' has no attribute '{name}'")
         from importlib import import_module
