@@ -17,9 +17,11 @@ from typing import Any
 
 import yaml
 
-from patebench.core.files import read_json
+from patebench.core.files import read_json, write_json
 from patebench.core.registry import nearest
 from patebench.core.text import plural
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
 from patebench.stages.manifest import commit
 
 ROOT = Path(__file__).parents[1]
@@ -105,13 +107,16 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
     if not (kept / RECORDS).is_file():
         raise SystemExit(f"{kept}: it stores no {RECORDS}; run `make reference RUNS={folder}`")
     made.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(kept / "manifest.json", made / "manifest.json")
+    content = read_json(kept / "manifest.json", "manifest")
+    for kind, registry in (("figures", FIGURES), ("tables", TABLES)):  # the run may be older than the removal of some
+        content[kind] = [name for name in content[kind] if name in registry]
+    write_json(made / "manifest.json", "manifest", content)
     with tarfile.open(kept / RECORDS) as stream:
         for member in stream:
-            target, content = root / member.name, stream.extractfile(member)
-            if content is None or not target.resolve().is_relative_to((root / "results").resolve()):
+            target, stored = root / member.name, stream.extractfile(member)
+            if stored is None or not target.resolve().is_relative_to((root / "results").resolve()):
                 raise SystemExit(f"{kept / RECORDS}: {member.name} is no record of a run; put a good copy back")
-            record = content.read()
+            record = stored.read()
             if target.exists() and target.read_bytes() != record:
                 raise SystemExit(f"{target}: it differs from the kept record; move your results away first")
             target.parent.mkdir(parents=True, exist_ok=True)
