@@ -28,7 +28,7 @@ class Coin(Mechanism):
         return np.where(at_random, drawn, votes.plurality).astype(np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> np.ndarray:
-        """ln of the probability of each label, queries × (classes + 1); the last column is "no answer".
+        """Return the log-probability of each label, queries × (classes + 1); the last column is "no answer".
 
         The exact accountants and the audit follow from these. Return None where there is no closed form.
         """
@@ -39,7 +39,7 @@ class Coin(Mechanism):
             return np.log(probabilities)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """The exact accountants, which depend on the votes, and a theorem that holds whatever they are.
+        """Return the exact accountants, which are data-dependent, and a worst-case theorem.
 
         Neighbours change the plurality at most. A label's probability is c/k or 1 − c + c/k, so ε is the logarithm of
         their ratio for each query, and that of T queries the sum (Dwork & Roth 2014, Theorem 3.16).
