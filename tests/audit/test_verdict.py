@@ -102,7 +102,8 @@ CLEAN = [
 @pytest.mark.parametrize(("name", "parameters"), CLEAN, ids=[name for name, _ in CLEAN])
 def test_no_sound_mechanism_is_accused(name, parameters):
     """Each disagreement has a false-alarm probability of 1e-6 in an audit, each sampled verdict 1e-6."""
-    teachers = 9 if name.startswith("distributed-") else 12
+    # With 12 teachers propose-test-release hardly ever answers, so there would be nothing to find.
+    teachers = 9 if name.startswith("distributed-") else 30 if name.startswith("ptr-") else 12
     found = audited(make_mechanism(name, parameters), queries=5, teachers=teachers, classes=3, runs=5000)
     assert not accused(found), found.disagreements
     assert found.disagreements == []

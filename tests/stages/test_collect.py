@@ -222,7 +222,7 @@ def _votes_as_bounds(made):
     return {}
 
 
-NOT_GIVEN = "of labels that are not among"
+NOT_GIVEN = "its labels are not among"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ NOT_GIVEN = "of labels that are not among"
         (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "not different samples of"),
         (lambda made: {"labels": [], "students": []}, NOT_GIVEN),
         (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),
-        (_student_of_more_labels, "learnt from more labels than"),
+        (_student_of_more_labels, "trained on more labels than"),
         (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "one label for each query"),
         (_votes_as_bounds, "kind 'join_votes'"),
     ],

@@ -209,7 +209,7 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0})
     with pytest.raises(PatebenchError, match="go together"):
         rounds.select(1, predictions=None)
-    with pytest.raises(PatebenchError, match=r"siamese needs a student, .* be random or prototypes"):
+    with pytest.raises(PatebenchError, match=r"siamese needs a student, .* use random or prototypes"):
         rounds.select(0, strategy="siamese")
     with pytest.raises(PatebenchError, match=r"16 queries asked for, but 15 of .* are left"):
         rounds.select(1, queries=16)

@@ -158,7 +158,7 @@ def test_it_works_on_files(tiny: Path) -> None:
     select("last")
     chosen = read_arrays(queries, QUERIES)["queries"]
     assert chosen.tolist() == [19, 18, 17, 16, 15]
-    with pytest.raises(PatebenchError, match="let the first round be random or prototypes or last"):
+    with pytest.raises(PatebenchError, match="use random or prototypes or last in this round"):
         select("brightest", features=pool)
     with pytest.raises(
         PatebenchError, match="for prototypes, unsure-prototypes, brightest, and for no other strategy; give none"

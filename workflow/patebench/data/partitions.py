@@ -40,7 +40,7 @@ PARTITIONS.add(
     about="at random, in shards of one size",
     default_in=Mode.SEEDED,
     protects=(Change.REPLACE,),
-    protection="one record, replaced in its place; one more or one less deals all of them anew",
+    protection="one record, replaced in its place; adding or removing one reassigns all records",
 )
 PARTITIONS.add(
     "skew",
