@@ -337,7 +337,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("votes cannot be converted to an array", lambda: bounds([[1, 2], [3]], sigma=4)),
     ("dtype float64", lambda: bounds([[0.5, 0.5]], sigma=4)),
     ("if these are votes, teachers × queries, give classes=…", lambda: bounds(MATRIX, sigma=4)),
-    ("labels from 0 to 1 are allowed", lambda: bounds(MATRIX, sigma=4, classes=2)),
+    ("labels from 0 to 1", lambda: bounds(MATRIX, sigma=4, classes=2)),
     ("classes = 1 is too small", lambda: bounds(MATRIX, sigma=4, classes=1)),
     ("the votes are among 4 classes, not 5", lambda: bounds(VOTES, sigma=4, classes=5)),
     ("cannot be drawn with discrete noise", lambda: bounds(mechanism=Exponential(1), release=True)),

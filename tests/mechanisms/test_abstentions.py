@@ -32,7 +32,7 @@ def test_counts_with_silence_equal_a_plain_count(ballots, monkeypatch):
 def test_silence_is_refused_where_nobody_may_keep_silent():
     with pytest.raises(PatebenchError, match="run from -1"):
         Votes.of(RAGGED, 3)
-    with pytest.raises(PatebenchError, match="−1 for silence"):
+    with pytest.raises(PatebenchError, match="−1 to abstain"):
         Votes.of(RAGGED - np.int8(1), 3, abstentions=True)
 
 

@@ -201,7 +201,7 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.account(1, 1)
     with pytest.raises(ArtefactError, match="its rounds differ from"):
         rounds.account(1)
-    with pytest.raises(ArtefactError, match="give the file --selected of each round"):
+    with pytest.raises(ArtefactError, match="pass --selected once per round"):
         rounds.account()
     with pytest.raises(ArtefactError, match="holds labels of 10 queries, which are released together, but ε for 5, 10"):
         rounds.account(0, 1, queries=(5, 10))

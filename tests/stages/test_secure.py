@@ -234,7 +234,7 @@ def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged,
         )  # fmt: skip
     quiet = {**source.meta, "abstentions": False}
     files.write_arrays(rounds, formats.CHUNK, {**source.arrays, "votes": ragged[6:]}, quiet)
-    with pytest.raises(PatebenchError, match="votes run from -1"):
+    with pytest.raises(PatebenchError, match="these run from -1"):
         secure_share.run(
             chunk=rounds, **CAPPED, teachers=TEACHERS, seed=0, stream=STREAM,
             out=[tmp_path / "a.npz", tmp_path / "b.npz"],

@@ -321,7 +321,7 @@ def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> T
 
 
 def cells(table: Table, s: float) -> Cells:
-    """Return bounds for all cells of the table for a vote of s noise scales."""
+    """Return bounds for every cell of the table, if one vote changes a count by `s` times the noise scale."""
     low, high = _inside(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)

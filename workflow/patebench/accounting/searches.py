@@ -108,9 +108,9 @@ def _nearest(costs: dict[float, float], budget: float, cheap: float) -> dict[flo
 
 
 def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """Return the value nearest to the crossing of the budget, between the two `ends`, whose cost is within the budget.
+    """Find where `cost` crosses `budget` between the two `ends`; return the nearest value within the budget.
 
-    Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: a bound is close to a power of the noise, so a few steps
+    Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps
     suffice where bisection takes fifty. It keeps a value on each side of the crossing.
     """
     from scipy.optimize import toms748

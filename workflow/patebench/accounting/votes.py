@@ -168,9 +168,9 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
     if classes < 2:
         raise PatebenchError(f"votes need at least two classes, not {classes}")
     if votes.min() < (SILENT if abstentions else 0) or votes.max() >= classes:
-        silence = " and −1 for silence" if abstentions else ""
+        silence = " or −1 to abstain" if abstentions else ""
         raise PatebenchError(
-            f"votes run from {votes.min()} to {votes.max()}, and labels from 0 to {classes - 1}{silence} are allowed"
+            f"votes must be labels from 0 to {classes - 1}{silence}; these run from {votes.min()} to {votes.max()}"
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)

@@ -103,9 +103,10 @@ def of_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
 
 
 def of_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield tests that the labels of one release of equal queries are independent, at many distances.
+    """Yield tests that labels are independent if one release answers the same query many times.
 
-    The compared pairs are disjoint, so that comparisons are independent as well.
+    Labels that lie k positions apart are compared, for many k. The compared pairs are disjoint,
+    so that comparisons are independent as well.
     """
     n, same = len(outcomes), float(stated @ stated)
     cells = len(stated)

@@ -278,14 +278,16 @@ def epsilon(
     noise
         Also draw the sanitised bounds with this noise; each draw is a further release.
     release
-        Return only bounds that hold for labels drawn with discrete noise, which no sanitised bound does.
+        Return only bounds that hold if labels are drawn with discrete noise. Sanitised bounds do not, so they
+        are left out.
     publishable
         Return only the bounds that may be published (True) or only the others (False).
 
     Raises
     ------
     PatebenchError
-        For an invalid mechanism, parameter or number of queries, and for `release` without a discrete form.
+        For an invalid mechanism, parameter or number of queries, or if `release` is set and the mechanism has no
+        discrete form.
     """
     checked = make_mechanism(mechanism, parameters)
     if release:

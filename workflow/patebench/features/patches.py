@@ -94,7 +94,7 @@ class PatchEncoder(Encoder):
         first = inputs * (1 + inputs + clusters)
         rows = _QUARTERS * clusters
         if clusters < 1 or len(arrays["mean"]) != rows or len(known) <= first or (len(known) - first) % rows:
-            raise PatebenchError(f"these are not the arrays of an encoder of patches of images of {shape}")
+            raise PatebenchError(f"these arrays are not a patch encoder for images of shape {shape}")
         sizes = [inputs, inputs * inputs, clusters * inputs, len(known) - first]
         parts = known.split(sizes)  # type: ignore[no-untyped-call]
         centre, whitening, dictionary, axes = (part.clone() for part in parts)

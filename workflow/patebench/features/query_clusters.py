@@ -130,12 +130,11 @@ def _clustering(features: NDArray[np.floating], clusters: int, teachers: int, si
 
 @dataclass(frozen=True)
 class QueryClusters:
-    """Shares of the pool of the queries' clusters (queries,), and the nearness of any two clusters (queries, queries).
+    """Each cluster's share of the pool (queries,), and the nearness of each pair of clusters (queries, queries).
 
-    `put` (queries,) are the shares at the time when the queries were asked; None: the same. If queries are selected in
-    rounds, later clusters take samples from earlier ones, which got their votes before. `nearness` is symmetric and 0
-    on its diagonal. It is the share of the samples of one cluster for which the other is second nearest, averaged over
-    both directions.
+    `put` (queries,) are the shares when each query was asked; None if they have not changed since. If queries are
+    selected in rounds, a later cluster can take samples from an earlier one that was already voted on. The nearness of
+    A and B is the mean of two shares: the samples of A whose second nearest cluster is B, and the reverse.
     """
 
     sizes: Array

@@ -397,7 +397,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
 
 
 def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the bounds that the filter guarantees: the budget, for any number of admitted queries."""
+    """Return a bound per entry of `queries`, each equal to the budget `epsilon`, which the filter guarantees."""
     promise = DirectAccountant(
         name="rdp-filter",
         label="Rényi filter",

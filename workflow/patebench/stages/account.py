@@ -140,7 +140,9 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
-            labels.path, "its queries were selected in rounds", "give the file --selected of each round"
+            labels.path,
+            "its queries were selected in rounds",
+            "pass --selected once per round, with the queries of that round",
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:

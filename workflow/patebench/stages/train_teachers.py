@@ -196,7 +196,7 @@ def _vote_nearest(
     first = len(positions) - len(asked.last["queries"]) if asked else 0
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
-            f"a record cannot vote on {neighbours} of {len(positions)} queries; choose fewer neighbours"
+            f"{neighbours} neighbours per record, but only {len(positions)} queries; choose at most {len(positions)}"
         )
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]

@@ -32,9 +32,9 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the next samples of the pool in its order, which the split has shuffled.
+    """Take the next samples in the order of the pool, which the split has shuffled.
 
-    The labels of a first round are therefore the first ones of a label set of the whole pool.
+    So the labels of a first round equal the first labels of a release for the whole pool.
     """
     return state.unqueried[:queries]
 

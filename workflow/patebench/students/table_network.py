@@ -39,7 +39,9 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     Raises PatebenchError for a pool of tables, and without a table of noisy counts.
     """
     if data.pool.ndim != 4:
-        raise PatebenchError("the method 'table-network' is for images; for tables use table-regression")
+        raise PatebenchError(
+            "'table-network' accepts only images, and these data are a table; for tables use table-regression"
+        )
     targets = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
     recipe = replace(_RECIPE, epochs=config.epochs or usual)
