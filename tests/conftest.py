@@ -1,7 +1,7 @@
 """Fixtures that several parts share: the folder of real data sets, and tiny artefacts to work on."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
 from patebench.stages import partition, split
+from tests.browsing import CHROMIUM
 
 CLASSES = 3
 
@@ -33,6 +34,17 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order parallel tests: first those that run the workflow, and of these, first those that wait for SLURM."""
     items.sort(key=lambda item: (item.get_closest_marker("workflow") is None, item.path.name != "test_slurm.py"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    """Yield a headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

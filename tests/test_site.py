@@ -6,7 +6,6 @@ Needs what `make docs` installs, and Chromium; skipped elsewhere.
 import functools
 import http.server
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,8 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.browsing import CHROMIUM, grave_violations
+
 ROOT = Path(__file__).parents[1]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.slow
 needs_site = pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs: run make docs first")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -64,16 +64,6 @@ def address(site: Path) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @needs_site
 def test_formulas_are_mathml_and_no_page_asks_other_servers(site: Path) -> None:
     assert "<math" in (site / "explanation" / "pate.html").read_text(encoding="utf-8")
@@ -100,8 +90,6 @@ def test_the_site_describes_every_command_and_function(site: Path) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_pages_open_without_a_network_and_are_accessible(browser, address: str, way: str) -> None:
     """No console message, no request elsewhere, nothing wider than the window, no serious axe violation."""
-    from axe_playwright_python.sync_playwright import Axe
-
     width, scheme, pages = WAYS[way]
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, faults = context.new_page(), []
@@ -112,9 +100,7 @@ def test_pages_open_without_a_network_and_are_accessible(browser, address: str, 
         page.goto(f"{address}/{name}.html", wait_until="load")
         if page.evaluate("document.documentElement.scrollWidth") > width:
             faults.append(f"{name}: wider than the window")
-        violations = Axe().run(page).response["violations"]
-        grave = [fault for fault in violations if fault["impact"] in ("serious", "critical")]
-        faults += [f"{name}: {fault['id']}: {fault['nodes'][0]['html'][:150]}" for fault in grave]
+        faults += [f"{name}: {rule}: {element}" for rule, element in grave_violations(page)]
     context.close()
     assert faults == []
 

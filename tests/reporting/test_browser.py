@@ -3,11 +3,11 @@
 The tests need Chromium and are skipped without it.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.browsing import CHROMIUM, grave_violations
 from tests.reporting import made
 
 from patebench.core.bound import Kind
@@ -15,7 +15,6 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
 
 #: Width, medium and colour scheme of each way to view the page.
@@ -42,16 +41,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     collected = [*collected, made.write_collected(folder / "weak.json", costly)]
     made.write_report(folder, collected, baselines, FIGURES, TABLES)
     return folder / "report.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +96,6 @@ def test_nothing_keeps_anybody_from_reading_it(browser, report, way):
 
     Rows of a table are alike and axe is slow for thousands of cells, so only the wide page keeps all rows.
     """
-    from axe_playwright_python.sync_playwright import Axe
-
     width, medium, colours = WAYS[way]
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=colours)
     page.emulate_media(media=medium)
@@ -116,12 +103,9 @@ def test_nothing_keeps_anybody_from_reading_it(browser, report, way):
     page.evaluate("document.querySelectorAll('main details').forEach(each => each.open = true)")
     if way != "wide":
         page.evaluate("document.querySelectorAll('tbody tr:nth-child(n+5)').forEach(row => row.remove())")
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    found = grave_violations(page, options={"resultTypes": ["violations"]})
     page.close()
-    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found if each["impact"] in _GRAVE] == []
-
-
-_GRAVE = ("serious", "critical")
+    assert found == []
 
 
 @pytest.mark.parametrize("way", ["wide", "narrow"])
