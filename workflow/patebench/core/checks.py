@@ -78,13 +78,6 @@ def check_truth(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_text(name: str, value: Any) -> str:
-    """Return `value`, which must be a string."""
-    if not isinstance(value, str):
-        raise PatebenchError(f"{name} = {quote(value)} is not text")
-    return value
-
-
 def quote(value: object) -> str:
     """Return the representation of `value` for messages: one line of at most 60 characters."""
     try:

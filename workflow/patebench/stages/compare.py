@@ -130,10 +130,10 @@ def _both(one: Records, other: Records) -> list[_Number]:
             frame = getattr(records, name).dropna(subset=value)
             for row in frame.to_dict("records"):
                 classes = row[value] if isinstance(row[value], Mapping) else {"": row[value]}
-                for name, share in classes.items():
+                for label, share in classes.items():
                     if share is None:  # the test set has no sample of this class
                         continue
-                    whole = f"{what}, class {name}" if name else what
+                    whole = f"{what}, class {label}" if label else what
                     identity = (whole, *(str(row[column]) for column in columns))
                     number = numbers.setdefault(identity, _Number(whole, _in_words(row, columns), ({}, {}), ([], [])))
                     number.sides[place][row.get("seed", 0)] = float(share)  # an audit has no seed
