@@ -64,7 +64,10 @@ def test_a_full_disk_is_one_line_and_leaves_everything_as_it_was(votes: Path, tm
 def test_a_log_that_can_not_grow_ends_no_work(votes: Path, tmp_path: Path) -> None:
     said = stage(votes, "aggregate", "--out", tmp_path / "labels.npz", "--log", "/dev/full")
     assert said.returncode == 0
-    assert said.stderr == "patebench: /dev/full: the log ends here (No space left on device); work goes on\n"
+    assert (
+        said.stderr == "patebench: /dev/full: the log cannot be written (No space left on device) and ends here; "
+        "the program continues\n"
+    )
     read_arrays(tmp_path / "labels.npz", LABELS)
 
 

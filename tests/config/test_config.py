@@ -232,12 +232,16 @@ def test_messages_say_what_is_wrong_and_what_to_do() -> None:
     """Compare one message of each kind word for word."""
     for key, value, words in [
         ("experimants", {}, "unknown key (did you mean 'experiments'?); allowed here: name, results"),
-        (".pool", GONE, "is missing; add it (Number of public samples in the pool, which are the possible queries)"),
-        (".pool", 0, "is 0; a value of at least 1 is needed"),
-        (".pool", 600, "is 600, but digits has 600 public samples for pool and test set; ask for at most 599"),
-        ("seeds", "many", "is 'many'; a whole number or a list is needed"),
+        (
+            ".pool",
+            GONE,
+            "the key is missing; add it (Number of public samples in the pool, which are the possible queries)",
+        ),
+        (".pool", 0, "0 is too small; give at least 1"),
+        (".pool", 600, "600 exceeds the 599 public samples of digits available for the pool; use at most 599"),
+        ("seeds", "many", "'many' is not valid; give a whole number or a list"),
         (".students[0].method", "supervized", "unknown student method 'supervized' (did you mean 'supervised'?)"),
-        (".dpsgd", [{"form": "linear", "views": 4, "epsilon": 1}], "is 4, but the form linear does not use it"),
+        (".dpsgd", [{"form": "linear", "views": 4, "epsilon": 1}], "4 has no effect on the form 'linear'"),
     ]:
         with pytest.raises(PatebenchError) as fault:
             validate(changed(key, value))

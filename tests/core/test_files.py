@@ -126,7 +126,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "pickled objects": (pickled, "pickled"),
     "giant header": (giant, "damaged"),
     "damaged zlib stream": (compressed_and_damaged, "not-ours"),
-    "not ours": (other_member, "not-ours"),
+    "not a patebench artefact": (other_member, "not-ours"),
     "other digest": (forged(), "checksum"),
     "other kind": (forged(kind="labels"), "kind"),
     "no kind": (forged(kind=None), "kind"),

@@ -147,7 +147,7 @@ def test_a_lock_that_is_held_for_long_ends_in_one_line(
     said(first)
     monkeypatch.setattr(locks, "PATIENCE_S", 0.2)
     with (
-        pytest.raises(ArtefactError, match=rf"process {first.pid} on .* has held its lock for 0.2 s; wait"),
+        pytest.raises(ArtefactError, match=rf"process {first.pid} on .* has locked this file for 0.2 s; wait"),
         alone(path),
     ):
         pass
@@ -157,7 +157,7 @@ def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "ledger.json"
     with (
-        pytest.raises(ArtefactError, match=r"it cannot be locked \(Not a directory\); see that its folder can"),
+        pytest.raises(ArtefactError, match=r"it cannot be locked \(Not a directory\); see that its folder exists"),
         alone(path),
     ):
         pass

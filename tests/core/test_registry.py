@@ -169,7 +169,7 @@ def test_what_can_not_be_such_a_thing_is_refused_as_it_is_loaded(package: Callab
     with pytest.raises(PatebenchError) as caught:
         registry.load("constant")
     assert str(caught.value) == (
-        "the toy 'constant' of the package toys is called with 1 argument (x), and is not callable; fix that package"
+        "the toy 'constant' of the package toys must accept 1 argument (x) but is not callable; fix that package"
     )
 
 
@@ -186,7 +186,7 @@ def test_all_that_is_offered_can_be_checked_at_once(package: Callable[..., Regis
     registry = package("constant", "math:pi")
     registry.check_offered()
     registry = Registry(registry.kind, registry.group, called_with("x"))
-    with pytest.raises(PatebenchError, match="'constant' of the package toys is called with 1 argument"):
+    with pytest.raises(PatebenchError, match="'constant' of the package toys must accept 1 argument"):
         registry.check_offered()
 
 
@@ -214,11 +214,11 @@ def test_what_can_be_called_so_is_taken(found: Any) -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (3, r"is called with 2 arguments \(records, published\), and is not callable"),
-        (None, "and is not callable"),
-        (lambda: None, "and does not accept them: too many positional arguments"),
-        (lambda a, b, c: None, "and does not accept them: missing a required argument: 'c'"),
-        (_named, "and does not accept them: missing a required argument: 'word'"),
+        (3, r"must accept 2 arguments \(records, published\) but is not callable"),
+        (None, "but is not callable"),
+        (lambda: None, "but does not: too many positional arguments"),
+        (lambda a, b, c: None, "but does not: missing a required argument: 'c'"),
+        (_named, "but does not: missing a required argument: 'word'"),
     ],
 )
 def test_what_can_not_is_told(found: Any, words: str) -> None:
@@ -230,7 +230,7 @@ def test_what_can_not_is_told(found: Any, words: str) -> None:
 def test_what_takes_arguments_of_these_names_is_taken() -> None:
     check = called_with("first", "second", by_name=True)
     assert check(_named) is check(_more) is None
-    assert "does not accept them" in str(check(math.pow))
+    assert "but does not" in str(check(math.pow))
     assert "is not callable" in str(check(3))
 
 

@@ -140,7 +140,11 @@ PATEBENCH = Path(sys.executable).with_name("patebench")
         ("patebench.mechanisms", "import nothing_there", "cannot be loaded (No module named 'nothing_there')"),
         ("patebench.mechanisms", "def Toy(: pass", "cannot be loaded (SyntaxError: "),
         ("patebench.mechanisms", "Toy = 5", "'toy' of the package toys is no subclass of"),
-        ("patebench.mechanism", "Toy = 5", "the package toys offers it under patebench.mechanism, and not under"),
+        (
+            "patebench.mechanism",
+            "Toy = 5",
+            "the package toys registers it as an entry point of patebench.mechanism, not of",
+        ),
     ],
 )
 def test_a_package_that_can_not_be_used_is_named(
@@ -165,4 +169,6 @@ def test_a_package_that_can_not_be_used_is_named(
     checked = subprocess.run(check, capture_output=True, text=True)
     wrong_group = group == "patebench.mechanism"
     assert checked.returncode == (2 if wrong_group else 0)
-    assert ("offers 'toy' under the unknown group patebench.mechanism (did you" in checked.stderr) is wrong_group
+    assert (
+        "registers 'toy' in the unknown entry-point group patebench.mechanism (did you" in checked.stderr
+    ) is wrong_group

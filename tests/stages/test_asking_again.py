@@ -233,7 +233,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         aggregate.run(**{**second, "earlier": None})
     votes = again.votes(1)
     for changes, fault in (
-        ({"earlier_votes": "0" * 64}, "made with another votes than"),
+        ({"earlier_votes": "0" * 64}, "not made with the votes of"),
         ({"queries_files": ["0" * 64, votes.meta["queries_files"][1]]}, "it holds votes of other rounds than"),
     ):
         write_arrays(tmp_path / "votes.npz", VOTES, votes.arrays, {**votes.meta, **changes})
@@ -250,8 +250,8 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         join_votes.run(**{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (
-        ({"partition": "another"}, "made with another partition than"),
-        ({"encoder": "another"}, "made with another encoder than"),
+        ({"partition": "another"}, "not made with the partition of"),
+        ({"encoder": "another"}, "not made with the encoder of"),
         ({"queries_files": ["0" * 64]}, "it does not hold the votes of the rounds before"),
     ):
         write_arrays(tmp_path / "earlier.npz", VOTES, earlier.arrays, {**earlier.meta, **changes})
@@ -261,7 +261,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     write_arrays(
         tmp_path / "chunk.npz", CHUNK, chunk.arrays, {**chunk.meta, "queries_files": earlier.meta["queries_files"]}
     )
-    with pytest.raises(ArtefactError, match="made with another queries_files than"):
+    with pytest.raises(ArtefactError, match="not made with the queries_files of"):
         join_votes.run(**{**join, "chunk": [join["chunk"][1], tmp_path / "chunk.npz"]})
     assert not (again.folder / "refused.npz").exists()
 
@@ -327,7 +327,7 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
 @pytest.mark.parametrize("mechanism", [{"gnmax": {"sigma": 5}}, {"interactive-gnmax": {
     "threshold": 3, "sigma1": 1, "sigma2": 1, "confidence": 0.5}}])  # fmt: skip
 def test_mechanisms_that_are_not_proven_for_silence_are_refused_in_rounds_too(mechanism: dict[str, Any]) -> None:
-    with pytest.raises(PatebenchError, match=r"rounds\[0\].*proven for teachers that vote on every query"):
+    with pytest.raises(PatebenchError, match=r"rounds\[0\].*requires a vote of every teacher on every query"):
         validate({"seeds": 0, "experiments": {"one": {**EXPERIMENT, "rounds": [{**ROUNDS, "mechanisms": mechanism}]}}})
 
 

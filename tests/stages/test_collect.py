@@ -233,7 +233,7 @@ NOT_GIVEN = "its labels are not among"
         (_truth_of_another_pool, "another pool than"),
         (_bounds_of_other_queries, NOT_GIVEN),
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
-        (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: is 'seed-3_pool-4'; a mapping is needed"),
+        (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),
         (lambda made: _rewritten_labels(made, rounds="random-2"), "its 'rounds' is not a list"),
         (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "not different samples of"),
         (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "not different samples of"),

@@ -102,7 +102,7 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
         ((second.path, "patients"), "its data has the name 'patients'; choose another name"),
         ((first.path, "clients"), "its data has the permanent name 'patients'"),
         ((tmp_path, "clients"), "give the path of the ledger whose data you name"),
-        ((second.path, "../clients"), "is not a plain name"),
+        ((second.path, "../clients"), "cannot be the name of a folder"),
     ):
         refused = CliRunner().invoke(cli, ["ledger", str(words[0]), "--private", words[1]])
         assert fault in str(refused.exception), words

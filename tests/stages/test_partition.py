@@ -158,8 +158,8 @@ def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, conten
     ("strategy", "parameters", "words"),
     [
         ("idd", {}, r"unknown partition 'idd' .did you mean 'iid'"),
-        ("iid", {"share": 0.5}, "share is for 'skew' and this is 'iid'; leave it out"),
-        ("skew", {}, "share: is missing; the strategy 'skew' needs it"),
+        ("iid", {"share": 0.5}, "'share' belongs to the strategy 'skew', not to 'iid'; leave it out"),
+        ("skew", {}, "share: the key is missing; the strategy 'skew' needs it"),
         ("owners", {}, "needs the owner of each record"),
         ("iid", {"teachers": 61}, "61 teachers cannot share 60 private samples"),
         ("skew", {"teachers": 3, "share": 1.0, "every_class": True}, "teacher 0 has no sample of class 1"),

@@ -1,7 +1,7 @@
-"""The configuration: read (`loading`), its shape checked (`settings`), and turned into jobs (`experiments`, `run`).
+"""Configuration files: reading (`loading`), checking the structure (`settings`), making jobs (`experiments`, `run`).
 
-Every mistake is one PatebenchError that starts with the path of its key. Names are imported when they are asked for, as
-stages need the parameters alone and should start at once.
+Every mistake is one PatebenchError that starts with the path of its key. The names of this package are imported on
+first use, so that stages, which need only `parameters`, start quickly.
 """
 
 import importlib

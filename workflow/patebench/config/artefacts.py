@@ -1,7 +1,7 @@
-"""Names of artefacts: their folders below the results, from which the names of random streams are derived.
+"""Artefacts of a run (ensembles, label sets, rounds) and their folders below the results.
 
-A name spells the settings of an artefact, in the order of the data flow. `core.seeds.stream_name` returns the name of
-its random stream.
+A folder's path lists the settings of the artefact in the order of the data flow. `core.seeds.stream_name` derives the
+name of the artefact's random stream from it.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries
 from patebench.students import selects_by_features
 
-#: Option → value, as `commands.words` writes them.
+#: Options of a command, by name; `core.spelling.command_words` writes them as text.
 Options = dict[str, Any]
 
 _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
@@ -30,7 +30,7 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 
 @dataclass(frozen=True)
 class Data:
-    """Data set: a built-in one, or the user's own with a loader, files and declarations.
+    """Data set of an experiment: a built-in one, or the user's own with a loader, files and declarations.
 
     `names_owners` is True if the data set names the owner of each record. `copy_of` is the built-in data set of which
     this is a modified copy.
@@ -95,29 +95,29 @@ class Ensemble:
 
     @property
     def chunks(self) -> list[str]:
-        """Return the first and last teacher of each job that trains some of them, such as "0-24"."""
+        """Return the range of teachers of each job, such as "0-24"."""
         size = self.work.chunk
         return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
 
     @property
     def votes_by_query(self) -> bool:
-        """Return True if the teachers vote only on given queries, for which they need the pool's features."""
+        """Return True if a teacher votes only on queries near its records, which requires the pool's features."""
         return on_queries(self.training.model)
 
     @property
     def votes_in_rounds(self) -> bool:
-        """Return True if the teachers vote in each round, on the queries of that round."""
+        """Return True if the teachers vote again in every round, only on the queries of that round."""
         return self.votes_by_query and not self.queries
 
     @property
     def in_cells(self) -> bool:
-        """Return True if each query represents the samples that are nearer to it than to any other query."""
+        """Return True if each query represents its cell: the samples that are nearer to it than to other queries."""
         return self.queries is not None and self.training.neighbours is None
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Mechanism with its parameters, in the mechanism's order."""
+    """Name of a mechanism and its parameters, in the order in which the mechanism declares them."""
 
     mechanism: str
     parameters: tuple[tuple[str, float], ...]
@@ -136,7 +136,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """Round of queries that a strategy selects, given the student of the round before."""
+    """Round of queries that a strategy selects, using the student of the round `before`."""
 
     ensemble: Ensemble
     setting: Setting
@@ -177,7 +177,7 @@ class Round:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Labels of an ensemble's queries under one mechanism: of the whole pool, or of the queries of all rounds so far.
+    """Labels that one mechanism gives to an ensemble's queries: to all of them, or to those of all rounds so far.
 
     Parameters
     ----------
@@ -195,7 +195,10 @@ class LabelSet:
 
     @property
     def plain_name(self) -> str:
-        """Return the folder of the same labels without secure aggregation, which have the same random stream."""
+        """Return the folder of these labels if they were made without secure aggregation.
+
+        The name of their random stream derives from this folder, so secure aggregation changes no random number.
+        """
         if self.round:
             return self.round.name
         limit = slug(*zip(("budget", "delta"), self.budget, strict=True)) if self.budget else None
@@ -213,7 +216,7 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """Return True if the labels are a released table that students decode with the features of the pool."""
+        """Return True if the release is a table of noisy counts that students decode with the pool's features."""
         by_features = (
             self.round.uses_features or self.ensemble.votes_in_rounds if self.round else self.ensemble.in_cells
         )

@@ -22,7 +22,10 @@ Check = Callable[[], object]
 
 
 def outline(data: Data, root: Path) -> Outline | None:
-    """Return the outline of a data set; None if it is unknown. The user's own files are read and checked for it."""
+    """Return the outline of a data set (shape and numbers of samples), or None if it is unknown without downloading it.
+
+    The outline of the user's own data is found by reading and checking the files.
+    """
     if data.loader is None:
         return known_outline(data.dataset)
     return outline_of(data.loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
@@ -50,12 +53,13 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, public: i
     pool, test = settings.pool, settings.test or 1
     if pool + test > public:
         key, value, most = ("test", test, public - pool) if pool < public else ("pool", pool, public - 1)
-        line = f"is {value}, but {name} has {public} public samples for pool and test set; ask for at most {most}"
+        part = "test set" if key == "test" else "pool"
+        line = f"{value} exceeds the {most} public samples of {name} available for the {part}; use at most {most}"
         raise PatebenchError(line, code="bound", where=f"{where}.{key}")
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Refuse owners that do not match the private samples, and more teachers than records or people."""
+    """Raise PatebenchError if owners do not match the private samples or teachers are more than records or people."""
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
@@ -67,7 +71,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
 
 
 def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield each model that is set below the key `where`, with the path of its key."""
+    """Yield the path and value of every key `model` below the key `where`."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:

@@ -1,6 +1,6 @@
-"""Add the experiments of a configuration to a run.
+"""Expand the experiments of a configuration into label sets, students, audits and other targets of a run.
 
-The values are checked against the rules of the mechanisms and against each other.
+The settings are checked against the requirements of the mechanisms and against each other.
 """
 
 import itertools
@@ -54,17 +54,19 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Values that must be equal in all experiments that use an artefact, because they are not part of its path."""
+    """Settings that are not part of an artefact's path, so experiments that share the artefact must agree on them."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
 
     def settle(self, folder: str, where: str, value: object) -> None:
-        """Store the value at the key `where` for `folder`; refuse a value that differs from one stored before."""
+        """Check that the value at the key `where` equals the one that an earlier experiment uses for `folder`."""
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
         if known != value:
-            line = f"is {show(value)}, but {place} is {show(known)} and both make {folder}; give both the same value"
+            line = (
+                f"{show(value)} differs from {show(known)} at {place}, and both apply to {folder}; use the same value"
+            )
             raise PatebenchError(line, code="disagreement", where=where)
 
 
@@ -79,14 +81,17 @@ def expand(
     """Add one experiment to a run; `own` are the user's data sets. Raise PatebenchError for the first error."""
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
-    for asked in settings.queries or [None]:
-        _Expansion(run, own, agreement, experiment, where, settings, asked).add(seeds)
+    for selected in settings.queries or [None]:
+        _Expansion(run, own, agreement, experiment, where, settings, selected).add(seeds)
     return experiment
 
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Experiment at the key `where`; `asked` is the number of queries for the teachers, None for the whole pool."""
+    """Adds the experiment at the key `where` to `run`, for one number of queries.
+
+    `selected` is the number of queries that the teachers vote on, or None for the whole pool.
+    """
 
     run: Run
     own: Mapping[str, Data]
@@ -94,7 +99,7 @@ class _Expansion:
     experiment: Experiment
     where: str
     settings: ExperimentSettings
-    asked: int | None
+    selected: int | None
 
     def add(self, seeds: Sequence[int]) -> None:
         settings, where, accounting = self.settings, self.where, self.settings.accounting
@@ -102,11 +107,11 @@ class _Expansion:
         self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes))
         for key in ("dpsgd", "private_knn", "petdl"):
             for path, models in _entries(f"{where}.{key}", getattr(settings, key)):
-                self._refuse_in_release(path, "draws noise from a seed")
+                self._refuse_in_release(path, "its noise is drawn from a seed")
                 if models.delta is not None:
                     self.run.check_size_of_delta(f"{path}.delta", models.delta, None)
         if not settings.mechanisms and not settings.rounds and not settings.petdl:
-            line = "is missing; add the mechanisms that aggregate votes"
+            line = "the key is missing; add at least one mechanism, which aggregates the votes"
             raise PatebenchError(line, code="missing", where=f"{where}.mechanisms")
         queries = self._queries()
         grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
@@ -147,17 +152,17 @@ class _Expansion:
         return self.run.aggregators if MECHANISMS.load(mechanism).secure else None
 
     def _queries(self) -> tuple[int, ...]:
-        """Return the numbers of queries for which ε is computed; for a release only their total."""
-        where, pool = f"{self.where}.accounting.queries", self.asked or self.settings.pool
+        """Return the numbers of queries for which ε is computed, in ascending order."""
+        where, pool = f"{self.where}.accounting.queries", self.selected or self.settings.pool
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _places(where, wanted):
-            if self.asked and count > pool:
-                line = f"is {count}, but the teachers vote on {plural(pool, 'query')}; leave it out"
+            if self.selected and count > pool:
+                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave it out"
                 raise PatebenchError(line, code="bound", where=path)
         _check_pool(where, wanted, pool)
         for path, count in _places(where, wanted):
             if self.mode is Mode.RELEASE and count != pool:
-                line = f"is {count}, but a release has labels of all {plural(pool, 'query')}; leave it out"
+                line = f"a release labels all {plural(pool, 'query')}, so ε for {count} is not stated; leave it out"
                 raise PatebenchError(line, code="release", where=path)
         return tuple(sorted(wanted))
 
@@ -168,7 +173,7 @@ class _Expansion:
         return self.own.get(name) or Data(name)
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Refuse mechanisms that are invalid for the ensembles, or for a release or a budget if there is one."""
+        """Check that every mechanism suits the ensembles and, if required, a release or a `budget`."""
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
                 mechanism = self._suitable(setting)
@@ -178,12 +183,13 @@ class _Expansion:
                         mechanism.needed(teachers)
                 if budget:
                     check_budget(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
-                    self._check_not_secure(setting, "it cannot stop at a budget")
+                    self._check_not_secure(setting, "answering cannot stop at a budget")
 
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
-        """Return the mechanism of a setting; refuse one that cannot be released or is not proven for the teachers.
+        """Return the mechanism of a setting.
 
-        `teachers` are the sizes of the ensembles that use it; None stands for all.
+        Raises PatebenchError if this run is a release, for which the mechanism has no form, or if teachers abstain, for
+        which it has no proof. `teachers` are the sizes of the ensembles that use the mechanism, None for all.
         """
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -193,15 +199,15 @@ class _Expansion:
         if abstaining and not mechanism.abstentions:
             able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).abstentions)
             line = (
-                f"'{setting.mechanism}' is proven for teachers that vote on every query, but those of"
-                f" '{abstaining[0]}' abstain on most; use one of {able}"
+                f"the privacy proof of '{setting.mechanism}' requires a vote of every teacher on every query, but"
+                f" '{abstaining[0]}' teachers abstain on most queries; choose one of {able}"
             )
             raise PatebenchError(line, code="abstentions")
         return mechanism
 
     def _check_not_secure(self, setting: Setting, why: str) -> None:
         if self._aggregators(setting.mechanism):
-            line = f"secure aggregation opens all queries at once, so {why}; use only one of both"
+            line = f"secure aggregation opens the labels of all queries at once, so {why}; leave out one of the two"
             raise PatebenchError(line, code="secure")
 
     def _ensembles(self, split: Split) -> Iterator[Ensemble]:
@@ -213,13 +219,13 @@ class _Expansion:
             if self.mode is Mode.RELEASE:
                 _check_protects(where, settings, partition)
             work, training, queries = TeacherParameters.of(settings), TrainingParameters.of(settings), None
-            most = self.asked or self.settings.pool
+            most = self.selected or self.settings.pool
             if training.neighbours is not None and training.neighbours > most:
-                line = f"is {training.neighbours}, but there are only {most} queries"
+                line = f"{training.neighbours} exceeds the number of queries, {most}; use at most {most}"
                 raise PatebenchError(line, code="bound", where=f"{where}.neighbours")
-            if self.asked is not None:
+            if self.selected is not None:
                 strategy = _CLUSTERS if training.neighbours is None else _NEIGHBOURS
-                queries = SelectionParameters(strategy=strategy, queries=self.asked)
+                queries = SelectionParameters(strategy=strategy, queries=self.selected)
             for teachers in settings.teachers:
                 ensemble = Ensemble(split, teachers, partition, training, work, queries)
                 for above, parameters in ((where, work), (f"{where}.partition", partition)):
@@ -228,44 +234,45 @@ class _Expansion:
                 yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Refuse a partition by owners without owners; warn if the data names owners but the partition ignores them."""
+        """Raise PatebenchError for a partition by owners that are unknown; warn if it ignores owners that are known."""
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
-                f"is missing; the strategy '{partition.strategy}' needs it, or a table that declares its owner column"
+                f"the key is missing; the strategy '{partition.strategy}' needs it, or a table with a declared owner"
+                " column"
             )
             raise PatebenchError(line, code="missing", where=f"{where}.partition.owners")
         if data.names_owners and not by_owner:
             line = (
                 f"{where}.partition: '{partition.strategy}' protects "
-                f"{PARTITIONS.fact(partition.strategy, 'protection')}; a person with several records is not protected"
+                f"{PARTITIONS.fact(partition.strategy, 'protection')}, not a person with several records"
             )
             if line not in self.run.warnings:
                 self.run.warnings.append(line)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.mode is Mode.RELEASE:
-            line = f"{why}, but this configuration makes a release; leave it out"
+            line = f"{why}, so it cannot be part of a release; leave it out"
             raise PatebenchError(line, code="release", where=where)
 
-    def _check_whole_pool(self, where: str, why: str = "needs votes on the whole pool") -> None:
-        """Refuse a setting that needs votes on the whole pool if the experiment has `queries`."""
-        if self.asked:
-            line = f"{why}, but {self.where}.queries is {self.asked}; use only one of both"
+    def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
+        """Raise PatebenchError with the reason `why` if the teachers vote only on selected queries."""
+        if self.selected:
+            line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
-    def _counted(self, where: str, numbers: Sequence[int] | None, counted: Sequence[int]) -> Sequence[int]:
-        """Return `numbers` after checking that they are among the `counted` ones; by default the largest of these."""
+    def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
+        """Check that ε is computed for these `numbers` of queries, and return them; by default the largest one."""
         for path, count in _places(f"{where}.queries", numbers or ()):
-            check_among(path, count, counted, "among this experiment's accounting.queries")
-        return numbers or (max(counted),)
+            check_among(path, count, accounted, "among this experiment's accounting.queries")
+        return numbers or (max(accounted),)
 
-    def _students(self, pool: Sequence[LabelSet], counted: Sequence[int]) -> None:
-        """Add the students of the label sets `pool`."""
+    def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
+        """Add the students that are trained on the label sets `pool`; ε is computed for `accounted` queries."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
-            numbers = self._counted(where, settings.queries, counted)
+            numbers = self._check_accounted(where, settings.queries, accounted)
             wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             declared = dict.fromkeys(labels.setting.name for labels in pool)
             for setting in wanted:
@@ -279,7 +286,7 @@ class _Expansion:
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
         """Add the labels and the student of each round, for every ensemble, mechanism and strategy."""
         for where, settings in _entries(f"{self.where}.rounds", self.settings.rounds):
-            self._check_whole_pool(where, "selects queries of its own")
+            self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, ensembles)
             _check_pool(f"{where}.queries", [sum(settings.queries)], self.settings.pool)
@@ -287,7 +294,7 @@ class _Expansion:
             for setting in grid:
                 with located(f"{where}.mechanisms.{setting.mechanism}"):
                     check_adaptive(setting.mechanism, self._suitable(setting, teachers))
-                    self._check_not_secure(setting, "it has no rounds")
+                    self._check_not_secure(setting, "rounds are not possible")
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
                 for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.mode):
@@ -296,9 +303,9 @@ class _Expansion:
                     self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the networks that are trained on the probabilities of the ensembles."""
+        """Add the networks that are distilled from the teachers' probabilities."""
         for where, settings in _entries(f"{self.where}.distillation", self.settings.distillation):
-            self._refuse_in_release(where, "is not private")
+            self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples, self.settings.pool)
             teachers = _teachers(where, settings.teachers, ensembles)
@@ -306,7 +313,9 @@ class _Expansion:
             parameters = parameters.model_copy(update={"samples": tuple(sorted(parameters.samples))})
             for ensemble in (ensemble for ensemble in ensembles if ensemble.teachers in teachers):
                 if not ensemble.work.soft:
-                    line = f"needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
+                    line = (
+                        f"the ensemble {ensemble.slug} stores no probabilities of its teachers; add soft: [1, 5] to it"
+                    )
                     raise PatebenchError(line, code="knowledge", where=where)
                 self.run.add_distilled(ensemble, parameters)
 
@@ -324,7 +333,7 @@ class _Expansion:
                 self.experiment.ensembles[ensemble] = None
 
     def _combinations(self, where: str, settings: Any, model: type[P]) -> list[P]:
-        """Return every combination of listed values; δ defaults to that of the experiment."""
+        """Return a model of parameters for every combination of listed values; δ defaults to the experiment's."""
         values = {name: getattr(settings, name) for name in model.model_fields}
         values["delta"] = settings.delta or self.settings.accounting.delta
         columns = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
@@ -352,11 +361,11 @@ class _Expansion:
             for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
                 self.run.add_private_knn(split, knn)
 
-    def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], counted: Sequence[int]) -> None:
-        """Add an audit of each mechanism, by default at the largest number of queries for which ε is reported."""
+    def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
+        """Add an audit of each mechanism and ensemble of the label sets `pool`."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
-        queries = sorted(self._counted(where, settings.queries, counted))
+        queries = sorted(self._check_accounted(where, settings.queries, accounted))
         agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
         for ensemble, setting in dict.fromkeys((labels.ensemble, labels.setting) for labels in pool):
             if ensemble.teachers in teachers:
@@ -383,18 +392,18 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:
-    """Refuse a user's data set if a file is missing or if private and public samples are the same file."""
+    """Raise PatebenchError if a file of a user's data set is missing or its private and public file are the same."""
     where = key_path("datasets", name)
     together(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
-        line = f"{settings.public} is also the private part; give samples that no teacher has; {OWN_DATA}"
+        line = f"{settings.public} is also the private file; give a file with other samples; {OWN_DATA}"
         raise PatebenchError(line, code="same-file", where=f"{where}.public")
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:
-    """Refuse several releases without a total budget, because together they cost more than each alone.
+    """Raise PatebenchError if experiments make several releases; their ε adds up, so they need a total budget.
 
-    This includes releases of several data sets, as a second ledger next to the first needs a name or a limit.
+    This includes releases from several data sets, because several ledgers need names or a total budget.
     """
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in experiments for labels in experiment.label_sets):
@@ -402,15 +411,14 @@ def check_single(experiments: Iterable[Experiment]) -> None:
     if sum(map(len, folders.values())) > 1:
         sets = " and ".join(f"{plural(len(names), 'label set')} of {data}" for data, names in folders.items())
         line = (
-            f"is release, and this configuration makes {sets}, which cost more together than each alone; keep one data"
-            " set, one seed, one ensemble, one noise setting and one round, or give a limit for all of them together:"
-            " ledger: {budget: …, delta: …}"
+            f"this configuration releases {sets}, and their ε adds up; keep one data set, one seed, one ensemble, one"
+            " noise setting and one round, or set the total budget of all releases: ledger: {budget: …, delta: …}"
         )
         raise PatebenchError(line, code="several-releases", where="mode")
 
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
-    """Return every mechanism with every combination of the listed values of its parameters."""
+    """Return a setting for every mechanism and every combination of the listed values of its parameters."""
     settings = []
     for name, values in grid.items():
         here = key_path(where, name)
@@ -427,10 +435,10 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
-    """Refuse a value that is not among `allowed`; `what` describes these in the message."""
+    """Raise PatebenchError for the key `where` if `value` is not in `allowed`; the message calls the values `what`."""
     names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
-        line = f"{show(value)} is not {what}{nearest(value, names)}; allowed: {', '.join(names)}"
+        line = f"{show(value)} is not {what}{nearest(value, names)}; choose one of {', '.join(names)}"
         raise PatebenchError(line, code="unknown-name", where=where)
 
 
@@ -440,21 +448,21 @@ def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each value with the path of its key; a single value has the path of the list."""
+    """Return each value with the path of its key, which for a single value is the path of the list itself."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 
 def _check_pool(where: str, queries: Sequence[int], pool: int) -> None:
-    """Refuse more queries than samples in the pool."""
+    """Raise PatebenchError if a number of queries exceeds the number of samples in the pool."""
     for place, value in _places(where, queries):
         if value > pool:
-            line = f"is {value}, but the pool holds {plural(pool, 'sample')}; ask for at most {pool}"
+            line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"
             raise PatebenchError(line, code="bound", where=place)
 
 
 def _check_exists(where: str, path: str) -> None:
     if not Path(path).exists():
-        line = f"there is no {path}; give a path that exists, from {Path.cwd()}"
+        line = f"{path} does not exist; give an existing path, absolute or relative to {Path.cwd()}"
         raise PatebenchError(line, code="missing-file", where=where)
 
 
@@ -466,10 +474,10 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield the rounds; each selects its number of queries with the student of the round before.
+    """Yield the rounds of an ensemble; round i selects `sizes[i]` queries with the student of the previous round.
 
-    If the strategy needs a student, the first round is random. For teachers that vote only on queries it uses
-    prototypes instead, because few records may be near a random sample.
+    If the strategy needs a student, the first round selects random queries. If the teachers vote only on queries near
+    their records, it selects prototypes instead, because few records may be near a random sample.
     """
     first = initial_strategy(strategy)
     if ensemble.votes_in_rounds and first != strategy:
@@ -482,24 +490,24 @@ def _selections(
 
 
 def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
-    """Refuse an ensemble that does not store the teachers' outputs that PET-DL needs."""
+    """Raise PatebenchError if an ensemble does not store the teachers' outputs that PET-DL needs."""
     kept = ensemble.work.hints
     if kept is None:
         line = (
-            f"needs the probabilities of each teacher of {ensemble.slug}; give that ensemble hints: block2, or"
-            " probabilities for teachers without blocks"
+            f"the ensemble {ensemble.slug} does not store the outputs of each teacher; add hints: block2 to it, or"
+            " hints: probabilities for models without blocks"
         )
         raise PatebenchError(line, code="knowledge", where=where)
     if kept == PROBABILITIES and any(parameters.hint_epochs for parameters in grid):
         line = (
-            f"needs hints, but {ensemble.slug} stores only probabilities; give that ensemble hints: block2, or give"
+            f"the ensemble {ensemble.slug} stores only probabilities and no hints; add hints: block2 to it, or set"
             " hint_epochs: 0"
         )
         raise PatebenchError(line, code="knowledge", where=f"{where}.hint_epochs")
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
-    """Return the sizes of the selected ensembles, by default all; refuse unknown sizes."""
+    """Return `wanted`, numbers of teachers that select ensembles; by default those of all ensembles."""
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
@@ -507,15 +515,15 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Refuse a partition that protects nobody or that leaks the classes of the private data, for a release."""
+    """Raise PatebenchError if a release would use a partition that protects nobody or leaks the private classes."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""
         line = (
-            f"'{partition.strategy}' protects {PARTITIONS.fact(partition.strategy, 'protection')}, but this"
-            f" configuration makes a release; choose one of {protecting()}"
+            f"'{partition.strategy}' protects {PARTITIONS.fact(partition.strategy, 'protection')}, so it cannot be used"
+            f" for a release; choose one of {protecting()}"
         )
         raise PatebenchError(line, code="unprotected", where=f"{where}.partition{own_key}")
     if partition.every_class:
-        line = "leaks which classes the private data lacks, but this configuration makes a release; leave it out"
+        line = "an error would leak which classes the private data lacks; leave every_class out of a release"
         raise PatebenchError(line, code="release", where=f"{where}.partition.every_class")

@@ -1,4 +1,4 @@
-"""Read a configuration file: YAML, in which a key given twice is a mistake. No more is checked here."""
+"""Read a configuration file from YAML, refusing duplicate keys; the values are checked by `config.validation`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,14 @@ import yaml
 from patebench.core.errors import PatebenchError
 from patebench.core.fields import show
 
-#: Maximum size of a configuration in bytes, and of the values in it once aliases are written out.
+#: Maximum size of a configuration in bytes, and maximum number of its values, with every YAML alias replaced.
 _BYTES, _VALUES = 10_000_000, 100_000
 
 _START = "start from config/config.yaml"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key written twice, or more values than `_VALUES`, is a mistake."""
+    """YAML loader that refuses a key written twice, and more values than `_VALUES`."""
 
     values = 0
 
@@ -23,7 +23,7 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                raise _fault(f"the key '{key.value}' is given twice", key)
+                raise _fault(f"the key '{key.value}' occurs twice", key)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -33,26 +33,32 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count(self, node: yaml.Node) -> None:
-        """Count the values in a node, those of aliases each time; refuse too many. A node in itself has no end."""
+        """Count the values in a node, including those of aliases; raise an error above `_VALUES`.
+
+        A node that contains an alias of itself would be counted without end, so it raises the error too.
+        """
         self.values += 1
         if self.values > _VALUES:
-            raise _fault(f"more than {_VALUES:,} values, once its aliases are written out", node)
+            raise _fault(f"the file has more than {_VALUES:,} values if every alias is replaced by its values", node)
         for part in node.value if isinstance(node, yaml.CollectionNode) else ():
-            for each in part if isinstance(part, tuple) else (part,):
-                self._count(each)
+            for inner in part if isinstance(part, tuple) else (part,):
+                self._count(inner)
 
 
 def load(path: Path | str) -> dict[str, Any]:
-    """Return the YAML mapping in `path`, unchecked; PatebenchError with the line for what YAML cannot read."""
+    """Read the YAML file `path` and return its mapping without checking the values.
+
+    Raises PatebenchError, with the line where it is known, if the file is not valid YAML.
+    """
     try:
         settings = yaml.load(_read(Path(path)), _Loader)
     except OSError as fault:
-        line = f"cannot be read ({fault.strerror}); give the path of a YAML file"
+        line = f"the file cannot be read ({fault.strerror}); give the path of a YAML file"
         raise PatebenchError(line, code="missing-file", where=path) from None
     except UnicodeDecodeError:
-        raise PatebenchError("is not UTF-8 text; save it as UTF-8", code="yaml", where=path) from None
+        raise PatebenchError("the file is not UTF-8 text; save it as UTF-8", code="yaml", where=path) from None
     except RecursionError:
-        raise PatebenchError(f"is nested too deeply to be read; {_START}", code="yaml", where=path) from None
+        raise PatebenchError(f"the values are nested too deeply; {_START}", code="yaml", where=path) from None
     except yaml.YAMLError as fault:
         mark, problem = getattr(fault, "problem_mark", None), getattr(fault, "problem", fault)
         place = f"{path}, line {mark.line + 1}" if mark else path
@@ -60,15 +66,17 @@ def load(path: Path | str) -> dict[str, Any]:
     except ValueError as fault:  # a date that does not exist, or a number of thousands of digits
         raise PatebenchError(f"{fault}; correct the YAML", code="yaml", where=path) from None
     if not isinstance(settings, dict):
-        raise PatebenchError(f"holds {show(settings)} instead of a mapping; {_START}", code="yaml", where=path)
+        content = "nothing" if settings is None else show(settings)
+        line = f"the file contains {content} instead of keys with values; {_START}"
+        raise PatebenchError(line, code="yaml", where=path)
     return settings
 
 
 def _read(path: Path) -> str:
     if path.exists() and not (path.is_file() or path.is_dir()):  # such as /dev/zero, which never ends
-        raise PatebenchError("is no file; give the path of a YAML file", code="missing-file", where=path)
+        raise PatebenchError("the path is not a file; give a YAML file", code="missing-file", where=path)
     if path.stat().st_size > _BYTES:
-        raise PatebenchError(f"is larger than {_BYTES:,} bytes; {_START}", code="yaml", where=path)
+        raise PatebenchError(f"the file is larger than {_BYTES:,} bytes; {_START}", code="yaml", where=path)
     return path.read_text(encoding="utf-8")
 
 

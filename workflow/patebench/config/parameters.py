@@ -49,11 +49,10 @@ ClassName = Annotated[Text, Field(min_length=1)]
 def _path(path: str) -> str:
     """Return `path` unchanged; refuse braces, which Snakemake reads as wildcards, and a leading ~ or -."""
     if set(path) & set("{}"):
-        raise mistake(f"is {show(path)}; use a path without braces")
+        raise mistake(f"the path {show(path)} contains braces; use a path without braces")
     if path.startswith(("~", "-")):
-        raise mistake(
-            f"is {show(path)}, which commands read as a home folder or an option; write ./{path} or the full path"
-        )
+        meaning = "a home folder" if path.startswith("~") else "an option"
+        raise mistake(f"commands would read the path {show(path)} as {meaning}; write ./{path} or the full path")
     return path
 
 
@@ -80,10 +79,11 @@ class ClassParameters(Parameters):
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if self.classes is not None and self.class_names is not None:
-            raise mistake("is given together with class_names; give only one of them", "classes")
+            raise mistake("'class_names' already determines the number of classes; give only one of them", "classes")
         if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
             raise mistake(
-                f"is one name, {show(self.class_names[0])}; give a list, or --class-names once for each class",
+                f"{show(self.class_names[0])} would be the name of a single class; give a list, or --class-names once"
+                " for each class",
                 "class_names",
             )
         return self
@@ -143,28 +143,29 @@ class PartitionParameters(Parameters):
         for key in ("share", "owners"):
             value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
             if taken and value is None and key != "owners":  # the data may name the owners
-                raise mistake(f"is missing; the strategy '{self.strategy}' needs it", key)
+                raise mistake(f"the key is missing; the strategy '{self.strategy}' needs it", key)
             if not taken and value is not None:
-                takers = " and ".join(f"'{each}'" for each in PARTITIONS if PARTITIONS.fact(each, "parameter") == key)
-                raise mistake(
-                    f"is {show(value)}, but {key} is for {takers} and this is '{self.strategy}'; leave it out", key
-                )
+                users = " and ".join(f"'{name}'" for name in PARTITIONS if PARTITIONS.fact(name, "parameter") == key)
+                raise mistake(f"'{key}' belongs to the strategy {users}, not to '{self.strategy}'; leave it out", key)
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
-        """Return a copy with the default strategy if none is given: hash-owners if `names_owners`, else by `mode`."""
+        """Return these parameters, with the default strategy if none is given.
+
+        The default is hash-owners if the data names the owners of its records (`names_owners`), else that of `mode`.
+        """
         if "strategy" in self.model_fields_set:
             return self
         return self.model_copy(update={"strategy": "hash-owners" if names_owners else default_strategy(mode)})
 
     @property
     def slug(self) -> str:
-        dealt = self.strategy if self.share is None else (self.strategy, self.share)
-        return slug(dealt, *self.parts("strategy", "share"))
+        strategy = self.strategy if self.share is None else (self.strategy, self.share)
+        return slug(strategy, *self.parts("strategy", "share"))
 
 
 class TrainingParameters(Parameters):
-    """Model and its training."""
+    """Machine-learning model of a teacher or baseline, and its training."""
 
     model: Model = Field(description="Name of the model in the registry of models.")
     recipe: Recipe = Field(
@@ -185,9 +186,11 @@ class TrainingParameters(Parameters):
         if info.context:
             return self
         if self.neighbours is not None and not on_queries(self.model):
-            raise mistake(f"is not used by '{self.model}', which votes on every query; leave it out", "neighbours")
+            hint = f"the model '{self.model}' votes on every query and does not use it; leave it out"
+            raise mistake(hint, "neighbours")
         if self.epochs is not None and not by_recipe(self.model):
-            raise mistake(f"is not used by '{self.model}', which is not trained in epochs; leave it out", "epochs")
+            hint = f"the model '{self.model}' is not trained in epochs and does not use it; leave it out"
+            raise mistake(hint, "epochs")
         return self
 
     @property
@@ -197,13 +200,13 @@ class TrainingParameters(Parameters):
 
 
 class LearnerParameters(TrainingParameters):
-    """Model that can predict any sample, and its training."""
+    """Machine-learning model that predicts the class of any sample, and its training."""
 
     model: Learner = Field(description="Name of the model in the registry of models.")
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
-    """Return the folder name of a non-private model; `true_labels` None means that it is trained on private data."""
+    """Return the folder name of a model trained on `true_labels` true labels, or, if None, on the private data."""
     return slug(("truth", true_labels), training.slug)
 
 
@@ -260,7 +263,7 @@ class LedgerSettings(Parameters):
     def _belong_together(self) -> Self:
         for key, other in (("budget", "delta"), ("delta", "budget")):
             if getattr(self, key) is None and (getattr(self, other) is not None or self.private is None):
-                hint = "is missing; give both budget and delta"
+                hint = "the key is missing; give both budget and delta"
                 raise mistake(hint, key)
         return self
 
@@ -273,20 +276,20 @@ class LedgerSettings(Parameters):
 
 
 class AccountParameters(Parameters):
-    """Quantities for which ε is reported."""
+    """δ and the numbers of queries for which ε is reported."""
 
     delta: Number = Field(
         ge=SMALLEST_DELTA, lt=1, description="δ of every reported (ε, δ); choose it below 1/n for n teachers."
     )
     queries: AnyNumber[PositiveWhole] = Field(
         (),
-        description="Report ε for the first T queries, for each T given; by default for all queries. For a release, ε"
-        " is always stated for all queries together.",
+        description="Numbers of queries T; for each, ε is reported for the first T queries. By default T is the number"
+        " of all queries, and for a release always.",
     )
 
 
 class AccountingParameters(AccountParameters):
-    """Quantities for which ε is reported, and the budget at which answering stops."""
+    """δ and the numbers of queries for which ε is reported, and the budget at which answering stops."""
 
     budget: Number | None = Field(
         None,
@@ -311,7 +314,7 @@ class StudentParameters(StudentConfig):
 
 
 class SelectionParameters(Parameters):
-    """Selection of the queries of one round."""
+    """Strategy and number of the queries that are selected in one round."""
 
     strategy: Strategy = Field(description="Name of the selection strategy in the registry of strategies.")
     queries: Whole = Field(ge=1, description="Number of queries selected in this round.")
@@ -376,7 +379,7 @@ class DpsgdParameters(Parameters):
         for key, fits in (("model", network), ("compression", network), ("views", self.form != "linear")):
             if getattr(self, key) is not None and not fits:
                 value = show(getattr(self, key))
-                raise mistake(f"is {value}, but the form {self.form} does not use it; leave it out", key)
+                raise mistake(f"{value} has no effect on the form '{self.form}'; leave it out", key)
         if self.compression is not None:
             with blamed_on_key("compression"):
                 check_compressible(self.model)
@@ -419,7 +422,7 @@ class PrivateKnnParameters(Parameters):
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
             raise mistake(
-                f"is {self.answers}, but the form published answers all queries that pass; leave it out", "answers"
+                "the form 'published' answers every query that passes the threshold; leave out this limit", "answers"
             )
         return self
 
@@ -475,14 +478,16 @@ class PetdlParameters(Parameters):
     def _noise_or_target(self) -> Self:
         if (self.noise is None) == (self.epsilon is None):
             raise mistake(
-                "is missing; give noise or epsilon" if self.noise is None else "is given with epsilon; give only one",
+                "the key is missing; give noise or epsilon"
+                if self.noise is None
+                else "'epsilon' already determines the noise; give only one of them",
                 "noise",
             )
         return self
 
 
 class AuditParameters(Parameters):
-    """Audit of a mechanism."""
+    """Settings of an audit, which estimates a lower bound on a mechanism's ε from many runs."""
 
     runs: Whole = Field(
         100_000, ge=1000, description="Number of runs of each mechanism on each of two adjacent data sets."

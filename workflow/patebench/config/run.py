@@ -1,8 +1,8 @@
-"""Run of a configuration: the options of every target file, and the inputs that rules cannot derive from a path.
+"""Run of a configuration: the options of every file to make, and the inputs that depend on the configuration.
 
-The graph is in `workflow/rules`. A rule looks up here the options of the file that it makes, and those inputs that
-depend on the configuration: the chunks of an ensemble, earlier rounds, the pool's features, and the records for
-`collect` and the report.
+The rules in `workflow/rules` define the graph. For each file, a rule looks up in a `Run` the options of the command
+that makes it, and the inputs that do not follow from the file's path: the chunks of an ensemble, earlier rounds, the
+pool's features, and the records for `collect` and the report.
 """
 
 import os
@@ -102,7 +102,7 @@ class Run:
         """
         target = file.removeprefix(f"{self.results}/")
         if target not in self.options:
-            line = f"no experiment needs {file}{nearest(target, self.options)}"
+            line = f"no experiment of this configuration makes {file}{nearest(target, self.options)}"
             raise PatebenchError(line, code="unknown-target")
         return shell_words(self.options[target])
 
@@ -127,7 +127,7 @@ class Run:
         return needs is None or any(word in self.contents or word in self.records for word in needs)
 
     def access_options(self) -> str:
-        """Return the options for the location of data sets; they do not change a data set."""
+        """Return the options for the folder of data sets and for downloads, quoted for a shell."""
         return shell_words({"root": self.data_root, "download": self.download})
 
     def ledger_environment(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ class Run:
         return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the input files of the publishable page by kind; empty if the run is not a release."""
+        """Return the files that the page for publication describes, by kind; empty if the run is not a release."""
         if self.mode is not Mode.RELEASE:
             return {}
 
@@ -157,7 +157,10 @@ class Run:
         }
 
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
-        """Refuse a δ of at least 1/n for n `teachers` in release mode, and warn about it elsewhere."""
+        """Check that δ, the value of the key `where`, is below 1/n for n `teachers`.
+
+        A larger δ is an error in release mode and a warning otherwise. `teachers` is None if the number is unknown.
+        """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:
                 raise PatebenchError(fault, code="large-delta", where=where)
@@ -202,7 +205,7 @@ class Run:
             self._add_votes(ensemble, name)
 
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
-        """Add the teachers' votes in `folder`, that of the ensemble or of a round."""
+        """Add the teachers' votes; `folder` is the folder of the ensemble, or of a round if teachers vote by round."""
         work, split = ensemble.work, ensemble.split
         options = {
             **ensemble.training.options(),
@@ -251,7 +254,7 @@ class Run:
         self._gather(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
-        """Add the outputs of each party of secure aggregation."""
+        """Add the shares of each chunk, the sum of each aggregator, and the labels that are opened from these sums."""
         share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
         for chunk in labels.ensemble.chunks:
             target = f"secure/aggregator-1/{chunk}.npz"
@@ -262,7 +265,10 @@ class Run:
         self._add("secure_open", labels.name, "labels.npz", {})
 
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
-        """Add a student of the first `queries` labels; its folder is below that of the labels, in rounds the same."""
+        """Add a student of the first `queries` labels.
+
+        Its folder is below the folder of the labels; a student of a round has the same folder as the labels.
+        """
         split = labels.ensemble.split
         name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
         for word in ("students", parameters.method, "rounds" if labels.round else "students of the pool"):
@@ -289,7 +295,7 @@ class Run:
         self._gather(ensemble.name, "distilled", name)
 
     def add_petdl(self, ensemble: Ensemble, parameters: PetdlParameters) -> None:
-        """Add a student of PET-DL; students of one ensemble share a random stream, so that they are comparable."""
+        """Add a student of PET-DL; all students of one ensemble use the same random stream, to compare them fairly."""
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/petdl/{parameters.slug}"
         self._note(ensemble.split.data, "PET-DL", parameters.slug)
@@ -298,14 +304,14 @@ class Run:
         self._gather(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
-        """Add a non-private model, trained on `true_labels` true labels of the pool, or if None on all private data."""
+        """Add a non-private model, trained on `true_labels` true labels of the pool, or if None on private data."""
         self.add_split(split)
         name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
         options = {"true-labels": true_labels, **training.options(), **split.random(name)}
         self._add("train_baseline", name, "baseline.json", options, record="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
-        """Add clusters of the pool that are named by true labels."""
+        """Add the public reference: clusters of the pool, each labelled by true labels of its samples."""
         self.add_split(split)
         folder = self.add_selection(split, selection)
         self._note(split.data, "namings")
@@ -330,20 +336,20 @@ class Run:
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
     ) -> None:
-        """Add the audit of a mechanism; it needs no votes, so all seeds share it."""
+        """Add the audit of a mechanism; it uses made-up votes, so one audit serves all seeds."""
         name = audit_name(data, teachers, setting)
         world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
         options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": stream_name(name)}
         self._add("audit", name, "audit.json", options, record="audits", united="queries")
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
-        """Add the features of the pool with their encoder, and add `file` to the sets `users`."""
+        """Add the pool's features with their encoder, and record in the sets `users` that `file` needs them."""
         self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
         for files in users:
             files.add(file)
 
     def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the collection of results of the votes in `voters`, and of the results of this `kind` in `name`."""
+        """Collect the results below `voters`, the folder of the votes, and among them the folder `name` of a `kind`."""
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
         if kind and below not in (known := kinds.setdefault(kind, [])):
@@ -351,7 +357,7 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Record a subject of figures and tables for a data set, with a value if figures compare several values."""
+        """Record that figures and tables can show the subject `word` for a data set, here with the setting `value`."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
@@ -365,9 +371,10 @@ class Run:
         record: str = "",
         united: str = "",
     ) -> None:
-        """Add a target with its options; for a known target, unite the values of the option `united`.
+        """Add the target `file` with the options of the command that makes it.
 
-        `record` is the kind of record if tables and figures read the file.
+        If the target exists, the values of the option `united` are merged; other options must agree. `record` is the
+        file's kind in `records` if tables and figures read it. `job` replaces the folder in the name of the job.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)
@@ -378,7 +385,9 @@ class Run:
         elif united and united in options:
             options = {**options, united: tuple(sorted({*known[united], *options[united]}))}
         elif known != options:
-            raise PatebenchError(f"{target}: two experiments need it with different options; give both the same")
+            raise PatebenchError(
+                f"two experiments need {target} with different options; give both experiments the same options"
+            )
         self.options[target] = options
 
     def job_names(self) -> list[str]:

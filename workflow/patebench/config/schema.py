@@ -1,4 +1,4 @@
-"""Make the JSON schema of configurations and the page that describes every key from the models of the settings."""
+"""Make the JSON schema of configuration files and the reference page of all keys, both from `config.settings`."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def schema_text() -> str:
 
 
 def page() -> str:
-    """Return the page in Markdown: a table of keys for each part of a configuration, with type, default and meaning."""
+    """Return the reference page in Markdown: a table of the keys of each part of a configuration."""
     lines = [
         "# Configuration",
         "",
@@ -50,9 +50,9 @@ def page() -> str:
 
 
 def _plain(part: Any) -> Any:
-    """Return a part of pydantic's schema in standard form.
+    """Convert a part of pydantic's schema to the schema that editors get.
 
-    Bounds get their JSON schema names, a single value is allowed in place of a list, and null (the default) is removed.
+    Bounds get their JSON schema names, a single value is allowed in place of a list, and null is not offered.
     """
     if isinstance(part, list):
         return [_plain(entry) for entry in part]
@@ -74,13 +74,13 @@ def _plain(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a choice between two schemas, with the description of `other`."""
+    """Return a schema that accepts either of two schemas; it takes over the description and default of `other`."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
 def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
-    """Yield a model and the models in it, each with the path of its key as heading."""
+    """Yield a model and all models nested in it, each with the path of its key as heading."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):

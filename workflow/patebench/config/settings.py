@@ -1,6 +1,7 @@
-"""Models of the configuration file, built from the parameters of the stages.
+"""Pydantic models of the configuration file, built from the parameters of the stages.
 
-They check the structure only. `experiments` checks the values against the registries and the rules of the mechanisms.
+The models check only the structure of the file. `experiments` checks the values against the registries and the
+mechanisms.
 """
 
 from itertools import filterfalse
@@ -55,12 +56,12 @@ Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
 def _strategy(value: Any) -> Any:
-    """Return the name of a strategy as a mapping without further settings; other values unchanged."""
+    """Return the name of a strategy as a mapping with only that name; return other values unchanged."""
     return {"strategy": value} if isinstance(value, str) else value
 
 
 def names(value: Any) -> Any:
-    """Return a list of names; a single text is split at its commas, as written on the command line."""
+    """Return a list of names; text from the command line is split at its commas."""
     if isinstance(value, str):
         return [name for name in map(str.strip, value.split(",")) if name]
     return listed(value)
@@ -108,34 +109,40 @@ class DatasetSettings(ClassParameters):
     def _suits_the_loader(self) -> Self:
         for key, loader in (("table", "table"), ("images", "folder"), ("index", "folder")):
             if getattr(self, key) is not None and self.loader != loader:
-                raise mistake(f"is for the loader {loader}, but the loader is {self.loader}; leave it out", key)
+                raise mistake(f"'{key}' belongs to the loader '{loader}', not to '{self.loader}'; leave it out", key)
         if self.loader == "table" and self.table is None:
-            raise mistake("is missing; patebench describe proposes it from public data", "table", code="missing")
+            hint = "the key is missing; run patebench describe, which proposes a declaration from the public data"
+            raise mistake(hint, "table", code="missing")
         if self.index is not None:
             redundant = next((key for key in ("private", "public") if getattr(self, key) is not None), None)
             if redundant:
-                raise mistake("is given with index, which lists all images; give only one of them", redundant)
+                hint = f"'index' lists all images, so '{redundant}' is not needed; give only one of the two keys"
+                raise mistake(hint, redundant)
             return self
         if self.private is None:
-            raise mistake("is missing; add it (the file or folder with the private samples)", "private", code="missing")
+            hint = "the key is missing; add it (the file or folder with the private samples)"
+            raise mistake(hint, "private", code="missing")
         shared = self.table is not None and self.table.public_share is not None
         if shared and self.public is not None:
-            raise mistake("is given with table.public_share, which divides one file; give only one of them", "public")
+            hint = "'table.public_share' takes the public samples from the private file; leave out one of the two keys"
+            raise mistake(hint, "public")
         if not shared and self.public is None:
-            hint = "is missing; add it (the file or folder with the public samples)"
-            also = ", or set the public fraction of one file as table.public_share" if self.table is not None else ""
+            hint = "the key is missing; add it (the file or folder with the public samples)"
+            also = (
+                ", or set table.public_share to take a fraction of the private file" if self.table is not None else ""
+            )
             raise mistake(hint + also, "public", code="missing")
         return self
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """Return the user's files and folders as (option of the loader, path) pairs."""
+        """Return the given files and folders as pairs of a key, such as "private", and a path."""
         named = (("private", self.private), ("public", self.public), ("index", self.index))
         return tuple((name, path) for name, path in named if path is not None)
 
     @property
     def declared(self) -> tuple[tuple[str, str], ...]:
-        """Return the declarations of the data as (option of the loader, JSON) pairs."""
+        """Return the given declarations of the data as pairs of a key, "table" or "images", and JSON."""
         named = (("table", self.table), ("images", self.images))
         return tuple((name, model.model_dump_json(exclude_unset=True)) for name, model in named if model is not None)
 
@@ -162,12 +169,12 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def _trains_a_network(self) -> Self:
         for key in ("soft", "hints"):
             if on_queries(self.model) and getattr(self, key):
-                raise mistake(f"is not used by '{self.model}', which trains no network; leave it out", key)
+                raise mistake(f"the model '{self.model}' is not a network and does not use it; leave it out", key)
         return self
 
 
 class _OfEnsembles(Parameters):
-    """Base of settings that apply to a selection of the ensembles."""
+    """Settings that apply to some ensembles of the experiment, chosen by their number of teachers."""
 
     teachers: OneOrMore[PositiveWhole] | None = Field(
         None, description="Ensembles to use, by their number of teachers; all by default."

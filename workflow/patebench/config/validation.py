@@ -1,4 +1,4 @@
-"""Check a configuration and return its run."""
+"""Check a configuration and turn it into a run."""
 
 import copy
 import os
@@ -33,7 +33,10 @@ _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIE
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments that a configuration selects; the configuration may be an older version's."""
+    """Return the names of the experiments that `only` selects, by default all; `written` is not validated.
+
+    It may be the configuration of a kept run of an older version.
+    """
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
 
@@ -52,15 +55,15 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     """
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
-        registry.names()  # refuses packages that claim a name twice
+        registry.names()  # raises an error if another package registers an existing name
     settings = ConfigSettings.checked(written)
     _check_folder("results", settings.results)
     for registry in (FIGURES, TABLES):  # a run uses all of their entries
         registry.check_offered()
-    own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
+    own = {name: own_data(name, dataset, RESERVED) for name, dataset in settings.datasets.items()}
     taken = [*DATASETS, *own, *RESERVED]
     if settings.name in taken:
-        line = f"'{settings.name}' is a folder of data sets or pages; choose a name other than {', '.join(taken)}"
+        line = f"'{settings.name}' is already a folder of results; choose a name other than {', '.join(taken)}"
         raise PatebenchError(line, code="taken", where="name")
     listed = isinstance(written.get("only"), list | tuple)
     for i, name in enumerate(settings.only):
@@ -104,9 +107,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
-    """Refuse experiments that do not match their data; all errors are raised together.
+    """Check experiments against the sizes and shapes of their data; raise all errors together.
 
-    The sizes of built-in data sets are known; the user's own files are read.
+    The outlines of built-in data sets are stored in the package; the user's own files are read.
     """
     data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
     read = together(partial(outline, each, Path(run.data_root)) for each in data.values())
@@ -120,7 +123,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _check_release(run: Run) -> None:
-    """Refuse several releases without a total budget, and a total budget whose δ is too large."""
+    """Raise PatebenchError for several releases without a total budget, or for a budget with too large a δ."""
     limit = run.ledger.limit if run.ledger else None
     if limit is None:
         check_single(run.experiments)

@@ -60,15 +60,15 @@ SMALLEST_DELTA = 1e-300
 
 def check_delta(delta: float) -> float:
     """Return δ as a float; raise PatebenchError unless `SMALLEST_DELTA` ≤ δ < 1."""
-    found = check_real("δ", delta)
-    if not 0 < found < 1:
+    number = check_real("δ", delta)
+    if not 0 < number < 1:
         raise PatebenchError(f"δ = {delta} is not in (0, 1)")
-    if found < SMALLEST_DELTA:
-        raise PatebenchError(f"δ = {found:g} is below {SMALLEST_DELTA:g}, the smallest δ at which bounds are computed")
-    return found
+    if number < SMALLEST_DELTA:
+        raise PatebenchError(f"δ = {number:g} is too small; bounds are computed for δ of at least {SMALLEST_DELTA:g}")
+    return number
 
 
-#: Number of teachers that is assumed in the check of δ if the number is unknown.
+#: Number of teachers assumed by `large_delta` if the number is unknown.
 _TEACHERS = 100
 
 
@@ -103,10 +103,10 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 class Bound:
     """(ε, δ) for the first `queries` queries of one label set, with all facts needed to interpret it.
 
-    For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α of the minimum
-    (moments accountants: l + 1), or None. `label` is the accountant's heading in tables, by default its name. `variant`
-    marks an accountant that is useful only in comparison with the one it varies. `exact` marks an accountant that
-    computes the divergence for the given votes exactly, not a bound on it.
+    For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α that
+    gives the smallest ε, or None; the moment of order l belongs to α = l + 1. `label` is the accountant's heading in
+    tables, by default its name. `variant` marks an accountant that is shown only to compare it with a similar one.
+    `exact` marks an accountant that computes the divergence for the given votes exactly instead of bounding it.
     """
 
     epsilon: float
@@ -126,13 +126,17 @@ class Bound:
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.accountant)
         if math.isnan(self.epsilon) or self.epsilon < 0:
-            raise PatebenchError(f"the accountant '{self.accountant}' gave ε = {self.epsilon}; ε must be at least 0")
+            raise PatebenchError(
+                f"the accountant '{self.accountant}' returned ε = {self.epsilon}; ε must be at least 0"
+            )
         check_delta(self.delta)
         if self.publishable and self.kind in (Kind.DATA_DEPENDENT, Kind.CLAIMED):
-            raise PatebenchError(f"a bound of kind '{self.kind}' cannot be publishable ({self.accountant})")
+            raise PatebenchError(
+                f"the bound of the accountant '{self.accountant}' is of kind '{self.kind}', so it cannot be publishable"
+            )
 
     def said_of(self, release: bool) -> "Bound":
-        """Return the bound for labels that are a `release` or not; without it no worst-case bound is publishable."""
+        """Return the bound as it holds for a `release`, or for seeded labels, whose worst case is not publishable."""
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -149,7 +153,9 @@ class Bound:
             raise PatebenchError(f"a bound record has the fields {sorted(record)} instead of {sorted(names)}")
         for name, wanted in _TYPES.items():
             if not isinstance(record[name], wanted):
-                raise PatebenchError(f"a bound record is malformed: {name} = {record[name]!r} is no {wanted.__name__}")
+                raise PatebenchError(
+                    f"a bound record is malformed: {name} = {record[name]!r} is not of type {wanted.__name__}"
+                )
         try:
             return cls(
                 **{
@@ -166,20 +172,20 @@ class Bound:
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
-    """Return one curve as strict JSON for each set of bounds that differ in the number of queries only."""
-    found: dict[Bound, dict[int, Any]] = {}
+    """Group the bounds that differ only in the number of queries; return each group as a curve in strict JSON."""
+    groups: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:
         statement = replace(bound, epsilon=0.0, queries=0, order=None)
-        found.setdefault(statement, {})[bound.queries] = bound.to_json()["epsilon"]
+        groups.setdefault(statement, {})[bound.queries] = bound.to_json()["epsilon"]
     return [
         {name: value for name, value in statement.to_json().items() if name != "order"}
         | {"queries": sorted(points), "epsilon": [points[T] for T in sorted(points)]}
-        for statement, points in found.items()
+        for statement, points in groups.items()
     ]
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """Return the bounds on a curve, without their orders; raise PatebenchError if it is malformed."""
+    """Return the bounds of a curve, each with the order None; raise PatebenchError if the curve is malformed."""
     try:
         pairs = zip(curve["queries"], curve["epsilon"], strict=True)
         return [Bound.from_json({**curve, "queries": T, "epsilon": epsilon, "order": None}) for T, epsilon in pairs]

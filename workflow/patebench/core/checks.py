@@ -39,10 +39,10 @@ def _frame_values(name: str, frame: "pd.DataFrame") -> NDArray[Any]:
     columns = []
     for label, column in frame.items():
         if column.dtype.kind not in "iufb":
-            raise PatebenchError(f"{name}: the column {quote(label)} is {column.dtype}; give numbers")
+            raise PatebenchError(f"the column {quote(label)} of {name} has the type {column.dtype}; give numbers")
         if column.isna().any():
             raise PatebenchError(
-                f"{name}: the column {quote(label)} holds NaN or missing values; fill or drop them first"
+                f"the column {quote(label)} of {name} contains NaN or missing values; fill or drop them first"
             )
         columns.append(column.to_numpy())
     return np.column_stack(columns) if columns else np.empty(frame.shape)
@@ -115,14 +115,14 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return a text about the largest value of `x` and what to do."""
+    """Return a hint for the user: the largest value of `x`, which may be the cause, and what to do."""
     if x.dtype.kind != "f":
-        return "its images hold bytes, which are not the cause: choose another model or recipe, or fewer epochs"
+        return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))
     sample, feature = map(int, np.unravel_index(flat.argmax(), flat.shape))
     value = x.reshape(len(x), -1)[sample, feature]
     where = f"sample {sample}" if rows is None else f"sample {sample} (row {rows[sample]} of the data)"
     return (
-        f"{where} has the largest value, {value:.3g} in feature {feature}, where the median is"
-        f" {np.median(flat[:, feature]):.3g} in absolute value: replace such values, or choose another model or recipe"
+        f"the largest value is {value:.3g}, in feature {feature} of {where}; the median absolute value"
+        f" of that feature is {np.median(flat[:, feature]):.3g}: replace such values, or choose another model or recipe"
     )

@@ -19,7 +19,7 @@ BESIDE_ACCURACY = ("largest_class", "balanced_accuracy", "recall")
 def class_accuracy(
     truth: NDArray[np.integer], predicted: NDArray[np.integer], names: Sequence[str], name: str = "{}"
 ) -> dict[str, Any]:
-    """Return the accuracy of predictions with figures for comparison.
+    """Return the accuracy of predicted labels, the recall of each class and the share of the largest class.
 
     Parameters
     ----------
@@ -39,17 +39,20 @@ def class_accuracy(
     right = np.bincount(truth[predicted == truth], minlength=len(names))
     recall = [int(correct) / int(count) if count else None for correct, count in zip(right, samples, strict=True)]
     known = [share for share in recall if share is not None]
-    found = {
+    measures = {
         "accuracy": float(np.mean(predicted == truth)) if known else None,
         "largest_class": float(samples.max() / len(truth)) if known else None,
         "balanced_accuracy": float(np.mean(known)) if known else None,
         "recall": dict(zip(names, recall, strict=True)),
     }
-    return {name.format(what): value for what, value in found.items()}
+    return {name.format(measure): value for measure, value in measures.items()}
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the classes are unbalanced; `largest_class` and `recall` are those of `class_accuracy`."""
+    """Return True if the largest class exceeds `UNBALANCED` times an equal share.
+
+    `largest_class` and `recall` are the values that `class_accuracy` returns.
+    """
     return bool(recall and largest_class is not None and largest_class * len(recall) > UNBALANCED)
 
 

@@ -56,11 +56,11 @@ class Entropy:
     def exponential(self, *, scale: float, size: Size) -> Integers:
         """Draw x with Pr[x ≥ k] = exp(−k/scale) for k = 0, 1, …: a discrete Laplace conditioned on x ≥ 0."""
         wanted = math.prod(size) if isinstance(size, tuple) else size
-        found = np.empty(0, dtype=np.int64)
-        while len(found) < wanted:
-            drawn = self.laplace(scale=scale, size=2 * (wanted - len(found)) + 16)
-            found = np.concatenate([found, drawn[drawn >= 0]])
-        return found[:wanted].reshape(size)
+        samples = np.empty(0, dtype=np.int64)
+        while len(samples) < wanted:
+            drawn = self.laplace(scale=scale, size=2 * (wanted - len(samples)) + 16)
+            samples = np.concatenate([samples, drawn[drawn >= 0]])
+        return samples[:wanted].reshape(size)
 
     def random(self, size: Size) -> NDArray[np.float64]:
         """Draw uniformly from the multiples of 2⁻⁵³ in [0, 1)."""
@@ -70,7 +70,7 @@ class Entropy:
         """Draw uniformly from low … high − 1 without bias: words beyond the last multiple of the range are redrawn."""
         span = high - low
         if not 1 <= span <= 2**63:
-            raise PatebenchError(f"no integers can be drawn from {low} up to {high}")
+            raise PatebenchError(f"cannot draw integers from {low} to {high - 1}; give a range of 1 to 2^63 integers")
         words, last = _words(size), np.uint64(2**64 // span * span - 1)
         while np.any(beyond := words > last):
             words[beyond] = _words(int(beyond.sum()))
@@ -82,9 +82,10 @@ class Entropy:
 
 
 class Rehearsal(Entropy):
-    """Constant draws at the largest (`most`) or smallest value, with the checks of scales of `Entropy`.
+    """Source of constant values, to check all noise scales of a mechanism before it draws real noise.
 
-    A mechanism's draws may depend on earlier ones: both extremes together reach all draws that a query can need.
+    Every value is the largest possible one if `most` is True, else the smallest. Scales are checked as in `Entropy`. A
+    mechanism may draw some noise only if an earlier value passes a threshold, so it is run once with each extreme.
     """
 
     def __init__(self, most: bool) -> None:
@@ -109,9 +110,10 @@ class Rehearsal(Entropy):
 
 
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
-    """Draw discrete Gaussian noise; from a seeded source by inverting its distribution, accurate to 2⁻⁵³.
+    """Draw discrete Gaussian noise from `source`.
 
-    That accuracy is sufficient for seeded draws, which are for experiments and not for releases.
+    Draws from `Entropy`, used for releases, are exact. A generator with a seed, used for experiments, inverts the
+    distribution function, with an error of up to 2⁻⁵³ in the probabilities.
     """
     if isinstance(source, Entropy):
         return source.normal(scale=scale, size=size)
@@ -119,13 +121,13 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
         return np.zeros(size, dtype=np.int64)
     if not scale <= _LARGEST_TABLE:
         raise PatebenchError(f"seeded discrete noise of scale {scale:g} cannot be drawn; use a scale up to 2^22")
-    found: Integers = np.searchsorted(_distribution(scale), source.random(size), side="right") - math.ceil(9 * scale)
-    return found
+    noise: Integers = np.searchsorted(_distribution(scale), source.random(size), side="right") - math.ceil(9 * scale)
+    return noise
 
 
 @lru_cache(maxsize=8)
 def _distribution(scale: float) -> NDArray[np.float64]:
-    """Return Pr[noise ≤ x] for x from −9 to 9 scales; cached, since many teachers use the same scale."""
+    """Return Pr[noise ≤ x] for all integers x within 9 times the scale; cached, as many teachers share a scale."""
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
     result: NDArray[np.float64] = below / below[-1]
@@ -141,7 +143,7 @@ def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Draws:
-    """The source of a stage's noise: a stream named by `seed` and `stream`, or, without them, the operating system."""
+    """Source of a stage's noise: a generator named by `seed` and `stream`, or the operating system if both are None."""
 
     seed: int | None = None
     stream: str | None = None
@@ -160,7 +162,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the source for one purpose of the stage, identified by `names`."""
+        """Return an independent source for one use of noise within the stage, which `names` identify."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -176,7 +178,7 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise by applying an OpenDP measurement to zeros."""
+    """Draw noise by applying to zeros the OpenDP measurement that the function `measurement` returns for a domain."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

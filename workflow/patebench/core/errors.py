@@ -39,7 +39,7 @@ def separate(fault: PatebenchError) -> list[PatebenchError]:
 
 
 def together(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Return the results of all calls; raise the faults of all calls together."""
+    """Call every function in `calls` and return their results; raise all their PatebenchErrors as one."""
     results: list[T] = []
     faults: list[PatebenchError] = []
     for call in calls:
@@ -62,7 +62,7 @@ class ArtefactError(PatebenchError):
 
 @contextmanager
 def located(where: Path | str) -> Iterator[None]:
-    """Prefix the message of a PatebenchError with `where`, the file, option or key that it concerns."""
+    """Prefix the message of a PatebenchError raised in the block with `where`: the file, option or key at fault."""
     try:
         yield
     except PatebenchError as fault:
@@ -70,14 +70,16 @@ def located(where: Path | str) -> Iterator[None]:
 
 
 def _fix(path: Path) -> str:
-    """Return the advice for a faulty file; only files that patebench wrote may be deleted."""
+    """Return advice about a faulty file: to delete and recreate it only if patebench wrote it."""
     if is_own_file(path):
         return "delete the file and run snakemake again to recreate it"
-    return "it does not begin like a file of patebench: give the right file, or restore a good copy"
+    return (
+        "patebench did not write this file, or its first bytes are damaged: give the right file or restore a good copy"
+    )
 
 
 def is_own_file(path: Path) -> bool:
-    """Return True if a file begins as `core.files` writes it, even if the rest is damaged, or if it is empty."""
+    """Return True if a file starts with the bytes that `core.files` writes, or if it is empty or cannot be read."""
     try:
         with open(path, "rb") as stream:
             head = stream.read(64)

@@ -36,10 +36,10 @@ T = TypeVar("T")
 _LONGEST_NAME = 100
 
 _BOUNDS = {
-    "greater_than": ("a value above", "gt"),
-    "greater_than_equal": ("a value of at least", "ge"),
-    "less_than": ("a value below", "lt"),
-    "less_than_equal": ("a value of at most", "le"),
+    "greater_than": ("too small; give a value above", "gt"),
+    "greater_than_equal": ("too small; give at least", "ge"),
+    "less_than": ("too large; give a value below", "lt"),
+    "less_than_equal": ("too large; give at most", "le"),
 }
 
 #: For a field's `json_schema_extra`: the parameter does not appear in paths.
@@ -63,15 +63,17 @@ class Parameters(BaseModel):
                 raise mistake(hint, key, code="unknown-key")
         for key, field in cls.model_fields.items():
             if field.is_required() and key not in given:
-                raise mistake(f"is missing; add it ({(field.description or '').rstrip('.')})", key, code="missing")
+                raise mistake(
+                    f"the key is missing; add it ({(field.description or '').rstrip('.')})", key, code="missing"
+                )
         return {key: value for key, value in given.items() if value is not None or cls.model_fields[key].is_required()}
 
     @classmethod
     def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
-        """Return a model of `given`, the value of the key `where`.
+        """Validate `given`, the value of the key `where`, and return it as a model.
 
-        With `record`, `given` was read from a record, whose names need not be in the registries of this installation.
-        Raises a PatebenchError for the first mistake.
+        If `record`, `given` was read from a record, and its names need not be in the registries of this installation.
+        Raises PatebenchError for the first mistake.
         """
         try:
             return cls.model_validate(given, context=record)
@@ -82,7 +84,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def of(cls, others: "Parameters") -> Self:
-        """Return these parameters from a model that contains them among others."""
+        """Return a model of this class with the values of `others`, which has at least the same parameters."""
         return cls(**{name: getattr(others, name) for name in cls.model_fields})
 
     @classmethod
@@ -91,7 +93,7 @@ class Parameters(BaseModel):
         return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
-        """Return the parameters that differ from their defaults, by the names of command options."""
+        """Return the required parameters and those that differ from their defaults, by the names of command options."""
         fields = type(self).model_fields
         return {
             option_name(name): getattr(self, name)
@@ -105,9 +107,9 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *others: str) -> list[Part]:
-        """Return the parts of a slug for these parameters, except `others` and those declared `NOT_IN_PATH`.
+        """Return these parameters as the parts of a slug, without the names in `others` and those `NOT_IN_PATH`.
 
-        Text stands alone, and a number follows its name; a parameter without a value is left out.
+        Text is a part without its name; a number follows its name. The slug leaves out a parameter that is None.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -137,7 +139,10 @@ def show(value: object) -> str:
 
 
 def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
-    """Return the error `hint` about a value, or about its entry `key`; `code` is that of PatebenchError."""
+    """Return a validation error with the message `hint` about a value, or about the entry `key` of a mapping.
+
+    The error is raised inside a validator, and `Parameters.checked` converts it to a PatebenchError with this `code`.
+    """
     return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
 
 
@@ -170,7 +175,7 @@ def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
     def check(name: str) -> str:
         allowed = list(names())
         if name not in allowed:
-            hint = f"is {show(name)}{nearest(name, allowed)}; one of {', '.join(allowed)} is needed"
+            hint = f"{show(name)} is unknown{nearest(name, allowed)}; choose one of {', '.join(allowed)}"
             raise mistake(hint, code="unknown-name")
         return name
 
@@ -182,7 +187,7 @@ def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
 
 
 def _needed(what: str) -> PydanticCustomError:
-    return PydanticCustomError("needed", "{what} is needed", {"what": what})
+    return PydanticCustomError("needed", "give {what}", {"what": what})
 
 
 def _number(value: Any) -> Any:
@@ -226,7 +231,7 @@ def _text(value: Any) -> Any:
         raise _needed("text")
     # Line breaks and surrogates are not possible in paths, commands and pages.
     if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value):
-        raise _needed("text on one line, without control characters,")
+        raise _needed("text on one line, without control characters")
     return value
 
 
@@ -246,23 +251,24 @@ def _list(value: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """Return `value` as a list unless it is one."""
+    """Return a list or tuple unchanged, and any other value as a list of one entry."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 def _distinct(values: Sequence[T]) -> Sequence[T]:
     if len(set(values)) < len(values):
-        raise mistake(f"{show(list(values))} contains a value twice; give each once", code="twice")
+        raise mistake(f"{show(list(values))} contains a value twice; give each value once", code="twice")
     return values
 
 
 def plain_name(text: str) -> str:
     """Return `text` if it can be a folder name; raise an error otherwise."""
     if len(text) > _LONGEST_NAME:
-        raise mistake(f"{show(text)} has {len(text)} characters; at most {_LONGEST_NAME} are allowed", code="name")
+        hint = f"the name {show(text)} has {len(text)} characters; use at most {_LONGEST_NAME}"
+        raise mistake(hint, code="name")
     if not PLAIN_NAME.fullmatch(text):
-        rule = "only letters, digits, '_' and '-' are allowed, and the first must be a letter or digit"
-        raise mistake(f"{show(text)} is not a plain name; {rule}", code="name")
+        rule = "use letters, digits, '_' and '-', and start with a letter or digit"
+        raise mistake(f"{show(text)} cannot be the name of a folder; {rule}", code="name")
     return text
 
 
@@ -290,14 +296,14 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 def single_kind(field: FieldInfo) -> Any:
     """Return the type of a field without None, with its bounds."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
-    kind = next(each for each in kinds if each is not NoneType)
+    kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind
 
 
 def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, str]) -> type[Parameters]:
-    """Return a model of the same parameters in which those named `lists` take one value or a list of values.
+    """Return a copy of `model` whose parameters `lists` accept one value or a list of values.
 
-    Those in `by_default` are optional; its texts describe the default.
+    The parameters in `by_default` become optional; each text there describes what the default is.
     """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
@@ -329,13 +335,14 @@ def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
     if "hint" in context:
         return PatebenchError(context["hint"], code=code, where=place)
     if error["type"] in ("too_short", "string_too_short"):
-        return PatebenchError("is empty; at least one entry is needed", code="empty", where=place)
+        return PatebenchError("the value is empty; give at least one entry", code="empty", where=place)
     if error["type"] in _BOUNDS:
         words, limit = _BOUNDS[error["type"]]
-        line = f"is {show(error['input'])}; {words} {context[limit]:g} is needed"
+        line = f"{show(error['input'])} is {words} {context[limit]:g}"
         return PatebenchError(line, code="bound", where=place)
+    problem = "the value is empty" if value is None else f"{show(value)} is not valid"
     if "what" in context:
-        line = f"is {show(value)}; {context['what']}{' or a list' if scalar else ''} is needed"
+        line = f"{problem}; give {context['what']}{' or a list' if scalar else ''}"
     else:
-        line = f"is {show(value)}; it {error['msg'].removeprefix('Input ')}"
+        line = f"{problem}: it {error['msg'].removeprefix('Input ')}"
     return PatebenchError(line, code="type", where=place)

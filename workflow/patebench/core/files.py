@@ -29,15 +29,15 @@ _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point",
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space and run the same command again"),
     errno.EFBIG: "raise the limit on the size of files and run the same command again",
-    **dict.fromkeys((errno.EIO, errno.ESTALE), "see that its folder is still there and run the same command again"),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "see that its folder may be written to"),
+    **dict.fromkeys((errno.EIO, errno.ESTALE), "check that its folder still exists and run the same command again"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make its folder writable or choose another folder"),
 }
 
 
-#: What to do about a sound file of another kind, which must not be deleted.
+#: What to do about an undamaged file of another kind, which must not be deleted.
 _RIGHT = "give the right file"
 #: What to do if a stage's output does not fit its own layout.
-_NOT_WRITTEN = "this is a fault of the stage, and running it again repeats it: report it with the log"
+_NOT_WRITTEN = "this is a bug in the stage that wrote the file: please report it with the log"
 #: Exceptions that reading a damaged archive may raise besides ValueError. A flipped bit may request a password or
 #: another compression (RuntimeError), or too much memory (MemoryError).
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
@@ -47,8 +47,9 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, Runt
 class Field:
     """Requirements on one array of an artefact.
 
-    `dims` names the axes; axes of the same name have equal lengths in all arrays; a trailing "..." stands for any
-    further axes. `low` is the least value allowed. `below` names a meta entry that every value must stay below.
+    `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes; axes of the same name have
+    equal lengths in all arrays; a trailing "..." stands for any further axes. `low` is the least value allowed. `below`
+    names a meta entry that exceeds every value.
     """
 
     kinds: str
@@ -62,9 +63,9 @@ class Field:
 class Layout:
     """The arrays and meta entries of an artefact of one kind.
 
-    `parents` names the entries with digests of the artefacts from which this one was made. `older` is the advice about
-    a file that lacks an entry. `again` is the advice about any other fault if the file may not simply be deleted and
-    recreated.
+    `parents` names the entries with digests of the artefacts from which this one was made. Messages about a file that
+    lacks an entry end with the advice `older`. Messages about any other fault end with the advice `again`, by default
+    to delete and recreate the file.
     """
 
     kind: str
@@ -91,7 +92,7 @@ class Artefact:
         """Refuse the artefact unless `meta[entry]` equals `expected`, the value of the artefact `of`."""
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
-            raise ArtefactError(self.path, f"it was made with another {entry} than {of}", fix, code="mismatch")
+            raise ArtefactError(self.path, f"it was not made with the {entry} of {of}", fix, code="mismatch")
 
 
 @contextmanager
@@ -118,9 +119,10 @@ def atomic(path: Path | str) -> Iterator[Path]:
 
 
 def claim(path: Path) -> bool:
-    """Create an empty file atomically; return False if it existed. Among several processes exactly one gets True.
+    """Create an empty file atomically and return True; return False if the file existed.
 
-    Once this returns, the file survives a power failure.
+    If several processes claim the same path, exactly one gets True. Once this returns, the file survives a power
+    failure.
     """
     try:
         path.touch(exist_ok=False)
@@ -222,7 +224,7 @@ def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact
     """Read an array artefact of one of `layouts` (by kind); raise ArtefactError as `read_arrays` does."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
-        raise ArtefactError(path, f"it is of the unknown kind '{kind}'", _RIGHT, code="kind")
+        raise ArtefactError(path, f"it is a file of kind '{kind}', which cannot be used here", _RIGHT, code="kind")
     return read_arrays(path, layouts[kind])
 
 
@@ -242,7 +244,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, fault: Exception) -> ArtefactError:
     words = str(fault) or type(fault).__name__
-    ours = "" if is_own_file(path) else ", or not ours"
+    ours = "" if is_own_file(path) else ", or not a patebench artefact"
     return ArtefactError(path, f"it is truncated or damaged{ours} ({words})", code="damaged")
 
 
@@ -259,7 +261,7 @@ def read_json(path: Path | str, kind: str) -> dict[str, Any]:
     path = Path(path)
     content = _read_object(path)
     if content.get("kind") != kind:
-        raise ArtefactError(path, f"it is of kind '{content.get('kind')}', and '{kind}' is needed", _RIGHT, code="kind")
+        raise _wrong_kind(path, content.get("kind"), kind)
     _take_digest(path, content)
     return content
 
@@ -280,29 +282,31 @@ def _read_object(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError, MemoryError) as fault:
         raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})", code="damaged") from None
     if not isinstance(content, dict):
-        raise ArtefactError(
-            path, f"it is of kind '{type(content).__name__}', and an object is needed", _RIGHT, code="kind"
-        )
+        raise ArtefactError(path, f"it contains a JSON {type(content).__name__}, not an object", _RIGHT, code="kind")
     return content
+
+
+def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
+    return ArtefactError(path, f"it is a file of kind '{kind}' instead of '{expected}'", _RIGHT, code="kind")
 
 
 def _take_digest(path: Path, content: dict[str, Any]) -> str:
     """Remove the digest from `content` and return it; raise ArtefactError if it does not match."""
-    digest, found = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
-    if digest != found:
+    stored, computed = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
+    if stored != computed:
         raise ArtefactError(path, "its checksum does not match its content", code="checksum")
-    return found
+    return computed
 
 
 def _present(path: Path) -> None:
     if not path.is_file():
-        raise ArtefactError(path, "there is no such file", "run snakemake to make it", code="missing-file")
+        raise ArtefactError(path, "this file does not exist", "run snakemake to create it", code="missing-file")
     if path.stat().st_size == 0:
         raise ArtefactError(path, "it is empty", code="empty")
 
 
 def _no_constant(word: str) -> float:
-    raise ValueError(f"{word} is not a number that an artefact may hold")
+    raise ValueError(f"{word} is not allowed in an artefact")
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
@@ -319,9 +323,7 @@ def _digest(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
 
 def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
     if meta.get("kind") != layout.kind:
-        raise ArtefactError(
-            path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed", _RIGHT, code="kind"
-        )
+        raise _wrong_kind(path, meta.get("kind"), layout.kind)
     for entry in layout.meta:
         if entry not in meta:
             raise ArtefactError(path, f"its {META} lacks '{entry}'", layout.older, code="layout")
@@ -337,7 +339,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
         if not isinstance(meta[limit], int):
             raise ArtefactError(
-                path, f"its {META} gives '{limit}' as {meta[limit]!r}, and an integer is needed", code="layout"
+                path, f"its {META} has {limit} = {meta[limit]!r}, which is not an integer", code="layout"
             )
     lengths: dict[str, int] = {}
     for name, array in arrays.items():
@@ -350,7 +352,7 @@ def _check_field(
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
         raise ArtefactError(
-            path, f"its array '{name}' has dtype {array.dtype}, and a {wanted} type is needed", code="layout"
+            path, f"its array '{name}' has dtype {array.dtype} instead of a {wanted} type", code="layout"
         )
     axes = [axis for axis in field.dims if axis != "..."]
     if array.ndim < len(axes) or (array.ndim > len(axes) and "..." not in field.dims):
@@ -360,7 +362,9 @@ def _check_field(
     for axis, length in zip(axes, array.shape, strict=False):
         if lengths.setdefault(axis, length) != length:
             raise ArtefactError(
-                path, f"its array '{name}' has {length} {axis} where others have {lengths[axis]}", code="layout"
+                path,
+                f"its array '{name}' has {length} {axis}, but another of its arrays has {lengths[axis]}",
+                code="layout",
             )
     if array.size == 0:
         raise ArtefactError(path, f"its array '{name}' is empty", code="layout")
@@ -368,11 +372,11 @@ def _check_field(
         raise ArtefactError(path, f"its array '{name}' contains NaN or infinite values", code="layout")
     if field.low is not None and array.min() < field.low:
         raise ArtefactError(
-            path, f"its array '{name}' contains {array.min()}, below the least value {field.low:g}", code="layout"
+            path, f"its array '{name}' contains {array.min()}, but values must be at least {field.low:g}", code="layout"
         )
     if field.below is not None and array.max() >= meta[field.below]:
         raise ArtefactError(
             path,
-            f"its array '{name}' contains {array.max()}, which must be below {field.below} = {meta[field.below]}",
+            f"its array '{name}' contains {array.max()}, but values must be below {field.below} = {meta[field.below]}",
             code="layout",
         )

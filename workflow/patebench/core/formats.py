@@ -28,7 +28,7 @@ FEATURES = Layout(
     "features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"), ("pool", "encoder")
 )
 
-#: The network that computes such vectors for samples of one shape: weights in order, and mean and spread of the inputs.
+#: The network that computes these features for samples of one shape: weights in order, mean and spread of the inputs.
 ENCODER = Layout(
     "encoder",
     {
@@ -53,7 +53,7 @@ PARTITION = Layout(
 )
 
 _VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes")
-#: Missing if teachers vote on queries only.
+#: Votes on the test set; missing if teachers vote only on queries.
 _TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes", optional=True)
 #: Sum of the teachers' softened probabilities on the pool for each temperature in the facts, for distillation.
 _SOFT = Field("f", ("temperatures", "queries", "probabilities"), low=0, optional=True)
@@ -67,7 +67,7 @@ _KNOWLEDGE = {
 _ASKED = Field("iu", ("queries",), low=0, optional=True)
 _BALLOTS = {"votes": _VOTES, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
 
-#: Output of one job of teachers: their numbers and their votes on pool and test set.
+#: Output of one job: the numbers of its teachers and their votes on pool and test set.
 CHUNK = Layout(
     "chunk",
     {"teachers": Field("iu", ("teachers",), low=0), **_BALLOTS, **_KNOWLEDGE},
@@ -88,8 +88,7 @@ VOTES = Layout(
 #: partition. None of them depends on a private record, so a published file may contain them.
 PARTITION_FACTS = ("partition_rule", "protects", "protection")
 
-#: Advice about damaged labels or shares, and about those without these facts: a release must not be deleted and drawn
-#: a second time.
+#: Advice about damaged labels or shares and about files of an older version; a release must not be drawn twice.
 _AGAIN = (
     "if it is a release, restore a good copy, since drawing it again costs its privacy again; "
     "if it comes from a seed, delete the file and run snakemake again"
@@ -118,7 +117,7 @@ LABELS = Layout(
     again=_AGAIN,
 )
 
-#: Numbers of the ensemble's teachers that are included.
+#: Numbers of the teachers whose shares are in the file.
 _SENDERS = Field("iu", ("teachers",), low=0, below="ensemble")
 
 #: Meta entries of all files of one secure release.

@@ -127,7 +127,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path) -> Path:
-    """Wait for the lock of `path` and return the record of this process in it."""
+    """Wait for the lock of `path`; return the file inside the lock that records this process."""
     lock, name = path.with_name(f".{path.name}.held"), f"{os.getpid()}-{token_hex(8)}.json"
     own = path.with_name(f".{path.name}.{name}.try")
     try:
@@ -136,14 +136,15 @@ def _acquire(path: Path) -> Path:
         _wait(path, own, lock)
     except OSError as fault:
         why = os.strerror(fault.errno) if fault.errno else str(fault)
-        raise ArtefactError(path, f"it cannot be locked ({why})", "see that its folder can be written to") from None
+        fix = "see that its folder exists and is writable"
+        raise ArtefactError(path, f"it cannot be locked ({why})", fix) from None
     finally:
         shutil.rmtree(own, ignore_errors=True)
     return lock / name
 
 
 def _wait(path: Path, own: Path, lock: Path) -> None:
-    """Rename `own` to `lock` as soon as no living process holds it."""
+    """Rename the folder `own` to `lock` as soon as no running process holds the lock."""
     holders: list[Path] = []
     since = time.monotonic()
     while not _rename(own, lock):
@@ -154,14 +155,14 @@ def _wait(path: Path, own: Path, lock: Path) -> None:
             holder = Process.read(holders[0]) if holders else None
             raise ArtefactError(
                 path,
-                f"{holder or 'an unknown process'} has held its lock for {PATIENCE_S:g} s",
-                f"wait until that process ends, or, if it no longer runs, delete the folder {lock}",
+                f"{holder or 'an unknown process'} has locked this file for {PATIENCE_S:g} s",
+                f"wait until that process ends; if it no longer runs, delete the folder {lock}",
             )
         time.sleep(0.05)
 
 
 def _rename(own: Path, lock: Path) -> bool:
-    """Rename `own` to `lock`, which must be missing or empty; return False if it contains files."""
+    """Rename the folder `own` to `lock` and return True, or return False if `lock` contains files."""
     with suppress(OSError):
         lock.rmdir()
     names = os.listdir(own)
@@ -178,7 +179,7 @@ def _rename(own: Path, lock: Path) -> bool:
 
 
 def _remove_dead(lock: Path) -> list[Path]:
-    """Remove the records of dead processes from a lock and return the others."""
+    """Remove the records of ended processes from a lock; return the remaining records."""
     try:
         records = sorted(lock.iterdir())
     except FileNotFoundError:

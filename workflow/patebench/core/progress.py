@@ -17,14 +17,17 @@ _bars = 0
 
 
 class Report(Protocol):
-    """Callback for the number of units done so far, and their total if it was not known before."""
+    """Callback that receives the number of units done so far and, if it was unknown at the start, their total."""
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
-    """Yield a callback for the number of `unit`s done so far, 0 … `total`; nested calls draw no bar."""
+    """Show the progress of the block; yield a callback that receives the number of units done so far.
+
+    `what` names the work and `unit` its units, in the plural. Nested calls draw no bar.
+    """
     global _bars
     started = last = time.monotonic()
 
@@ -63,7 +66,7 @@ log = logging.getLogger("patebench")
 
 
 class LogFile(logging.FileHandler):
-    """A log file that ends if the disk is full, without stopping the work."""
+    """Log file that is closed if it cannot be written, for instance on a full disk; the program continues."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +79,7 @@ class LogFile(logging.FileHandler):
             super().handleError(record)
             return
         log.removeHandler(self)
-        print(f"patebench: {self.baseFilename}: the log ends here ({fault.strerror}); work goes on", file=sys.stderr)
+        reason = f"the log cannot be written ({fault.strerror}) and ends here; the program continues"
+        print(f"patebench: {self.baseFilename}: {reason}", file=sys.stderr)
         with suppress(OSError):
             self.close()

@@ -33,17 +33,20 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a check for functions that are called with `arguments`, by position or `by_name` with further ones."""
+    """Return a check that an object can be called with `arguments`.
 
-    def fault_of(found: object) -> str | None:
-        said = f"is called with {plural(len(arguments), 'argument')} ({', '.join(arguments)})"
-        if not callable(found):
-            return f"{said}, and is not callable"
+    They are passed by position, or if `by_name` as keywords together with others.
+    """
+
+    def fault_of(thing: object) -> str | None:
+        need = f"must accept {plural(len(arguments), 'argument')} ({', '.join(arguments)})"
+        if not callable(thing):
+            return f"{need} but is not callable"
         try:
-            signature = inspect.signature(found)
+            signature = inspect.signature(thing)
             signature.bind_partial(**dict.fromkeys(arguments)) if by_name else signature.bind(*arguments)
         except TypeError as fault:
-            return f"{said}, and does not accept them: {fault}"
+            return f"{need} but does not: {fault}"
         except ValueError:  # a C function without a signature
             return None
         return None
@@ -52,10 +55,13 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a check for instances of the class "module:class", which is imported by the check."""
+    """Return a check that an object is an instance of the class named "module:class".
 
-    def fault_of(found: object) -> str | None:
-        return None if isinstance(found, imported(target)) else f"is not an instance of {target.replace(':', '.')}"
+    The class is imported when an object is checked, not before.
+    """
+
+    def fault_of(thing: object) -> str | None:
+        return None if isinstance(thing, imported(target)) else f"is not an instance of {target.replace(':', '.')}"
 
     return fault_of
 
@@ -117,7 +123,7 @@ class Registry:
         return name
 
     def _hint(self, name: object) -> str:
-        """Return a hint at the entry with the synonym `name` (in its fact `also`) or a similar spelling."""
+        """Return a hint such as " (did you mean 'gnmax'?)" for a synonym (fact `also`) or a misspelling of an entry."""
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
@@ -128,7 +134,7 @@ class Registry:
         return check(thing) if check else None
 
     def origin(self, thing: object) -> str | None:
-        """Return a description of the entry point that another package offers for `thing`; None for others."""
+        """Describe the entry point of another package that provides `thing`; None if `thing` is built in."""
         value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
         return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
@@ -164,28 +170,31 @@ class Registry:
             return {}
         from importlib.metadata import entry_points
 
-        found: dict[str, EntryPoint] = {}
+        points: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
             if not PLAIN_NAME.fullmatch(point.name):
                 raise PatebenchError(f"{self._named(point)} has an invalid name; use only letters, digits, '_' and '-'")
-            taken = self._targets.get(point.name) or (found[point.name].value if point.name in found else None)
+            taken = self._targets.get(point.name) or (points[point.name].value if point.name in points else None)
             if taken:
                 raise PatebenchError(
                     f"{self._named(point)} is registered twice: {taken} and {point.value}; rename it in that package"
                 )
-            found[point.name] = point
-        return found
+            points[point.name] = point
+        return points
 
     def _elsewhere(self, name: str) -> str:
         """Return a hint if a package offers `name` under another group of patebench."""
         for point in _points_like(self.group):
             if point.name == name and point.group != self.group:
-                return f" (the package {_package(point)} offers it under {point.group}, and not under {self.group})"
+                return (
+                    f" (the package {_package(point)} registers it as an entry point of {point.group}, not of"
+                    f" {self.group})"
+                )
         return ""
 
     def _load_outside(self, point: "EntryPoint") -> Any:
         try:
-            found = point.load()
+            thing = point.load()
         except (Exception, SystemExit) as fault:  # importing another package may raise anything
             log.error("%s cannot be loaded", self._named(point), exc_info=fault)
             words = (
@@ -194,35 +203,35 @@ class Registry:
             raise PatebenchError(
                 f"{self._named(point)} cannot be loaded ({words}); fix or remove that package"
             ) from None
-        if why := self.fault_of(found):
+        if why := self.fault_of(thing):
             raise PatebenchError(f"{self._named(point)} {why}; fix that package")
-        return found
+        return thing
 
     def _named(self, point: "EntryPoint") -> str:
         return f"the {self.kind} '{point.name}' of the package {_package(point)}"
 
 
 def check_groups(registries: Iterable[Registry]) -> None:
-    """Refuse entry points under a group that resembles those of `registries` but is none of them."""
+    """Refuse entry points in a group of patebench that does not exist, such as a misspelt one."""
     groups = [registry.group for registry in registries if registry.group]
     for point in _points_like(groups[0]):
         if point.group not in groups:
             raise PatebenchError(
-                f"the package {_package(point)} offers '{point.name}' under the unknown group {point.group}"
+                f"the package {_package(point)} registers '{point.name}' in the unknown entry-point group {point.group}"
                 f"{nearest(point.group, groups)}; fix that package: the groups are {', '.join(groups)}"
             )
 
 
 def _points_like(group: str | None) -> Iterator["EntryPoint"]:
-    """Yield all entry points of groups that share the part of `group` before the dot."""
+    """Yield the entry points of all groups whose names start like `group`, up to the first dot."""
     if group is None:
         return
     from importlib.metadata import entry_points
 
     family = f"{group.partition('.')[0]}."
-    for each in sorted(entry_points().groups):
-        if each.startswith(family):
-            yield from entry_points(group=each)
+    for name in sorted(entry_points().groups):
+        if name.startswith(family):
+            yield from entry_points(group=name)
 
 
 def _package(point: "EntryPoint") -> str:

@@ -44,7 +44,8 @@ RENAMED: Mapping[str, str] = {}
 def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
-    It is frozen: each word of the folder, such as `sigma-20` in `gnmax/sigma-20_release`, keeps its first spelling.
+    The name is the folder's path. If a word of the path is renamed, such as `sigma-20` in `gnmax/sigma-20_release`,
+    the stream keeps the first spelling of that word (see `RENAMED`), so that no random number changes.
     """
     return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
 

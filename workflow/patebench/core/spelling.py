@@ -10,7 +10,7 @@ from typing import Any
 from patebench.core.checks import quote
 from patebench.core.errors import PatebenchError
 
-#: A bare word, a name with its value, or None, which is left out.
+#: Part of a slug: a word, a name with its value, or None, which is left out.
 Part = str | None | tuple[str, str | float | None]
 
 
@@ -20,10 +20,10 @@ def number(value: float) -> str:
 
 
 def slug(*parts: Part) -> str:
-    """Join the parts by "_": ("skew", 0.8), "mlp", ("epochs", 5) gives "skew-0.8_mlp_epochs-5".
+    """Return a folder name, the parts joined by "_": ("skew", 0.8), "mlp", ("epochs", 5) gives "skew-0.8_mlp_epochs-5".
 
     A string is unchanged. A pair gives `name-value`, with dashes for underscores in the name and floats formatted by
-    `number`. None and pairs with the value None are left out. Without any part the slug is "".
+    `number`. None and pairs with the value None are left out.
     """
     return "_".join(word for part in parts if (word := _word(part)) is not None)
 
@@ -64,8 +64,8 @@ def check_passed_on(texts: Iterable[str]) -> None:
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):
             raise PatebenchError(
-                f"{quote(text)} contains a single quote beside $, `, a double quote or a backslash, which Snakemake "
-                "does not pass on to a cluster unchanged; use another name, or put the value into a configuration file"
+                f"{quote(text)} contains a single quote and also $, `, a double quote or a backslash; Snakemake would "
+                "change such text on a cluster, so use another name or put the value into a configuration file"
             )
 
 

@@ -21,7 +21,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
-    """Join `names` by commas; of more than `most`, the first ones and the number of the others."""
+    """Join `names` by commas; if they are more than `most`, list the first ones and count the rest."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
@@ -51,13 +51,13 @@ def at_most(bound: float, digits: int = 4) -> str:
     return _counted(bound, digits, ROUND_CEILING)
 
 
-def at_least(found: float, digits: int = 4) -> str:
+def at_least(bound: float, digits: int = 4) -> str:
     """Return a lower bound in `digits` significant digits, rounded down; or "∞"."""
-    return _counted(found, digits, ROUND_FLOOR)
+    return _counted(bound, digits, ROUND_FLOOR)
 
 
 def above_zero(epsilon: float) -> float:
-    """Return an upper bound ε for display, which is never 0."""
+    """Return the upper bound ε as it is displayed: 0 and rounding errors above 0 become a small positive number."""
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
 
@@ -66,9 +66,9 @@ def upward(bound: float | Decimal, digits: int) -> str:
     return _placed(bound, digits, ROUND_CEILING)
 
 
-def downward(found: float | Decimal, digits: int) -> str:
+def downward(bound: float | Decimal, digits: int) -> str:
     """Return a finite lower bound with `digits` digits after the point, rounded down."""
-    return _placed(found, digits, ROUND_FLOOR)
+    return _placed(bound, digits, ROUND_FLOOR)
 
 
 def significant(value: float, digits: int) -> int:

@@ -27,7 +27,7 @@ def use(processes: int) -> None:
 
 
 def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-    """Yield `work(piece)` for all pieces in order, computed in this process unless `use` set another number.
+    """Yield `work(piece)` for all pieces in order, computed in as many processes as `use` set (by default 1).
 
     Raises PatebenchError if a process is killed.
     """
@@ -44,5 +44,5 @@ def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterat
             yield from pool(delayed(work)(piece) for piece in pieces)
     except TerminatedWorkerError as error:
         raise PatebenchError(
-            f"one of {_processes} processes was killed, perhaps for lack of memory; use more memory or fewer --threads"
+            f"one of {_processes} processes was killed, perhaps because memory ran out; use fewer --threads"
         ) from error

@@ -1,7 +1,8 @@
-"""Outputs of teachers beyond their votes: sums of probabilities for distillation, and knowledge for PET-DL.
+"""Outputs of teachers in addition to votes: sums of probabilities for distillation, outputs per teacher for PET-DL.
 
-Both are as private as the shards: no noise protects them, and models trained on them are not private. Only chunk files
-store the knowledge. For distillation, only the sum of the probabilities over teachers is ever written.
+No noise protects these outputs, so they are as confidential as the private data, and models trained on them are not
+private. Outputs per teacher are stored only in the files of chunks. For distillation, only the sum over teachers is
+written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,27 +18,26 @@ if TYPE_CHECKING:
 
 
 class SoftVotes:
-    """The sum of teachers' class probabilities at each of the `temperatures`: (temperatures, queries, classes)."""
+    """Sum of the teachers' class probabilities, softened at each temperature: (temperatures, queries, classes)."""
 
     def __init__(self, temperatures: Sequence[float], queries: int, classes: int) -> None:
         self.temperatures = tuple(temperatures)
         self.sums = np.zeros((len(self.temperatures), queries, classes))
 
     def add(self, teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
-        """Add the probabilities of fitted `teachers` for the `queries` (queries, …), if there are temperatures."""
+        """Add the probabilities of fitted `teachers` for the `queries` (queries, …)."""
         for log_probabilities in finite_opinions(teachers, queries) if self.temperatures else ():
             self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
 
     def arrays(self) -> Mapping[str, NDArray[np.float32]]:
-        """Return the array "soft" of the chunk's file; none without temperatures."""
+        """Return the array "soft" for the chunk's file, or no array if there are no temperatures."""
         return {"soft": self.sums.astype(np.float32)} if self.temperatures else {}
 
 
 def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
-    """Return log-probabilities (teachers, queries, classes), uniform where those of a teacher are NaN.
+    """Return the teachers' log-probabilities (teachers, queries, classes), with uniform ones in place of NaN.
 
-    Training may diverge on a teacher's shard. That teacher still votes, and the outputs of the others are still
-    written.
+    A teacher computes NaN if its training has diverged. It still votes, and the other teachers' outputs stay usable.
     """
     log_p = teachers.log_probabilities(queries)
     return np.where(np.isnan(log_p).any(axis=2, keepdims=True), -np.log(log_p.shape[2]), log_p).astype(log_p.dtype)
@@ -52,7 +52,7 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return the array "soft" of the whole ensemble, summed over its chunks; no array if they have none."""
+    """Return the array "soft" of the whole ensemble: the sum over its chunks, or no array if chunks have none."""
     if not chunks[0].meta.get("temperatures"):
         return {}
     total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
@@ -67,10 +67,10 @@ _MOST = float(np.finfo(np.float16).max)
 
 
 class TeacherKnowledge:
-    """Probabilities of the pool and, if a layer is named, hints, for each teacher of a chunk.
+    """Outputs of each teacher of a chunk on the pool, for PET-DL.
 
-    Probabilities are (teachers, queries, classes), hints (teachers, queries, features). `wanted` is None for nothing,
-    `PROBABILITIES`, or the name of a layer for both.
+    They are class probabilities (teachers, queries, classes) and hints, the outputs of one layer (teachers, queries,
+    features). `wanted` is the name of that layer, `PROBABILITIES` for probabilities alone, or None for no outputs.
     """
 
     def __init__(self, wanted: str | None) -> None:
@@ -79,7 +79,7 @@ class TeacherKnowledge:
         self.positions: list[int] = []
 
     def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
-        """Add the outputs of fitted `teachers`, at these positions of the chunk, for the `queries` (queries, …)."""
+        """Add the outputs of fitted `teachers` for the `queries` (queries, …); `positions` are theirs in the chunk."""
         if self.wanted is None:
             return
         self.positions += positions

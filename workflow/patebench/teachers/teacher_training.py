@@ -1,6 +1,6 @@
-"""Train the teachers of a chunk: stacked as one network on a GPU, one after another on a CPU.
+"""Train the teachers of a chunk: all at once as one stacked network on a GPU, one after another on a CPU.
 
-On a CPU a single network already uses a whole core; stacking would only add grouped convolutions, which are slower.
+On a CPU, a single network already uses a whole core, and the grouped convolutions of a stack are slower.
 """
 
 import logging
@@ -20,13 +20,13 @@ from patebench.models.stack import Shard, Stack, stackable
 
 log = logging.getLogger("patebench")
 
-#: Progress callback, called with the number of trained teachers; half-trained ones in a stack count as a half.
+#: Progress callback, called with the number of trained teachers; a half-trained teacher of a stack counts as a half.
 Done = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class SingleTeacher:
-    """One fitted teacher with the interface of a `Stack` of several."""
+    """One fitted teacher with the same methods as a `Stack`, which holds several teachers."""
 
     learner: Learner
 
@@ -38,7 +38,9 @@ class SingleTeacher:
 
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.floating]:
         if not isinstance(self.learner, Network):
-            raise PatebenchError(f"only networks have a layer '{layer}' for hints; choose conv-small or conv-middle")
+            raise PatebenchError(
+                f"hints are outputs of a layer, and this model has no layer '{layer}'; choose conv-small or conv-middle"
+            )
         return self.learner.hints(x, layer)[None]
 
     @property
@@ -98,7 +100,7 @@ def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
 
 
 def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
-    """Group the positions of shards by their number of training steps: a group can be trained as a stack."""
+    """Group the positions of shards by their number of training steps, as a stack trains all teachers in step."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -107,10 +109,10 @@ def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class _StackedChunk:
-    """The shards and seeds of a chunk, of which those at the positions `members` are trained as stacks.
+    """Shards and seeds of a chunk, of which the teachers at the positions `members` are trained as stacks.
 
-    A placeholder takes the position of every other teacher, so shapes, on which last bits depend, do not depend on how
-    many teachers take another number of steps. That number follows from the sizes of the shards, which may be private.
+    A placeholder stands at the position of every other teacher. The shape of a stack, on which rounding depends, is
+    therefore always the same. Otherwise rounding would depend on the sizes of the shards, which may be private.
     """
 
     template: Network
@@ -119,7 +121,7 @@ class _StackedChunk:
     members: frozenset[int]
 
     def stack(self, places: Sequence[int]) -> tuple[list[int], Stack]:
-        """Return an untrained stack for the teachers at `places`, and which of these teachers it shows."""
+        """Return the positions of the members among the teachers at `places`, and an untrained stack of them."""
         x, y = self.shards[min(self.members)]
         placeholder = np.zeros_like(x), np.zeros_like(y)
         shards = [self.shards[place] if place in self.members else placeholder for place in places]
@@ -131,9 +133,9 @@ class _StackedChunk:
 def _stacks(
     chunk: _StackedChunk, places: list[int], ready: int, done: Done
 ) -> Iterator[tuple[list[int], TrainedTeachers]]:
-    """Train the chunk's members at `places` as one stack, or as several if the device's memory is too small.
+    """Train the chunk's members at `places` as one stack, halved as often as needed if it does not fit into memory.
 
-    `ready` is the number of the chunk's teachers that are already trained.
+    `ready` is the number of teachers of the chunk that are already trained.
     """
     count = len(chunk.members.intersection(places))
     if not count:
@@ -150,7 +152,7 @@ def _stacks(
         yield trained
         return
     half = len(places) // 2
-    log.info("%d teachers at once do not fit into the memory of the device; halving them", len(places))
+    log.info("%d teachers do not fit into the memory of the device at once; training them in two halves", len(places))
     first = places[:half]
     yield from _stacks(chunk, first, ready, done)
     yield from _stacks(chunk, places[half:], ready + len(chunk.members.intersection(first)), done)
