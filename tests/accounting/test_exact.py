@@ -237,7 +237,7 @@ def _peak(votes, mechanism):
 def test_memory_does_not_grow_with_the_number_of_queries(mechanism, monkeypatch):
     for name in ("_TABLE", "_HELD", "_BALLOTS"):
         monkeypatch.setattr(exact, name, 1 << 13)
-    monkeypatch.setattr(exact._Kept, "room", 1 << 13)
+    monkeypatch.setattr(exact._NeighbourCache, "room", 1 << 13)
     monkeypatch.setattr(neighbours, "_CELLS", 1 << 15)
     monkeypatch.setattr(neighbours, "_NUMBERS", 1 << 15)
     few, many = random_votes(queries=50, classes=50), random_votes(queries=400, classes=50)

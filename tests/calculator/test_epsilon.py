@@ -306,7 +306,7 @@ def test_every_mechanism_has_its_options(mechanism):
         (["--mechanism", "gnmax", "--sigma", "nan"], "out of range"),
         (["--mechanism", "gnmax", "--sigma", "wide"], "'wide' is not a number"),
         (["--sigma", "1"], "missing option '--mechanism'"),
-        (["--mechanism", "gnmax", "--sigma", "4", "--queries", "61"], "61 queries cannot be accounted for"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--queries", "61"], "ε of 61 queries cannot be computed"),
         (["--mechanism", "gnmax", "--sigma", "4", "--queries", "0"], "--queries"),
         (["--mechanism", "gnmax", "--sigma", "4", "--delta", "0"], "δ = 0.0 is not in (0, 1)"),
         (["--mechanism", "gnmax", "--sigma", "4", "--delta", "1"], "δ = 1.0 is not in (0, 1)"),

@@ -7,7 +7,7 @@ In Python, with votes of your own:
     patebench.bounds(counts, "gnmax", sigma=40, delta=1e-5)[0]
     labels = patebench.label(counts, "gnmax", sigma=40, release=True)
 
-`patebench.api` explains each function. Importing patebench imports nothing else; each name brings what it needs.
+`patebench.api` explains each function. `import patebench` is fast: it imports no other module until a name is used.
 """
 
 import sys
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from patebench.mechanisms.base import make_mechanism as make_mechanism
     from patebench.students.classifier import Student as Student
 else:
-    #: Where the names are that `patebench.api` does not define itself.
-    _ELSEWHERE = {
+    #: Modules of the names that `patebench.api` does not define.
+    _MODULES = {
         "PatebenchError": "patebench.core.errors",
         "Bound": "patebench.core.bound",
         "Votes": "patebench.accounting.votes",
@@ -70,13 +70,13 @@ else:
             raise AttributeError(f"module 'patebench' has no attribute '{name}'")
         from importlib import import_module
 
-        return getattr(import_module(_ELSEWHERE.get(name, "patebench.api")), name)
+        return getattr(import_module(_MODULES.get(name, "patebench.api")), name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
 
     class _Package(ModuleType):
-        """Whoever imports from the folder `audit` does not lose the function of that name to it."""
+        """Module type that keeps the function `patebench.audit` when the subpackage of the same name is imported."""
 
         def __setattr__(self, name: str, value: Any) -> None:
             if not (name in __all__ and isinstance(value, ModuleType)):

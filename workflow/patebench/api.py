@@ -8,13 +8,13 @@
     patebench.calibrate("gnmax", epsilon=1, delta=1e-5, queries=286)
     patebench.train_student(pool, labels, classes=10).predict(x)
 
-Votes are counts (queries × classes), or with `classes` a matrix (teachers × queries) of labels 0 … classes − 1, each as
-an array or a DataFrame, or `Votes`. A matrix with more teachers than queries may be transposed: confirm it with
-`teachers`. A mechanism is a name in `MECHANISMS` with its parameters as keywords, or a `Mechanism`. Use
-`make_mechanism` if a parameter has the same name as an argument. ε is always for data sets that differ in one teacher's
-shard, in nats. All errors are `PatebenchError`s of one line.
+Pass votes as counts (queries × classes), or together with `classes` as a matrix (teachers × queries) of labels
+0 … classes − 1. Arrays, DataFrames and `Votes` are accepted. A matrix with more teachers than queries may be transposed
+by mistake, so pass `teachers` to confirm its shape. A mechanism is a name in `MECHANISMS` with its parameters as
+keywords, or a `Mechanism`. Use `make_mechanism` if a parameter has the same name as an argument. ε is always for data
+sets that differ in one teacher's shard, in nats. All errors are `PatebenchError`s of one line.
 
-The functions named in each docstring do the work. Nothing here reads or writes a file.
+Each function checks its arguments and calls the function named in its docstring. No file is read or written.
 """
 
 import warnings
@@ -58,30 +58,31 @@ def bounds(
     release: bool = False,
     **parameters: float,
 ) -> list[Bound]:
-    """Return every bound on ε of labelling these votes: publishable ones first, in ascending order of ε.
+    """Return all bounds on ε for labels drawn from `votes`: publishable bounds first, each group in ascending order.
 
-    A `data_dependent` bound leaks information on the votes and may not be published. Each bound names its theorem.
+    A `data_dependent` bound leaks information about the votes and may not be published. Each bound names its theorem.
     Sanitised bounds, which need random noise, are available from `patebench epsilon --sanitise`. See
     `Mechanism.bounds`.
 
     Parameters
     ----------
-    queries : number of queries, the first ones; by default all
+    queries : number of queries, counted from the first; by default all
     release : return bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
 
     Raises
     ------
     PatebenchError
-        For invalid arguments, and with `release` for a mechanism without a discrete form or a δ of at least 1/teachers.
-        Without `release`, such a δ is a warning.
+        For invalid arguments. With `release`, also for a mechanism without a discrete form, and for δ ≥ 1/teachers.
+        Without `release`, δ ≥ 1/teachers gives a warning.
     """
-    _, made = _named(mechanism, parameters, check_truth("release", release))
+    _, checked = _resolve_mechanism(mechanism, parameters, check_truth("release", release))
     delta = check_delta(delta)
-    every = _votes(votes, classes, teachers)
-    _check_size_of_delta(delta, every.teachers, release)
-    (count,) = check_queries([every.queries if queries is None else check_whole("queries", queries)], every.queries)
-    found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
-    ordered = sorted(found, key=lambda bound: (not bound.publishable, bound.epsilon))
+    all_votes = _convert_votes(votes, classes, teachers)
+    _check_size_of_delta(delta, all_votes.teachers, release)
+    wanted = all_votes.queries if queries is None else check_whole("queries", queries)
+    (count,) = check_queries([wanted], all_votes.queries)
+    stated = checked.bounds(all_votes.at(slice(count)), [count], delta, discrete=release)
+    ordered = sorted(stated, key=lambda bound: (not bound.publishable, bound.epsilon))
     return [bound.said_of(release) for bound in ordered]
 
 
@@ -102,8 +103,8 @@ def label(
     Parameters
     ----------
     seed : seed for reproducible labels, for experiments only: anyone who knows the seed can subtract the noise
-    release : draw labels for a release, with discrete noise from the operating system's entropy. Each call is a release
-        of its own; the total ε is that of all calls on the same votes.
+    release : draw labels for a release, with discrete noise from the operating system's entropy. Each call is another
+        release, so publish the ε of all calls on the same votes together.
 
     Returns
     -------
@@ -116,14 +117,12 @@ def label(
         For invalid arguments, and for `release` of a mechanism without a discrete form.
     """
     if (seed is None) != check_truth("release", release):
-        raise PatebenchError("give either seed=… for reproducible labels, or release=True for labels to release")
-    _, made = _named(mechanism, parameters, release)
-    draws, given = (
-        Draws(None if seed is None else check_whole("seed", seed, 0, _LARGEST_SEED), "label"),
-        _votes(votes, classes, teachers),
-    )
-    check_abstentions(made, given)
-    labels = made.release(given, draws.source())
+        raise PatebenchError("label() needs either seed=… (reproducible labels) or release=True (labels for release)")
+    _, checked = _resolve_mechanism(mechanism, parameters, release)
+    draws = Draws(None if seed is None else check_whole("seed", seed, 0, _LARGEST_SEED), "label")
+    all_votes = _convert_votes(votes, classes, teachers)
+    check_abstentions(checked, all_votes)
+    labels = checked.release(all_votes, draws.source())
     if (frame := frame_of(votes)) is None:
         return labels
     import pandas as pd
@@ -143,17 +142,18 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """Audit a mechanism: compare lower bounds on ε for `teachers` and `classes` with all stated bounds.
+    """Audit a mechanism: compare ε lower bounds for `teachers` teachers and `classes` classes with all stated bounds.
 
     The audit covers one query, and each number of queries in `queries`. It searches for the worst pair of adjacent
-    votes and computes its ε exactly. It also runs the code on two adjacent votes. Each of the `findings` contains the
-    `stated` bounds with a `verdict`: `holds`, `violated`, `disagrees` or `vacuous`. See `audit.verdict.run_audit`.
+    votes and computes the ε of this pair exactly. It also draws labels from two adjacent votes many times and derives
+    an ε lower bound from them. Each of the `findings` contains the `stated` bounds with a `verdict`: `holds`,
+    `violated`, `disagrees` or `vacuous`. See `audit.verdict.run_audit`.
 
     Parameters
     ----------
-    runs : number of runs on each of the two adjacent votes
+    runs : number of labels drawn from each of the two adjacent votes
     confidence : probability with which the ε lower bound from the runs is valid
-    seed : seed of the runs
+    seed : seed of these draws
 
     Raises
     ------
@@ -162,7 +162,7 @@ def audit(
     """
     from patebench.config.parameters import AuditParameters
 
-    name, made = _named(mechanism, parameters)
+    name, checked = _resolve_mechanism(mechanism, parameters)
     together = [check_whole("queries", T) for T in np.atleast_1d(check_array("queries", queries)).tolist()]
     settings = AuditParameters.checked({"runs": runs, "confidence": confidence})
     base = check_whole("seed", seed, 0, _LARGEST_SEED)
@@ -170,12 +170,12 @@ def audit(
     size = check_whole("teachers", teachers), check_whole("classes", classes, 2, MOST_CLASSES)
     _check_size_of_delta(delta, size[0], release=False)
     streams = partial(generator, base, "audit")
-    setting = AuditSetting(name, made, *size, delta, settings.runs, settings.confidence, streams)
+    setting = AuditSetting(name, checked, *size, delta, settings.runs, settings.confidence, streams)
     return Audit(**vars(verdict.run_audit(setting, together)))
 
 
 class Audit(verdict.Audit):
-    """An audit that prints as tables: `print(patebench.audit(…))`."""
+    """Result of an audit, which `print` shows as tables."""
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -229,13 +229,13 @@ def calibrate(
         if known is None and size in getattr(kind, "cost_needs", ()):
             raise PatebenchError(f"the cost of {kind.__name__} depends on the number of {size}; give {size}=…")
     count = None if queries is None else check_whole("queries", queries)
-    _check_size_of_delta(delta, None if teachers is None else check_whole("teachers", teachers), release)
+    _check_size_of_delta(delta, teachers, release)
     if isinstance(mechanism, str):
         return solve(mechanism, parameters, epsilon, delta, count, classes, teachers, release)
-    name, made = _named(mechanism, parameters)
+    name, checked = _resolve_mechanism(mechanism, parameters)
     if count is not None:
-        raise PatebenchError(f"{name} has all its parameters, so no noise is left to find; leave out the queries")
-    return queries_for(made, name, epsilon, delta, classes, teachers, release)
+        raise PatebenchError(f"{name} has all its parameters, so calibrate() has no noise to find; leave out queries=…")
+    return queries_for(checked, name, epsilon, delta, classes, teachers, release)
 
 
 def train_student(
@@ -272,46 +272,49 @@ def train_student(
     return Student(**chosen, classes=classes, seed=seed).fit(pool, labels)
 
 
-def _named(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
-    """Return the name of a mechanism for messages and tables, and the mechanism; check it for a `release`."""
+def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
+    """Return the name of a mechanism, for messages and tables, and the mechanism.
+
+    Raises PatebenchError for a `release` of a mechanism without a discrete form.
+    """
     if isinstance(mechanism, str):
-        name, made = mechanism, make_mechanism(mechanism, parameters)
+        name, checked = mechanism, make_mechanism(mechanism, parameters)
     elif isinstance(mechanism, Mechanism):
-        name, made = type(mechanism).__name__, mechanism
+        name, checked = type(mechanism).__name__, mechanism
         if parameters:
             raise PatebenchError(f"{name} already has its parameters; leave out {', '.join(parameters)}")
     else:
         what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else quote(mechanism)
-        raise PatebenchError(f"a mechanism is a name, such as 'gnmax', or a Mechanism with its parameters, not {what}")
+        raise PatebenchError(f"mechanism must be a name, such as 'gnmax', or a Mechanism object, not {what}")
     if release:
-        check_releasable(name, type(made))
-    return name, made
+        check_releasable(name, type(checked))
+    return name, checked
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Refuse a release at a δ of at least 1/n for n `teachers`; warn in other cases, also if n is unknown."""
+    """Refuse a `release` at δ ≥ 1/`teachers`. Without `release`, or if `teachers` is unknown, only warn about δ."""
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)
         warnings.warn(fault, stacklevel=3)
 
 
-def _votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """Return the votes; check the number of `teachers` if a table might be transposed."""
+def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
+    """Convert `votes` to `Votes`, and check the number of `teachers`, since a table may be transposed by mistake."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
-    found = _read(votes, classes)
+    converted = _read_votes(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):
         try:
-            check_table(found, teachers, "teachers=")
+            check_table(converted, teachers, "teachers=")
         except PatebenchError as fault:
             raise PatebenchError(f"the table of votes {fault}") from None
-    return found
+    return converted
 
 
-def _read(votes: Votes | ArrayLike, classes: int | None) -> Votes:
+def _read_votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
     if isinstance(votes, Votes):
         if classes not in (None, votes.classes):
-            raise PatebenchError(f"the votes are among {votes.classes} classes, not {classes}; leave classes out")
+            raise PatebenchError(f"the votes have {votes.classes} classes, not {classes}; leave classes out")
         return votes
     table = check_array("votes", votes)
     if classes is not None:

@@ -36,28 +36,28 @@ def never(queries: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Accountant(ABC):
-    """Accountant with a name, a kind of statement, and the paper and theorem that it applies.
+    """Method that bounds ε by a theorem: its name, the kind of its bounds, and the paper and theorem in `source`.
 
     `label` is the column head in tables; accountants with the same label share a column. The default is the entry in
     `_LABELS`, or else the name.
 
-    If the theorem can fail, `failure` returns the failure probability for the first T queries, which is subtracted
+    `failure` returns the probability that the theorem does not hold for the first T queries, which is subtracted
     from δ.
     """
 
     name: str
     kind: Kind
     source: str
-    #: Reason why the theorem also holds for discrete noise of the same scale, or the accountant that replaces it there;
-    #: None: it may not hold.
+    #: Reason why the theorem also holds for discrete noise of the same scale, or the accountant to use for discrete
+    #: noise instead; None if the theorem may not hold.
     discrete: "str | Accountant | None" = None
     #: True if the theorem also holds when earlier answers determine later queries.
     adaptive: bool = True
     failure: Callable[[int], float] = never
     label: str = ""
-    #: True for a variant of another accountant that is only useful for comparison with it.
+    #: True for a variant of another accountant that serves only for comparison.
     variant: bool = False
-    #: True if it computes the data-dependent divergence itself instead of a bound on it.
+    #: True if the accountant computes the exact data-dependent divergence instead of an upper bound.
     exact: bool = False
 
     def __post_init__(self) -> None:
@@ -65,15 +65,15 @@ class Accountant(ABC):
 
     @property
     def publishable(self) -> bool:
-        """True if its ε may be published: ε does not depend on the votes or was itself released with noise."""
+        """Return True if ε may be published: it does not depend on the votes, or was itself released with noise."""
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return bounds at `delta` on the first T queries, for each T in `queries`."""
+        """Return bounds on ε at `delta` for the first T queries, for each T in `queries`."""
 
-    def left(self, delta: float, queries: int) -> float:
-        """Return δ less the failure probability; 0, for which ε is infinite, below `SMALLEST_DELTA`."""
+    def remaining_delta(self, delta: float, queries: int) -> float:
+        """Return δ minus the failure probability; 0 if this is below `SMALLEST_DELTA`, so that ε is infinite."""
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
 
@@ -96,7 +96,7 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """Return the accountants that also hold when earlier answers determine later queries.
 
-    The source of a data-dependent one then states that its bound refers to the queries that were actually asked.
+    The source of a data-dependent accountant then states that its bound refers to the queries that were actually asked.
     """
     words = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -108,12 +108,12 @@ def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accoun
 
 @dataclass(frozen=True, kw_only=True)
 class DirectAccountant(Accountant):
-    """Accountant that returns ε for T queries at δ without a curve."""
+    """Accountant that computes ε for T queries at δ directly, without a Rényi curve."""
 
     epsilon: Callable[[int, float], float]
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        return [self.bound(self._epsilon(T, self.left(delta, T)), delta, T) for T in queries]
+        return [self.bound(self._epsilon(T, self.remaining_delta(delta, T)), delta, T) for T in queries]
 
     def _epsilon(self, queries: int, remaining: float) -> float:
         return self.epsilon(queries, remaining) if remaining > 0 else math.inf
@@ -123,8 +123,8 @@ class DirectAccountant(Accountant):
 class RenyiAccountant(Accountant):
     """Accountant that adds up Rényi curves and converts the sum at the best order.
 
-    With `refine`, the search continues between the neighbours of the best order. Without it, only `orders` are tried,
-    as in a published analysis.
+    With `refine`, the search continues between the neighbours of the best order. Without `refine`, only `orders` are
+    tried, as in a published analysis.
     """
 
     name: str = "rdp"
@@ -140,13 +140,13 @@ class RenyiAccountant(Accountant):
                 f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number"
             )
         return [
-            self._best(T, curve, how, delta)
+            self._best_bound(T, curve, how, delta)
             for T, curve in zip(queries, curves, strict=True)
             for how in self.conversions
         ]
 
-    def _best(self, queries: int, curve: Array, how: Conversion, delta: float) -> Bound:
-        orders, remaining = self.orders, self.left(delta, queries)
+    def _best_bound(self, queries: int, curve: Array, how: Conversion, delta: float) -> Bound:
+        orders, remaining = self.orders, self.remaining_delta(delta, queries)
         if remaining == 0:
             return self.bound(math.inf, delta, queries, conversion=how)
         epsilons = conversion.convert(how, orders, curve, remaining)
@@ -168,7 +168,7 @@ def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accounta
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:
-    """Return the totals of a curve that is the same for every query."""
+    """Return `Totals` of queries that all have the same Rényi curve: T times `curve`."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         result: Array = np.multiply.outer(np.asarray(queries, dtype=np.float64), curve(orders))
@@ -178,7 +178,7 @@ def repeated(curve: Callable[[Array], Array]) -> Totals:
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return the totals of `curve(rows, orders)` (queries × orders); `rows` holds the input of the curve per query."""
+    """Return `Totals` that sum `curve(rows, orders)` (queries × orders) over queries; `rows` has one row per query."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         block = max(1, _CELLS // len(orders))
@@ -195,10 +195,10 @@ def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
 def check_queries(queries: Sequence[int], available: int) -> list[int]:
     """Return the distinct numbers of queries in ascending order; refuse any below 1 or above `available`."""
     if not queries:
-        raise PatebenchError("no number of queries to account for; name at least one")
+        raise PatebenchError("the list of numbers of queries is empty; give at least one number")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(
-                f"{plural(T, 'query')} cannot be accounted for: the votes hold {available}; name 1 to {available}"
+                f"ε of {plural(T, 'query')} cannot be computed: the votes have {available}; choose 1 to {available}"
             )
     return sorted(set(queries))

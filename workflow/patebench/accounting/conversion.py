@@ -1,6 +1,7 @@
 """Convert Rényi curves to (ε, δ) and choose the orders to try.
 
-Every order gives a valid bound, so the minimum over any set of orders is valid. A finer set only makes it tighter.
+A curve holds ε(α), the Rényi divergence at each order α. Every order gives a valid bound, so the minimum over any set
+of orders is valid. A finer set only makes the bound tighter.
 """
 
 import numpy as np
@@ -11,14 +12,15 @@ from patebench.core.bound import Conversion
 #: Orders from 1.01 to 10⁶, evenly spaced in ln(α − 1), sixteen per decade.
 ORDERS = 1.0 + np.geomspace(1e-2, 1e6, 129)
 
-#: The same up to 10¹⁶, for claims of an ε near zero.
+#: Orders up to 10¹⁶ with the same spacing, for papers that claim an ε near zero.
 CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
 
 
 def classic(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order: ε(α) + ln(1/δ)/(α−1) (Mironov 2017, Proposition 3).
 
-    With α = l + 1 and ε(α) = α_M(l)/l, this is the tail bound of PATE 2017, (α_M(l) + ln(1/δ))/l.
+    For α = l + 1 and ε(α) = α_M(l)/l, with α_M(l) the l-th log moment of PATE 2017, this is the tail bound of that
+    paper, (α_M(l) + ln(1/δ))/l.
     """
     result: Array = curve - np.log(delta) / (orders - 1)
     return result
@@ -49,7 +51,7 @@ def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array
 
 
 def between(orders: Array, best: int, points: int = 17) -> Array:
-    """Return `points` orders between the neighbours of `orders[best]`; `orders[best]` need not be among them."""
+    """Return `points` orders between the neighbours of `orders[best]`, to refine a search around it."""
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
     result: Array = 1.0 + np.geomspace(low - 1, high - 1, points)
     return result

@@ -1,5 +1,7 @@
 """Compute the exact data-dependent Rényi divergence of mechanisms that answer each query from its counts.
 
+The counts of query q are n(q), one vote for class a is e_a, and the vote of teacher i is v_i(q). There are two forms:
+
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
 
@@ -75,7 +77,7 @@ Neighbours = Callable[[Counts], Iterator[Pairs]]
 class PerQueryNeighbours:
     """Neighbours under a mechanism whose outcome depends on more than the counts of a query.
 
-    In their `Pairs`, `histogram` is the number of the query, and `loses` and `gains` are classes.
+    In the `Pairs` that `neighbours` yields, `histogram` is the number of a query; `loses` and `gains` are classes.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
@@ -84,10 +86,11 @@ class PerQueryNeighbours:
 def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
     """Return D_α(P ‖ P′) per row and order from ln P and ln P′ (rows × outcomes), rounded up.
 
-    With r = ln P − ln P′ and Σ P = Σ P′ = 1 it is ln(1 + Σ P·f(r))/(α−1), f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
+    With r = ln P − ln P′ and Σ P = Σ P′ = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), where
+    f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
     f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so enlarging |r| and P by their errors rounds outward.
     """
-    log_weight, ratio = _outward(log_p, log_p_neighbour, multiplicity)
+    log_weight, ratio = _round_outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
     ratio[unbounded] = 0.0
     little = np.exp(log_weight) * np.expm1(np.minimum(-ratio, _NEAR))
@@ -102,7 +105,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
     return result * (1 + _ROUNDING) / (orders - 1) + _LEAST
 
 
-def _outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
+def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
     """Return ln Pr of all outcomes of each column, and r = ln P − ln P′, both moved away from 0 by their error.
 
     Columns whose outcomes are impossible under both distributions get −∞ and 0.
@@ -117,16 +120,16 @@ def _outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tu
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t."""
+    """Return ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t, with r_j the `ratio` of outcome j."""
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
-    for chosen, solve in ((near, _near), (~near, _far)):
+    for chosen, solve in ((near, _log_moments_plain), (~near, _log_moments_in_log_space)):
         if np.any(chosen):
             result[:, chosen] = solve(log_p, ratio, linear[:, None], exponents[chosen])
     return np.maximum(result, 0.0)
 
 
-def _near(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
+def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
     """Compute `_log_moments` where no term overflows and no relevant term underflows."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
@@ -136,7 +139,7 @@ def _near(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
     return result
 
 
-def _far(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
+def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
     """Compute `_log_moments` for any exponents, with large terms in log space, scaled by the largest if necessary."""
     x = ratio[:, :, None] * t
     log_terms = log_p[:, :, None] + x
@@ -165,7 +168,7 @@ class Directions(NamedTuple):
 
 @dataclass(eq=False)
 class ExactDivergence:
-    """Divergences of the first T queries of a label set from its worst neighbour, per query and per teacher.
+    """Exact divergences between the labels of the first T queries and those of a worst-case neighbour.
 
     `neighbours` is None for a mechanism without noise, whose divergence is ∞. `times` (queries,) are weights of queries
     that represent others in a sample.
@@ -178,20 +181,20 @@ class ExactDivergence:
     neighbours: Neighbours | PerQueryNeighbours | None
     times: Array | None = None
     _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
-    _kept: "_Kept" = field(default_factory=lambda: _Kept(), repr=False)
+    _neighbour_cache: "_NeighbourCache" = field(default_factory=lambda: _NeighbourCache(), repr=False)
 
     def per_query(self, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences for the worst neighbour of each query, which may differ in another teacher each."""
+        """Return the divergences (numbers of queries × orders) if a different teacher may change in every query."""
         result: Array = self.directions(queries, orders).per_query.max(axis=1)
         return result
 
     def per_teacher(self, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences for the worst teacher over all queries together."""
+        """Return the divergences (numbers of queries × orders) if one teacher changes, the worst over all queries."""
         result: Array = self.directions(queries, orders).per_teacher.max(axis=1)
         return result
 
     def directions(self, queries: Sequence[int], orders: Array) -> Directions:
-        """Return both sums in both directions; results are cached."""
+        """Return the sums per query and per teacher, in both directions, for each T in `queries`; cached."""
         orders = np.asarray(orders, dtype=np.float64)
         key = tuple(queries), orders.tobytes()
         if key not in self._solved:
@@ -201,31 +204,32 @@ class ExactDivergence:
         return self._solved[key]
 
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
-        """Return both sums of the first T queries for each T in `stops`, ascending.
+        """Return the sums per query and per teacher over the first T queries, for each T in the ascending `stops`.
 
-        `wanted` (stops × orders) selects orders; one selected for a T is also computed for smaller T. Others are ∞.
+        `wanted` (stops × orders) selects orders. An order that is wanted for some T is also computed for all smaller T;
+        at other orders the result is ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
             return Directions(*forms)
         used = reaching(wanted)
-        one = np.zeros((2, len(orders)))
-        each = np.zeros((self.votes.teachers, 2, len(orders))) if self.votes.matrix is not None else None
+        per_query = np.zeros((2, len(orders)))
+        per_teacher = np.zeros((self.votes.teachers, 2, len(orders))) if self.votes.matrix is not None else None
         pieces = [(i, rows) for i, rows in self._pieces(stops, int(used.sum(axis=1).max()))]
         parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
         shared = self.is_long(int(stops[-1]))
-        solve = partial(in_order, _sums) if shared else partial(map, partial(_sums, kept=self._kept))
-        said = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(_say_nothing)
+        solve = partial(in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
+        bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(_report_nothing)
         done = 0
-        with said as report:
-            for place, ((i, rows), (of_one, of_each)) in enumerate(zip(pieces, solve(parts), strict=True)):
-                one[:, used[i]] += of_one
-                if each is not None:
-                    each[:, :, used[i]] += of_each
+        with bar as report:
+            for place, ((i, rows), (query_sums, teacher_sums)) in enumerate(zip(pieces, solve(parts), strict=True)):
+                per_query[:, used[i]] += query_sums
+                if per_teacher is not None:
+                    per_teacher[:, :, used[i]] += teacher_sums
                 if place + 1 == len(pieces) or pieces[place + 1][0] > i:
-                    forms[0, i][:, used[i]] = one[:, used[i]]
-                    if each is not None:
-                        forms[1, i][:, used[i]] = each[:, :, used[i]].max(axis=0)
+                    forms[0, i][:, used[i]] = per_query[:, used[i]]
+                    if per_teacher is not None:
+                        forms[1, i][:, used[i]] = per_teacher[:, :, used[i]].max(axis=0)
                 done += len(rows)
                 report(done)
         return Directions(*np.where(forms < _LARGE, forms, np.inf))
@@ -237,14 +241,14 @@ class ExactDivergence:
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
         """Yield pieces of queries: the index of the first of `stops` that includes them, and their row numbers.
 
-        If most histograms repeat, queries with the same one are in one piece.
+        If most histograms repeat, queries with the same histogram are in the same piece.
         """
         held = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
         for i, (low, high) in enumerate(pairwise([0, *stops.tolist()])):
             rows, new = np.arange(low, high), np.ones(high - low, dtype=bool)
             if not isinstance(self.neighbours, PerQueryNeighbours):
-                alike = _alike(self.votes.counts[low:high])
+                alike = _hash_histograms(self.votes.counts[low:high])
                 order = np.argsort(alike, kind="stable")
                 first = np.diff(alike[order], prepend=alike[order[0]] - np.uint64(1)) != 0
                 if 2 * np.sum(first) <= high - low:
@@ -256,7 +260,7 @@ class ExactDivergence:
                 start = end
 
     def _part(self, rows: Integers, orders: Array) -> "_Part":
-        """Return the input of one process for a piece."""
+        """Return the piece of queries at the positions `rows`, as the input of one process."""
         assert self.neighbours is not None
         votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
@@ -264,23 +268,23 @@ class ExactDivergence:
 
     @property
     def _most_ranks(self) -> int:
-        """Upper bound on the ranks of a histogram, as distinct counts sum to at most the number of teachers."""
+        """Return an upper bound on the number of ranks: distinct counts sum to at most the number of teachers."""
         if isinstance(self.neighbours, PerQueryNeighbours):
             return self.votes.classes
         return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the orders (stops × orders) to compute for each T: those wanted for it or for any greater T."""
+    """Return the orders (stops × orders) to compute for each T: those wanted for this T or for any greater one."""
     result: NDArray[np.bool_] = np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
     return result
 
 
-def _say_nothing(done: int, of: int | None = None) -> None:
+def _report_nothing(done: int, of: int | None = None) -> None:
     pass
 
 
-def _alike(counts: Counts) -> NDArray[np.uint64]:
+def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
     """Return a hash per histogram that does not depend on the order of the classes."""
     words = np.random.default_rng(0).integers(0, 1 << 64, int(counts.max()) + 1, dtype=np.uint64, endpoint=False)
     step = max(1, _CELLS // counts.shape[1])
@@ -298,8 +302,8 @@ class _Part(NamedTuple):
     name: int
 
 
-class _Kept(dict[tuple[int, int], list[Pairs]]):
-    """Cache of the neighbours of pieces for further orders, of limited size."""
+class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
+    """Cache, of limited size, of the neighbours of each piece, which are needed again at further orders."""
 
     room = _KEPT
 
@@ -319,14 +323,14 @@ class _Kept(dict[tuple[int, int], list[Pairs]]):
             self[key] = stored
 
 
-def _sums(part: _Part, kept: _Kept | None = None) -> tuple[Array, Array | None]:
-    """Sum the worst neighbours' divergences over these queries: 2 × orders, and teachers × 2 × orders."""
+def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
+    """Return the divergences summed over a piece: per query (2 × orders) and per teacher (teachers × 2 × orders)."""
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
     else:
         block, histograms = _Block.by_histogram(part.votes)
         portions = part.neighbours(histograms)
-    table = _table(block, portions if kept is None else kept.of(part, portions), part.orders)
+    table = _table(block, portions if cache is None else cache.of(part, portions), part.orders)
     shape = 2, len(part.orders)
     worst = np.bincount(block.number, part.times, block.histograms) @ table.max(axis=1)
     if block.matrix is None:

@@ -1,8 +1,8 @@
 """Choose the orders at which the exact accountants compute the divergences of a label set.
 
 Every order gives a valid bound, but each is expensive. A sample of the queries predicts, for each number of queries T,
-the order at which ε is least. The divergences of all T queries are computed at a few orders around it, and at further
-ones while the least ε lies at the edge. The stated ε uses all T queries; the sample only selects orders.
+the order at which ε is least. The divergences of all T queries are computed at a few orders around this one, and
+at further orders while the least ε lies at the edge. The stated ε uses all T queries; the sample only selects orders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,8 @@ COARSE = conversion.ORDERS[::2]
 #: Indices that divide `COARSE` at orders of about 100 and 10⁴; higher orders matter only for few queries.
 _STAGES = (33, 49)
 
-#: Orders that bounds state. Every fourth is tried, which misses the least ε by a relative 10⁻⁴ at most, because ε is
-#: flat there. If that is cheap, one more order, predicted from these, is tried.
+#: Orders that bounds can state. Every fourth order is tried; the best of these exceeds the least ε by a relative 10⁻⁴
+#: at most, because ε is flat near its minimum. For few queries, one more order, predicted from them, is tried.
 ORDERS: Array = 1.0 + np.geomspace(1e-2, 1e6, 2985)
 _STEP, _EVERY = float(np.log((ORDERS[1] - 1) / (ORDERS[0] - 1))), 4
 
@@ -45,7 +45,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Return sample rows that represent every prefix of `queries` queries, and the weight of each row."""
+    """Return the positions and weights of a sample that represents the first T queries for every T ≤ `queries`."""
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
@@ -56,7 +56,10 @@ def sampled(queries: int) -> tuple[Integers, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Rényi curves of a label set: (per query, per teacher) × numbers of queries × orders; ∞ if not computed."""
+    """Rényi curves of a label set in two `forms`, per query and per teacher (see `accounting.exact`).
+
+    `forms` is (2 × numbers of queries × orders); ∞ where it was not computed.
+    """
 
     orders: Array
     forms: Array
@@ -64,35 +67,41 @@ class Curves:
 
 @dataclass(eq=False)
 class OrderSearch:
-    """Search for the orders of the least ε, with the exact divergences there."""
+    """Search for the orders at which ε is least, which also computes the exact divergences at these orders."""
 
     divergence: ExactDivergence
-    _found: dict[tuple[tuple[int, ...], float], Curves] = field(default_factory=dict, repr=False)
+    _cache: dict[tuple[tuple[int, ...], float], Curves] = field(default_factory=dict, repr=False)
 
     def __call__(self, queries: Sequence[int], delta: float) -> Curves:
-        """Return curves of the first T queries for each T, near the orders of the least ε; results are cached."""
-        key = tuple(queries), delta
-        if key not in self._found:
-            stops, place = np.unique(np.asarray(queries), return_inverse=True)
-            forms, known = self._near(stops, self.foretold(stops, delta), delta)
-            used = known.any(axis=0)
-            self._found[key] = Curves(ORDERS[used], forms[:, place][:, :, used])
-        return self._found[key]
+        """Return curves of the first T queries, for each T in `queries`, near the orders at which ε is least.
 
-    def _near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Return curves at all `ORDERS`, and a mask of those that are known (stops × orders)."""
+        Results are cached.
+        """
+        key = tuple(queries), delta
+        if key not in self._cache:
+            stops, place = np.unique(np.asarray(queries), return_inverse=True)
+            forms, known = self._search_near(stops, self.predict_orders(stops, delta), delta)
+            used = known.any(axis=0)
+            self._cache[key] = Curves(ORDERS[used], forms[:, place][:, :, used])
+        return self._cache[key]
+
+    def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
+        """Compute curves at the `wanted` orders (stops × orders), and at further ones around the least ε.
+
+        Return the curves at all `ORDERS`, and a mask of the orders that are known. `stops` are numbers of queries T.
+        """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
-            self._add(forms, known, stops, wanted)
-            wanted = _beyond(forms, known, delta)
+            self._add_missing(forms, known, stops, wanted)
+            wanted = _select_beyond(forms, known, delta)
             if not wanted.any():
                 break
         if not self.divergence.is_long(int(stops[-1])):
-            self._add(forms, known, stops, _between(forms, delta))
+            self._add_missing(forms, known, stops, _select_between(forms, delta))
         return forms, known
 
-    def _add(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Compute divergences that are wanted and not yet known."""
+    def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
+        """Compute divergences at orders that are `wanted` and not yet `known`; update `forms` and `known`."""
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
@@ -104,29 +113,29 @@ class OrderSearch:
                 form[row, columns[used]] = sums[i][:, used].max(axis=0)
             known[row, columns[used]] = True
 
-    def foretold(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
-        """Select from `ORDERS` those to compute for each T (stops × orders), by the sample."""
+    def predict_orders(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
+        """Return a mask (stops × orders) of the `ORDERS` to compute for each T, as a sample of queries predicts."""
         rows, times = sampled(int(stops[-1]))
         votes = self.divergence.votes
         sample = self.divergence
         if len(rows) < int(stops[-1]):
             sample = ExactDivergence(votes.at(rows), self.divergence.neighbours, times)
-        curves = _coarse(sample, np.searchsorted(rows, stops), delta)
+        curves = _coarse_divergences(sample, np.searchsorted(rows, stops), delta)
         wanted = np.zeros((len(stops), len(ORDERS)), dtype=bool)
         for form in curves:
             for how in _CONVERSIONS:
                 for i, (T, curve) in enumerate(zip(stops, form, strict=True)):
                     if np.isfinite(curve).any():
-                        place, wide = _predicted(how, curve, delta), _SURE if T <= _SAMPLE else _UNSURE
+                        place, wide = _predict_index(how, curve, delta), _SURE if T <= _SAMPLE else _UNSURE
                         wanted[i, max(place - wide, 0) * _EVERY : (place + wide) * _EVERY + 1 : _EVERY] = True
-        # Where the divergence is so small that δ covers it, the lowest order shows it (`conversion.tight`).
+        # If the divergence is so small that ε is 0 (`conversion.tight`), the lowest order suffices.
         little = -np.expm1(-curves[:, :, 0].min(axis=0)) <= 2 * delta * delta
         wanted[little | ~wanted.any(axis=1), 0] = True
         return wanted
 
 
-def _predicted(how: Conversion, curve: Array, delta: float) -> int:
-    """Return the index, in every fourth of `ORDERS`, nearest to the least ε of a curve at `COARSE` orders."""
+def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
+    """Return the index in `ORDERS[::_EVERY]` nearest to the least ε, predicted from a curve at `COARSE` orders."""
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
     shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
@@ -140,10 +149,10 @@ def _vertex(before: float, least: float, after: float) -> float:
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
 
-def _beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Select orders beyond the known ones if the least ε is at the last known one."""
+def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
+    """Return a mask (stops × orders) of further orders, where the least ε is at the edge of the known orders."""
     wanted = np.zeros_like(known)
-    for i, at, _ in _bests(forms, delta):
+    for i, at, _ in _minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
             wanted[i, max(at - _FURTHER * _EVERY, 0) : at : _EVERY] = True
         if at + 1 < len(ORDERS) and not known[i, at + _EVERY]:
@@ -151,17 +160,20 @@ def _beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.
     return wanted
 
 
-def _between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """Select the order at which the least ε is predicted from the known ones."""
+def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
+    """Return a mask (stops × orders) of orders between the known ones, at which the least ε is predicted."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
-    for i, at, epsilons in _bests(forms, delta):
+    for i, at, epsilons in _minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
             wanted[i, at + round(_EVERY * _vertex(*epsilons[[at - _EVERY, at, at + _EVERY]]))] = True
     return wanted
 
 
-def _bests(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """Yield the index of T, the index of the order with the least ε, and ε at all orders, per form and conversion."""
+def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
+    """Yield the index of T, the index of the order with the least ε, and ε at all orders (orders,).
+
+    One item is yielded for each form, conversion and T whose least ε is positive and finite.
+    """
     for form in forms:
         for how in _CONVERSIONS:
             for i, epsilons in enumerate(conversion.convert(how, ORDERS, form, delta)):
@@ -170,22 +182,23 @@ def _bests(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
                     yield i, at, epsilons
 
 
-def _coarse(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
+def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
     """Return divergences of both forms (2 × numbers of queries × orders) at coarse orders; ∞ where ε cannot be least.
 
-    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion gives at least
-    D + ln(1 − 1/α) − δ. Orders beyond the one at which this exceeds the least ε so far are skipped.
+    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion turns a divergence D
+    of order α into an ε of at least D + ln(1 − 1/α) − δ. Orders beyond the first one at which this lower bound exceeds
+    the least ε so far are skipped.
     """
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
-    left = np.arange(len(queries))
+    remaining = np.arange(len(queries))
     for low, high in pairwise((0, *_STAGES, len(COARSE))):
-        forms = divergence.directions(queries[left].tolist(), COARSE[low:high])
-        divergences[:, left, low:high] = [form.max(axis=1) for form in forms]
-        so_far, orders = divergences[:, left, :high], COARSE[:high]
+        forms = divergence.directions(queries[remaining].tolist(), COARSE[low:high])
+        divergences[:, remaining, low:high] = [form.max(axis=1) for form in forms]
+        so_far, orders = divergences[:, remaining, :high], COARSE[:high]
         least = np.max([conversion.convert(how, orders, so_far, delta).min(axis=2) for how in _CONVERSIONS], axis=0)
         above = so_far[:, :, -1] + np.log1p(-1 / orders[-1]) - delta >= least
-        left = left[~np.all(above, axis=0)]
-        if not len(left):
+        remaining = remaining[~np.all(above, axis=0)]
+        if not len(remaining):
             break
     return divergences
 
@@ -204,7 +217,7 @@ class ExactAccountant(RenyiAccountant):
 
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
-    """Return the exact accountants of a mechanism; the one per teacher needs the vote matrix."""
+    """Return the exact accountants of a mechanism: per query and, if `votes` have the vote matrix, per teacher."""
     divergence = ExactDivergence(votes, neighbours)
     search = OrderSearch(divergence)
     forms = [("exact", "exact", divergence.per_query, "the worst neighbour of each query")]

@@ -31,18 +31,13 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 
 def gnmax_mu(sigma: float, queries: int) -> float:
-    """Return μ = √(2T)/σ of T queries to GNMax(σ): one vote changes two counts by one each, an L2 distance of √2."""
+    """Return μ of Gaussian DP, √(2T)/σ, for T queries to GNMax(σ): a vote changes two counts, an L2 distance of √2."""
     return cells_mu(sigma, 2 * queries)
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return μ = √cells/σ of counts with noise N(0, σ²), of which `cells` change by one each."""
+    """Return μ of Gaussian DP, √cells/σ, if one teacher changes `cells` counts by one each and noise is N(0, σ²)."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
-
-
-def gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """Return ln δ(ε) of μ-GDP, exactly: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8)."""
-    return _log_delta(epsilon / mu - mu / 2, mu)
 
 
 def gaussian_dp(mu: float, delta: float) -> float:
@@ -65,8 +60,9 @@ def gaussian_dp(mu: float, delta: float) -> float:
 def _log_delta(t: float, mu: float) -> float:
     """Return ln δ of μ-GDP at ε = μt + μ²/2: φ(t)·(R(t) − R(t + μ)), with R the Mills ratio, accurate in the tail.
 
-    R′(x) = xR(x) − 1. For small μ, where the difference would cancel, it is computed as the integral of 1 − xR(x) from
-    t to t + μ by Gauss's rule, whose error at μ ≤ 1/2 is far below rounding.
+    This is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8). R′(x) = xR(x) − 1. For small μ,
+    where the difference would cancel, it is computed as the integral of 1 − xR(x) from t to t + μ by Gauss's rule,
+    whose error at μ ≤ 1/2 is far below rounding.
     """
     log_density = -t * t / 2 - _LOG_SQRT_2PI
     if mu <= 0.5:
@@ -121,7 +117,9 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def bounded_range_rdp(eta: float, orders: Array) -> Array:
-    """Return the largest Rényi divergence of one step of range η; at most αη²/8 (Cesar & Rogers 2021), rounded up.
+    """Return the largest Rényi divergence of one step of bounded range η (Durfee & Rogers 2019), rounded up.
+
+    It is at most αη²/8 (Cesar & Rogers 2021).
 
     Proof: docs/explanation/proofs-composition.md, "The divergence of bounded range".
     """
@@ -136,9 +134,9 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
     """Return ε of T non-adaptive steps of range η, rounded up (Dong, Durfee, Rogers 2020, optimal composition).
 
-    If the steps do not depend on earlier results, as with a fixed list of queries, all may be assumed to have the same
-    t. For the event that at most ℓ of T losses are t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is
-    the least ε at which no ℓ gives more than δ.
+    In the worst case, the privacy loss of a step is t or t − η. If the steps do not depend on earlier results, as with
+    a fixed list of queries, t may be assumed to be the same in all of them. For the event that at most ℓ of T losses
+    are t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which no ℓ gives more than δ.
     """
     high = _bounded_range_epsilon(eta, queries, delta)
     if queries > _MOST_STEPS or high > _LARGEST_EXPONENT:
@@ -158,7 +156,7 @@ def _bounded_range_epsilon(eta: float, queries: int, delta: float) -> float:
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
-    """Return δ(ε), rounded up."""
+    """Return δ(ε) of `queries` steps of range η, rounded up."""
     few = np.arange(queries)
     t = np.minimum((epsilon + (few + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
@@ -173,9 +171,9 @@ _POINTS = 1 << 22
 def lattice_composition(step: Array, top: float, queries: int, delta: float) -> float:
     """Return the least ε for which T steps are (ε, δ)-DP, rounded up; at most T·`top`, which holds with δ = 0.
 
-    The loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`. δ(ε) =
-    Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). The error of the transforms counts
-    as δ.
+    The privacy loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`. δ(ε) is
+    Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). Losses are composed by a Fourier
+    transform, whose rounding error is subtracted from δ.
     """
     plain, points = queries * top, queries * (len(step) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:
@@ -188,10 +186,11 @@ def lattice_composition(step: Array, top: float, queries: int, delta: float) -> 
 
 
 def _transform_error(size: int, queries: int) -> float:
-    """Bound the total error of the probabilities.
+    """Bound the total rounding error of the probabilities in `lattice_composition`.
 
-    Powers of a spectrum below 1 add a relative error of T roundings, and transforms one of log₂(size). By Parseval's
-    theorem, the error of the probabilities has the same 2-norm, and a 1-norm that is at most √size times as large.
+    The T-th power of a spectrum below 1 adds a relative error of T roundings, and the transforms add log₂(size)
+    roundings. By Parseval's theorem, the error of the probabilities has the same 2-norm, and a 1-norm that is at most
+    √size times as large.
     """
     return math.sqrt(size) * (queries + math.log2(size)) * _ROUNDING
 
@@ -213,7 +212,7 @@ def _least_lattice_epsilon(p: Array, losses: Array, delta: float, high: float) -
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:
     """Return the worst-case accountants of queries that are each `epsilon`-DP by `theorem`.
 
-    `discrete` is the reason why the theorem also holds for discrete noise; None: it may not (see `Accountant`).
+    `discrete` is the reason why the theorem also holds for discrete noise; None if it may not (see `Accountant`).
     """
     return [
         DirectAccountant(

@@ -10,7 +10,7 @@ neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, class
 Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
 The supremum is bounded: inside w = u + v ≥ −2X, |t| = |u − v| ≤ A by cells (`label_tables`, and `label_integers` for
-discrete noise), outside by `_outside`. Proof: docs/explanation/proofs-labels.md, "The cost of a label".
+discrete noise), outside by `_bound_outside`. Proof: docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
 import math
@@ -49,10 +49,11 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 
 @dataclass(frozen=True)
 class _Noise:
-    """Kind of noise.
+    """Kind of noise, with the functions that bound W(α) for this noise.
 
-    For a vote of s noise scales, `inside` returns the cells, `one_count` the cost of one noisy count, and `far` the
-    contribution of improbable outcomes; `reach` is X. If s is below `least`, a label costs as much as the counts.
+    All functions take s, which is one vote in units of the noise scale. `inside` returns the cells, `one_count` the
+    cost of one noisy count, and `far` the contribution of improbable outcomes; `reach` is X. If s is below `least`, the
+    cost of the counts is used for the label.
     """
 
     inside: Callable[[float], Sequence[Cells]]
@@ -64,11 +65,11 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the contribution of improbable outcomes beyond `reach`, over α(α−1)s²/2, for one score and for both.
+    """Bound the contribution of improbable outcomes beyond `reach`, divided by α(α−1)s²/2, for one score and for both.
 
-    p^α q^{1−α} is e^{γ(γ+s)/2} times a normal density whose mean is γ = (α−1)s away from that of p, per score. With y
-    the distance from that mean, r = s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q,
-    with γ = −s.
+    Let p and q be the densities of a score before and after the vote changes. p^α q^{1−α} is e^{γ(γ+s)/2} times a
+    normal density whose mean is γ = (α−1)s away from that of p, per score. With y the distance from that mean,
+    r = s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q, with γ = −s.
     """
     tilt = (order - 1) * s
 
@@ -84,7 +85,7 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
 
 def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the same for Laplace noise, for which |r| is at most s per score."""
+    """Bound the contribution of `_gaussian_far` for Laplace noise, where |r| is at most s per score."""
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
 
@@ -116,12 +117,13 @@ _DISCRETE_LAPLACE = replace(
 )
 
 
-def _outside(noise: _Noise, s: float, order: float) -> float:
-    """Bound D_α where u, v or their difference is large.
+def _bound_outside(noise: _Noise, s: float, order: float) -> float:
+    """Bound D_α outside the cells, where u, v or their difference is large.
 
     Apart from improbable outcomes, one outcome is nearly certain under both distributions, with
-    |r| ≤ 2s·f(X − s)/F(X − s). On the integers, means may be off by a vote, and sums over half-lines are below
-    integrals that begin a vote earlier; sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
+    |r| ≤ 2s·f(X − s)/F(X − s) for the density f and the distribution function F of the noise. On the integers, means
+    may be off by a vote, and sums over half-lines are below integrals that begin a vote earlier; sums over all integers
+    exceed integrals by less than 1 %, as s ≤ 1.
     """
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)
@@ -143,10 +145,10 @@ class LabelCost:
     def at(self, index: int) -> float:
         """Return an upper bound on W(α) at order `_ORDERS[index]`."""
         if index not in self._known:
-            self._known[index] = self._solve(float(_ORDERS[index]))
+            self._known[index] = self._bound_at(float(_ORDERS[index]))
         return self._known[index]
 
-    def _solve(self, order: float) -> float:
+    def _bound_at(self, order: float) -> float:
         plain = float(self.counts(np.array([order]))[0])
         s = self._s
         if (
@@ -155,7 +157,7 @@ class LabelCost:
             or (order - 1) * s > _TILT
         ):
             return plain
-        outside = _outside(self._noise, s, order)
+        outside = _bound_outside(self._noise, s, order)
         if outside >= plain:
             return plain
         return min(plain, max(outside, *(cells.worst(order) for cells in _cells(self._noise, s))))
@@ -163,8 +165,8 @@ class LabelCost:
     def curve(self, orders: Array) -> Array:
         """Return upper bounds on W(α) at any orders.
 
-        D_α rises with α, and (α − 1)D_α is convex in α (van Erven & Harremoës 2014, Theorem 3 and Corollary 2). It
-        therefore lies below its chords, which lie below the chords of bounds.
+        D_α rises with α, and (α − 1)D_α is convex in α (van Erven & Harremoës 2014, Theorem 3 and Corollary 2). So
+        (α − 1)D_α lies below its chords, and these lie below the chords of the computed bounds.
         """
         orders = np.asarray(orders, dtype=np.float64)
         plain = self.counts(orders)
@@ -203,17 +205,18 @@ def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
 class LabelAccountant(RenyiAccountant):
     """Rényi accountant of labels that searches few orders, since each is expensive.
 
-    The choice of orders affects tightness, not validity. `besides` is the curve of a query's other costs.
+    The choice of orders affects tightness, not validity. `besides` is the Rényi curve of a query's further costs, such
+    as that of a threshold test.
     """
 
     cost: LabelCost
     besides: Callable[[Array], Array]
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        return [self._least(T, how, delta) for T in queries for how in self.conversions]
+        return [self._least_bound(T, how, delta) for T in queries for how in self.conversions]
 
-    def _least(self, queries: int, how: Conversion, delta: float) -> Bound:
-        remaining = self.left(delta, queries)
+    def _least_bound(self, queries: int, how: Conversion, delta: float) -> Bound:
+        remaining = self.remaining_delta(delta, queries)
         if remaining == 0:
             return self.bound(math.inf, delta, queries, conversion=how)
 
@@ -226,13 +229,13 @@ class LabelAccountant(RenyiAccountant):
         starts = [int(np.argmin(convert(how, _ORDERS, guess, remaining))), *range(0, len(_ORDERS), _FEW)]
         best = min(starts, key=epsilon)
         for step in (_FEW // 4, _FEW // 8, 1):
-            best = _downhill(epsilon, best, step, len(_ORDERS))
+            best = _descend(epsilon, best, step, len(_ORDERS))
         least = epsilon(best)
         order = float(_ORDERS[best]) if math.isfinite(least) else None
         return self.bound(least, delta, queries, conversion=how, order=order)
 
 
-def _downhill(height: Callable[[int], float], start: int, step: int, size: int) -> int:
+def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
     """Descend from `start` in steps of `step` within 0 … size − 1 to a local minimum of `height`."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
@@ -250,7 +253,10 @@ def nothing(orders: Array) -> Array:
 def accountant(
     cost: LabelCost, for_integers: LabelCost, *, besides: Callable[[Array], Array] = nothing, test: str = ""
 ) -> LabelAccountant:
-    """Return the worst-case accountant of T labels, for continuous and discrete noise; `besides` is a further cost."""
+    """Return the worst-case accountant of labels with the cost `cost`, or `for_integers` with discrete noise.
+
+    `besides` is the Rényi curve of a query's further costs, and `test` the citation of its theorem.
+    """
     source = f"{THEOREM} (label); {test}" if test else THEOREM
     on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"
     return _accountant(cost, besides, source, _accountant(for_integers, besides, source, on_integers))
@@ -273,5 +279,5 @@ def _accountant(
 
 
 def per_query(cost: LabelCost, for_integers: LabelCost) -> Callable[[Array], Array]:
-    """Return a curve of one label that is valid for both continuous and discrete noise."""
+    """Return a Rényi curve of one label that is valid for both continuous and discrete noise."""
     return lambda orders: np.maximum(cost.curve(orders), for_integers.curve(orders))

@@ -13,6 +13,7 @@ Array = NDArray[np.float64]
 #: Least value of a bound that is not 0, so that rounding does not make it 0.
 LEAST = 1e-300
 
+#: Numbers per block in `rowwise`.
 _CELLS = 1 << 21
 
 #: Numbers between e⁻⁶⁰⁰ and e⁶⁰⁰ need no log space.
@@ -69,11 +70,11 @@ def rowwise(function: Callable[[NDArray[np.integer]], Array], table: NDArray[np.
 
 
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
-    """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form shared by both data-dependent theorems of PATE.
+    """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form of both data-dependent theorems of PATE.
 
-    It needs q ≤ r ≤ 1, B ≥ 1 and exponents e > 0; several exponents lie along the last axis. It is computed as
-    ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that nothing cancels for small q. Results below
-    `LEAST` are rounded up to it.
+    Arguments are ln q, ln r, ln B and the exponents e, with q ≤ r ≤ 1, B ≥ 1 and e > 0; several exponents lie along the
+    last axis. The formula is evaluated as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that
+    nothing cancels for small q. Results below `LEAST` are rounded up to `LEAST`.
     """
     log_q, log_r, log_b, exponent = (np.asarray(value, dtype=np.float64) for value in (log_q, log_r, log_b, exponent))
     with np.errstate(over="ignore"):
@@ -81,16 +82,16 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
     near = exponent * max(log_a.max(), log_b.max()) <= _PLAIN
     near &= log_q.min() >= -_PLAIN
     if near.all():
-        return _plain(log_q, log_a, log_b, exponent)
+        return _two_outcomes_plain(log_q, log_a, log_b, exponent)
     if not near.any():
-        return _far(log_q, log_a, log_b, exponent)
+        return _two_outcomes_in_log_space(log_q, log_a, log_b, exponent)
     result = np.empty(np.broadcast_shapes(log_q.shape, log_b.shape, exponent.shape))
-    result[..., near] = _plain(log_q, log_a, log_b, exponent[near])
-    result[..., ~near] = _far(log_q, log_a, log_b, exponent[~near])
+    result[..., near] = _two_outcomes_plain(log_q, log_a, log_b, exponent[near])
+    result[..., ~near] = _two_outcomes_in_log_space(log_q, log_a, log_b, exponent[~near])
     return result
 
 
-def _plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
+def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
     """Compute `log_two_outcomes` where no power overflows and q does not underflow."""
     q = np.exp(log_q)
     total: Array = np.asarray(exponent * log_a)
@@ -101,7 +102,7 @@ def _plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
     return np.maximum(total, LEAST, out=total)
 
 
-def _far(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
+def _two_outcomes_in_log_space(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
     """Compute `log_two_outcomes` in log space, for any arguments."""
     likely = log1mexp(log_q) + log_expm1(exponent * log_a)
     rest = log_q + log_expm1(exponent * log_b)

@@ -137,5 +137,5 @@ class WholeAccountant(RenyiAccountant):
     The conversion uses all of δ if the failure probability is at most δ; otherwise there is no bound.
     """
 
-    def left(self, delta: float, queries: int) -> float:
+    def remaining_delta(self, delta: float, queries: int) -> float:
         return delta if self.failure(queries) <= delta else 0.0

@@ -3,7 +3,7 @@
 Curves are Rényi divergences per query at orders α > 1; they add up over queries. The data-dependent ones bound
 D_α(M(D) ‖ M(D′)) with D the actual data.
 
-The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is one of them: LNMax(γ)
+The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is a special case: LNMax(γ)
 releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. α(l) is the l-th log moment of the privacy loss, so α(l)/l
 is a Rényi divergence of order l + 1 in the same direction. All data-dependent theorems start from q, the probability
 that the noisy plurality differs from the true one.
@@ -36,12 +36,13 @@ def gaussian(sigma: float, orders: ArrayLike) -> Array:
 def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Array:
     """Return the curve of GNMax(σ) per query: Scalable PATE, Theorem 6, or α/σ² where that is smaller.
 
-    The theorem is used with μ₂ = σ√(ln 1/q) and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁, q e^{ε₂} < 1
-    and q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}. If one of these fails, the data-independent bound is returned.
+    The theorem is used with μ₂ = σ√(ln 1/q), ε₂ = μ₂/σ² and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁,
+    q e^{ε₂} < 1 and q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}. If one of these conditions fails, the
+    data-independent bound is returned.
 
     Parameters
     ----------
-    log_q : (queries,) upper bounds on ln Pr[M ≠ j*]; see `gaussian_log_q`
+    log_q : (queries,) upper bounds on ln Pr[the label is not the plurality]; see `gaussian_log_q`
 
     Returns
     -------
@@ -71,7 +72,7 @@ def pure(epsilon: float, orders: ArrayLike) -> Array:
     """Return the largest Rényi divergence that ε-DP allows, which is that of randomised response.
 
     ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1): Bun & Steinke 2016, Proposition 3.3 (in its proof); Mironov 2017,
-    Proposition 10. It is computed as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
+    Proposition 10. The formula is evaluated as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
     """
     orders = np.asarray(orders, dtype=np.float64)
     if np.isinf(epsilon):
@@ -91,7 +92,8 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
     """Return the Rényi divergence, rounded up, when one count with Laplace noise of scale 1/γ changes by one.
 
     ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1): Mironov 2017, Proposition 6. The terms of first order in γ
-    cancel, so it is computed as ln(1 + x), where x > 0 is the sum of the higher-order terms of both exponentials.
+    cancel, so the formula is evaluated as ln(1 + x), where x > 0 is the sum of the higher-order terms of both
+    exponentials.
     """
     orders = np.asarray(orders, dtype=np.float64)
     up, down = (orders - 1) * gamma, -orders * gamma
@@ -105,16 +107,16 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
 
 
 def _beyond_linear(x: Array) -> Array:
-    """Return eˣ − 1 − x; near 0 by its series, whose next term is below the rounding error."""
+    """Return eˣ − 1 − x, near 0 by a Taylor series whose next term is below the rounding error."""
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     result: Array = np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
     return result
 
 
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
-    """Return the curve of LNMax(γ) per query, queries × orders.
+    """Return the data-dependent curve of LNMax(γ) per query (queries × orders).
 
-    It is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP.
+    The curve is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP.
     """
     orders = np.asarray(orders, dtype=np.float64)
     theorem = moments_data_dependent(log_q, gamma, orders - 1) / (orders - 1)
@@ -127,7 +129,10 @@ PUBLISHED_MOMENTS = np.arange(1.0, 9.0)
 
 
 def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
-    """Return α(l) ≤ min(2γ²l(l+1), 2γl): PATE 2017, Theorem 3, and 2γ-DP itself."""
+    """Return the worst-case log moment of LNMax(γ) at each moment l, for one query: min(2γ²l(l+1), 2γl).
+
+    The first bound is PATE 2017, Theorem 3; the second follows from 2γ-DP alone.
+    """
     moments = np.asarray(moments, dtype=np.float64)
     with np.errstate(over="ignore"):
         quadratic = np.maximum(2 * gamma * gamma * moments * (moments + 1), LEAST)
@@ -136,13 +141,13 @@ def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
 
 
 def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
-    """Return α(l) per query: PATE 2017, Theorem 1, or the data-independent bound where that is smaller.
+    """Return the log moments α(l) of LNMax(γ) per query: PATE 2017, Theorem 1, or the worst case where it is smaller.
 
-    The theorem needs q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); otherwise the data-independent bound is returned.
+    The theorem needs q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); otherwise the worst case is returned.
 
     Parameters
     ----------
-    log_q : (queries,) upper bounds on ln Pr[M ≠ j*]; see `laplace_log_q`
+    log_q : (queries,) upper bounds on ln Pr[the label is not the plurality]; see `laplace_log_q`
 
     Returns
     -------
@@ -163,7 +168,7 @@ def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
     return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
 
 
-#: Replaces larger values, so that ∞ − ∞ never arises; this rounds q up.
+#: Cap on γ and on −ln q, so that ∞ − ∞ never occurs; the cap rounds q up.
 _LARGE = 1e290
 
 #: Largest x for which e⁻ˣ needs no log space.
@@ -181,9 +186,10 @@ def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
 
 
 def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
-    """Return ln min(Σ_{j≠j*} (2 + γΔ_j)/(4 exp(γΔ_j)), 1 − 1/m) ≥ ln Pr[LNMax(γ) ≠ j*] per query (PATE 2017, Lemma 4).
+    """Return an upper bound on ln Pr[LNMax(γ) does not return the plurality] per query (PATE 2017, Lemma 4).
 
-    m is the number of classes and Δ_j the lead of the plurality j* over class j, in votes.
+    The bound is ln min(Σ_{j≠j*} (2 + γΔ_j)/(4 exp(γΔ_j)), 1 − 1/m), with m the number of classes and Δ_j the lead of
+    the plurality j* over class j, in votes.
     """
 
     def union(counts: NDArray[np.integer]) -> Array:
@@ -194,13 +200,14 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
             result = np.log(((2 + scaled) * np.exp(-scaled)) @ np.ones(scaled.shape[1])) - np.log(4)
         return result
 
-    return _capped(rowwise(union, counts), counts.shape[1])
+    return _cap_log_q(rowwise(union, counts), counts.shape[1])
 
 
 def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
-    """Return ln min(Σ_{j≠j*} ½ erfc(Δ_j/(2σ)), 1 − 1/m) ≥ ln Pr[GNMax(σ) ≠ j*] per query (Scalable PATE, Prop. 7).
+    """Return an upper bound on ln Pr[GNMax(σ) does not return the plurality] per query (Scalable PATE, Prop. 7).
 
-    m is the number of classes and Δ_j the lead of the plurality j* over class j, in votes.
+    The bound is ln min(Σ_{j≠j*} ½ erfc(Δ_j/(2σ)), 1 − 1/m), with m the number of classes and Δ_j the lead of the
+    plurality j* over class j, in votes.
     """
 
     def union(counts: NDArray[np.integer]) -> Array:
@@ -209,9 +216,9 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
             scaled = np.where(behind > 0, behind / (np.sqrt(2) * sigma), 0.0)
         return logsumexp(log_ndtr(-scaled))
 
-    return _capped(rowwise(union, counts), counts.shape[1])
+    return _cap_log_q(rowwise(union, counts), counts.shape[1])
 
 
-def _capped(log_q: Array, classes: int) -> Array:
+def _cap_log_q(log_q: Array, classes: int) -> Array:
     """Cap `log_q` at ln(1 − 1/m): the plurality is the likeliest of m outcomes, so its probability is at least 1/m."""
     return np.maximum(np.minimum(log_q, np.log1p(-1 / classes)), -_LARGE)

@@ -7,7 +7,7 @@ For f the bound at one order α and S its β-smooth sensitivity, the released nu
 clipped to 0 and to the worst case. f̂ < f + S with probability at most δ′; z is the normal quantile of δ′. Shift and
 scale depend on the votes, and `cost` bounds the cost of releasing f̂. The cost stated in Scalable PATE for continuous
 noise is not used: with σ small and 2αβ near 1, it is below a divergence that it should bound (the tests show one).
-Publishing several numbers about the same votes costs more; each record covers the labels and itself only.
+The ε of a record covers the labels and this one number; publishing several such numbers costs more.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
 
@@ -46,7 +46,8 @@ _SMALLEST = 2.0**-900  # minimum step
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
     """Bound the Rényi divergence between releases f̂ from adjacent data; ∞ unless α(1−e^{−2β}) < 1.
 
-    `margin` is z + 1/σ, so that the shift of f̂ is ⌈s·σ·margin⌉.
+    In the notation of the module, `order` is α, `beta` is β, `noise` is σ, and `margin` is z + 1/σ, so that the shift
+    of f̂ is ⌈s·σ·margin⌉.
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -58,7 +59,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the divergence of continuous Gaussians whose scales differ by e^b and whose means differ maximally."""
+    """Return the Rényi divergence of Gaussians whose scales differ by e^b and whose means differ as far as possible."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
@@ -84,7 +85,7 @@ def margin(failure: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Parameters of a release: order α, β, noise σ in units of smooth sensitivity, failure probability δ′, step Δ."""
+    """Parameters of the release of f̂: order α, β, noise σ per smooth sensitivity, failure probability δ′, step Δ."""
 
     order: float
     beta: float
@@ -98,11 +99,11 @@ class Design:
         return float(self.curve(np.array([self.order]))[0])
 
     def curve(self, orders: Array) -> Array:
-        """Return the Rényi divergence of the released number alone at each order; ∞ from some order on."""
+        """Return the Rényi divergence of the released number alone at each order; ∞ at high orders."""
         return cost(orders, self.beta, self.noise, margin(self.failure) + 1 / self.noise)
 
     def scale(self, sensitivity: float) -> float:
-        """Return the scale of the noise, in steps."""
+        """Return the scale of the noise for a smooth sensitivity, in grid steps."""
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
@@ -116,7 +117,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(drawn)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return f̂ for the draw N = `draw`; its median for 0."""
+        """Return f̂ for the draw N = `draw`. With `draw` = 0, this is the median of f̂."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -133,20 +134,20 @@ class Design:
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
     """Return the design with the least median ε.
 
-    The design is public only if the arguments are: those of `profile`, rather than of the votes.
+    The design is public only if all arguments are public, so compute them from `profile` instead of the votes.
 
     Parameters
     ----------
-    curve : (orders,) bound
-    local : (distances, orders) local sensitivities of the bound
-    ceiling : (orders,) worst case of the bound
+    curve : (orders,) data-dependent bound
+    local : (distances, orders) local sensitivities of this bound
+    ceiling : (orders,) worst case of this bound
     """
     failure = FAILURE * delta
     z = margin(failure)
     betas = -0.5 * np.log1p(-1 / orders) * _BETAS[:, None]
     sensitivity = np.stack([smooth.smooth(local, beta) for beta in betas])[:, None]
     noises = _NOISES[:, None]
-    steps = _step(sensitivity, noises, ceiling)
+    steps = _grid_step(sensitivity, noises, ceiling)
     costs = cost(orders, betas[:, None], noises, z + 1 / noises)
     median = np.minimum(curve + 2 * steps + (sensitivity + 2 * steps) * (1 + noises * z), ceiling)
     median = np.where(np.isfinite(ceiling), median, np.inf)
@@ -161,7 +162,7 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
     )
 
 
-def _step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
+def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
     """Return the grid step: a power of two, so that grid points are exact, large enough to limit the noise scale."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     result: Array = np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
@@ -189,7 +190,7 @@ _CELLS_PER_HOUR = 2e10
 
 
 def unwritten(queries: int, divergences: Array) -> None:
-    """Record nothing."""
+    """Do nothing, for noise whose draws no ledger records."""
 
 
 @dataclass(frozen=True)
@@ -215,10 +216,11 @@ def seeded(seed: int, *names: str | int) -> SanitisingNoise:
 def accountants(
     votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise = fresh
 ) -> list[Accountant]:
-    """Return both sanitised accountants of a mechanism.
+    """Return the sanitised accountant of a mechanism, and the one with a design optimised on the votes.
 
-    `worst` is the data-independent curve of one query, which `per_query` never exceeds; `theorem` cites the latter.
-    The list is empty if the sensitivity would take hours to compute, which depends on public sizes only.
+    `per_query` is the data-dependent theorem and `theorem` its citation. `worst` is the data-independent curve of one
+    query, which `per_query` never exceeds. The list is empty if the sensitivity would take hours to compute, which
+    depends on public sizes only.
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
         log.warning("omitted the sanitised bounds: computing their sensitivity would take about %.0f hours", hours)
@@ -263,12 +265,12 @@ class _Releasing(Accountant):
         return int(self.counts[0].sum()), self.counts.shape[1]
 
     @abstractmethod
-    def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
+    def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
         """Return the design and f̂ for each T in `queries`, which is sorted."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
-        releases = dict(zip(wanted, self._released(wanted, delta), strict=True))
+        releases = dict(zip(wanted, self._design_and_draw(wanted, delta), strict=True))
         return [
             self._bound(T, *releases[T], how, delta) for T in queries for how in (Conversion.CLASSIC, Conversion.TIGHT)
         ]
@@ -291,13 +293,13 @@ class _Releasing(Accountant):
 class SanitisedAccountant(_Releasing):
     """Accountant that releases the bound with noise, with a design for the made-up votes of `profile`.
 
-    The classic and the tight record of one T come from the same draw, so both may be published together, unless the
-    noise is seeded.
+    The bounds of one T by the classic and by the tight conversion come from the same draw, so both may be published
+    together, unless the noise is seeded.
     """
 
     noise: SanitisingNoise = fresh
 
-    def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
+    def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
         typical = profile(*self.shape)
         local = smooth.local(Steps.of(self.per_query, *self.shape, ORDERS), typical) / len(typical)
         curve, worst = self.per_query(typical, ORDERS).mean(axis=0), self.worst(ORDERS)
@@ -316,7 +318,7 @@ class SanitisedAccountant(_Releasing):
     def _draw(self, queries: int, design: Design) -> float:
         order, counts = np.array([design.order]), self.counts[:queries]
         local = smooth.local(Steps.of(self.per_query, *self.shape, order), counts)
-        value = _totals(self.per_query, counts, [queries], order)[0, 0]
+        value = _total_bounds(self.per_query, counts, [queries], order)[0, 0]
         sensitivity = float(smooth.smooth(local, design.beta)[0])
         return design.release(
             float(value), sensitivity, queries * float(self.worst(order)[0]), self.noise.source(queries)
@@ -327,25 +329,26 @@ class SanitisedAccountant(_Releasing):
 class OptimisedAccountant(_Releasing):
     """Accountant that states the median of the release with the best design for the actual votes, as in Scalable PATE.
 
-    Design and median depend on the votes without noise, so the number is private. It shows the gain from hindsight.
+    Design and median depend on the votes without noise, so the number is private. It shows what a design chosen with
+    knowledge of the votes would gain.
     """
 
-    def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
+    def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
         steps = Steps.of(self.per_query, *self.shape, ORDERS)
-        curves, worst = _totals(self.per_query, self.counts, queries, ORDERS), self.worst(ORDERS)
+        curves, worst = _total_bounds(self.per_query, self.counts, queries, ORDERS), self.worst(ORDERS)
         local, done, result = np.zeros(1), 0, []
         for T, curve in zip(queries, curves, strict=True):
             local, done = local + smooth.local(steps, self.counts[done:T]), T
             best = best_design(curve, local, T * worst, ORDERS, delta)
-            result.append((best, _median(best, curve, local, T * worst)))
+            result.append((best, _median_release(best, curve, local, T * worst)))
         return result
 
 
-def _totals(per_query: PerQuery, counts: Counts, queries: Sequence[int], orders: Array) -> Array:
+def _total_bounds(per_query: PerQuery, counts: Counts, queries: Sequence[int], orders: Array) -> Array:
     return summed(per_query.curve, per_query.log_q(counts))(queries, orders)
 
 
-def _median(design: Design, curve: Array, local: Array, ceiling: Array) -> float:
+def _median_release(design: Design, curve: Array, local: Array, ceiling: Array) -> float:
     at = int(np.flatnonzero(design.order == ORDERS)[0])
     sensitivity = float(smooth.smooth(local[:, [at]], design.beta)[0])
     return design.at(float(curve[at]), sensitivity, float(ceiling[at]))
