@@ -260,12 +260,12 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (classes_of_private_labels, "new label", {}, "public.npz changed"),
         (classes_of_private_labels, "new label", {}, "class_names in private.npz changed"),
         (refusal_of_twins, "twin in pool", {}, "refused: a private sample is public"),
-        (skew_that_claims, "replace", SKEW, "of 10 teachers' shards moved"),
-        (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "and not their shards"),
-        (scales_of_all_records, "outlier", {}, "and not their shards"),
-        (padding_by_the_first_shard, "outliers", MLP, "and not their shards"),
-        (scales_of_all_records, "outlier", {"partition": "hash"}, "and not their shards"),
-        (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "and not their shards"),
+        (skew_that_claims, "replace", SKEW, "of 10 teachers' shards changed"),
+        (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "but not their shards"),
+        (scales_of_all_records, "outlier", {}, "but not their shards"),
+        (padding_by_the_first_shard, "outliers", MLP, "but not their shards"),
+        (scales_of_all_records, "outlier", {"partition": "hash"}, "but not their shards"),
+        (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "but not their shards"),
     ],
 )
 def test_planted_faults_are_found(
@@ -395,7 +395,7 @@ def test_the_command_asks_for_no_mechanism(tmp_path: Path, monkeypatch: pytest.M
     config = tmp_path / "mine.yaml"
     config.write_text(yaml.safe_dump(settings()))
     status, words = said("--adjacency", str(config))
-    assert (status, "None of 2 changes moved too much." in words) == (0, True), words
+    assert (status, "None of 2 changes altered more than they may." in words) == (0, True), words
     status, words = said(f"--adjacency={config}", "--json", "--changes", "2")
     content = json.loads(words)
     assert status == 0
@@ -404,7 +404,7 @@ def test_the_command_asks_for_no_mechanism(tmp_path: Path, monkeypatch: pytest.M
     skew_that_claims(monkeypatch)
     config.write_text(yaml.safe_dump(settings(**SKEW)))
     status, words = said("--adjacency", str(config))
-    assert (status, "1 of 2 changes moved more than they may." in words) == (1, True), words
+    assert (status, "1 of 2 changes altered more than they may." in words) == (1, True), words
     assert "--thorough" in said("--adjacency", str(config), "--help")[1]
     assert "--adjacency CONFIG" in said("--help")[1]
     assert said()[0] == 2

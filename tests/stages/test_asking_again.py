@@ -352,8 +352,10 @@ def test_the_adjacency_audit_reruns_the_first_round_of_votes(tmp_path: Path) -> 
     few = [{"teachers": 40, "model": "nearest-query"}]
     settings = {**EXPERIMENT, "ensembles": few, "rounds": [{**ROUNDS, "mechanisms": noises}]}
     with briefly() as patch:
-        patch.setattr(adjacency, "KINDS", ["replace"])
+        patch.setattr(adjacency, "KINDS", ["shard"])
         found = list(adjacency.audit(validate({"seeds": 0, "experiments": {"one": settings}}), tmp_path))
     assert len(found) == 2, "the data set, and the ensemble once"
     assert not any(each.violations for each in found)
-    assert found[1].name.endswith("round-0_prototypes-12")
+    (finding,) = found[1].findings
+    assert finding.votes_moved == finding.shards_moved
+    assert len(finding.votes_moved) == 1

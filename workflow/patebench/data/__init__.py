@@ -26,8 +26,19 @@ DATASETS.add("adult", "patebench.data.adult:load", outline=Outline(32_561, 16_28
 DATASETS.add("breast_cancer", "patebench.data.scikit_learn_sets:breast_cancer", outline=Outline(369, 200, (30,)))
 DATASETS.add("wine", "patebench.data.scikit_learn_sets:wine", outline=Outline(108, 70, (13,)))
 DATASETS.add("npz", "patebench.data.npz:load", own_files=True)
-DATASETS.add("folder", "patebench.data.folder:load", own_files=True, outlined_by="patebench.data.folder:outline")
-DATASETS.add("table", "patebench.data.own_table:load", own_files=True)
+DATASETS.add(
+    "folder",
+    "patebench.data.folder:load",
+    own_files=True,
+    outlined_by="patebench.data.folder:outline",
+    unlike_others="patebench.data.folder:unlike_others",
+)
+DATASETS.add(
+    "table",
+    "patebench.data.own_table:load",
+    own_files=True,
+    unlike_others="patebench.data.own_table:unlike_others",
+)
 
 
 def known_outline(name: str) -> Outline | None:

@@ -7,6 +7,8 @@ these, so adding or removing a record does not move another. Classes, size, mode
 from the public images or from the configuration.
 """
 
+import os
+import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,6 +106,25 @@ def load(
     owners = _owners(own), _owners(shown)
     rows = [identifiers([image.identity for image in part]) for part in (own, shown)]
     return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
+
+
+def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
+    """Yield a kind of change, its description, and a private folder with one more image: in colour, or in a new class.
+
+    The folders are written below `copies`, as links, for the adjacency audit. For an index, nothing is yielded.
+    """
+    if private is None:
+        return
+    from PIL import Image
+
+    for kind, what, place in (("new colour", "", "."), ("new folder", " in a folder of its own", "../new class")):
+        folder = copies / kind
+        shutil.copytree(Path(private).resolve(), folder, copy_function=os.symlink)
+        first = min(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        (first.parent / place).mkdir(exist_ok=True)
+        with Image.open(first) as image:
+            Image.new("RGB", image.size, "red").save(first.parent / place / "red.png")
+        yield kind, f"a red image is added{what}", folder
 
 
 def _listed(

@@ -5,7 +5,7 @@ The declaration (`data.declaration`) defines the meaning and the values of each 
 hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -146,6 +146,24 @@ def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part,
             code="person-in-both-parts",
         )
     return own.where(~both), [f"{own.path}: left out {records} of {people} who also have public records"]
+
+
+def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
+    """Yield a kind of change, its description, and a private table in which one record has unique values.
+
+    The table is written to the folder `copies`, for the adjacency audit. Nothing is yielded if a hash of the record
+    decides whether it is public, since the change would move it.
+    """
+    declared, path = TableDeclaration.read(table, "table"), Path(private)
+    if declared.public_share is not None and declared.owner is None:
+        return
+    frame = read_frame(path, declared.missing_values).astype(object)
+    record = frame.index[~public_by_hash(frame, declared.owner, declared.public_share or 0)][0]
+    for name, feature in expanded(declared, frame, path).features.items():
+        frame.loc[record, name] = "1e6" if feature.number else "1900-01-01" if feature.date else "a value of its own"
+    changed = copies / "new-values.csv"
+    frame.to_csv(changed, index=False, na_rep=next(iter(declared.missing_values), ""))
+    yield "new values", f"record {record + 1} of {path} has values that no other record has", changed
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:

@@ -9,13 +9,10 @@ own files with row numbers. This detects a loader that derives public facts from
 import hashlib
 import importlib
 import json
-import os
-import shlex
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,26 +20,34 @@ from typing import Any
 import click
 import numpy as np
 
-from patebench.audit import adjacent_data
-from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World
+from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World, claimed, differing
 from patebench.cli.command import FILE, stage_command
-from patebench.cli.terminal import show_on_terminal
+from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, read_arrays, read_facts, read_json, write_arrays
-from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, VOTES
+from patebench.core.files import read_any_arrays, read_arrays, read_facts, read_json
+from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, VOTES
 from patebench.core.progress import progress
+from patebench.core.registry import imported
 from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
-from patebench.data.declaration import TableDeclaration
+from patebench.data import DATASETS
 from patebench.data.division import records
-from patebench.data.own_table import expanded, public_by_hash, read_frame
-from patebench.data.partitions import NOBODY
+from patebench.data.partitions import NOBODY, read_owners
 
 #: Number of neighbouring teachers that are retrained together, unless all are retrained.
 _TOGETHER = 3
+
+#: Stages before training, in order → their outputs by option; the run stores the other options under the first output.
+_BEFORE_TRAINING: Mapping[str, dict[str, str]] = {
+    "data": {"private": "private.npz", "public": "public.npz"},
+    "split": {"pool-out": "pool.npz", "truth-out": "truth.npz", "test-out": "test.npz"},
+    "extract_features": {"out": "features.npz", "encoder": "encoder.npz"},
+    "select_queries": {"out": "queries.npz"},
+    "partition": {"out": "partition.npz"},
+}
 
 #: Metadata that depends on the private data or on votes; all other metadata is public.
 _PRIVATE = {
@@ -51,13 +56,8 @@ _PRIVATE = {
     *(f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")),
 }
 
-#: Files with private arrays and public metadata; every other file is public.
+#: Files with private arrays and public metadata, except the chunks of teachers; every other file is public.
 _LAYOUTS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
-
-#: Arrays of votes with one row per teacher; the second is missing if teachers vote only on queries.
-_ROWS = ("votes", "test_votes")
-
-_OWNERS = "owners.npy"
 
 
 def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None:
@@ -72,382 +72,291 @@ def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None
     config = validate(load(adjacency))
     with TemporaryDirectory(prefix="patebench-adjacency-") as folder:
         audited = list(audit(config, Path(folder), changes, thorough))
+    violations, total = sum(data.violations for data in audited), sum(len(data.findings) for data in audited)
     if as_json:
         click.echo(json.dumps({"config": str(adjacency), "audited": [data.to_json() for data in audited]}, indent=1))
     else:
-        show_on_terminal(adjacent_data.render(audited))
-    sys.exit(1 if any(data.violations for data in audited) else 0)
+        for data in audited:
+            headings = ("change", "what", "verdict", "altered", "shards", "votes")
+            show_on_terminal(table_of(headings, map(ChangeFinding.cells, data.findings), title=data.name, numbers=2))
+            click.echo("".join(f"{note}\n" for note in data.notes))
+        click.echo(f"{violations or 'None'} of {total} changes altered more than they may.")
+    sys.exit(1 if violations else 0)
 
 
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
     """Audit each data set and each ensemble of the first seeds, with `changes` changes of each kind."""
     sets: dict[Data, DataSet] = {}
-    for ensemble, voting, rounds in _ensembles(config):
+    for ensemble, rounds in _ensembles(config):
         data = ensemble.split.data
         if data not in sets:
-            sets[data] = DataSet.load(data, shlex.split(config.access_options()), folder / f"data-{len(sets)}")
+            sets[data] = DataSet(config, data, folder / f"data-{len(sets)}")
             yield sets[data].audit()
-        yield Comparison(sets[data], ensemble, voting, rounds, folder / "runs", thorough).audit(changes)
+        yield Comparison(sets[data], ensemble, rounds, folder / "runs", thorough).audit(changes)
         shutil.rmtree(folder / "runs")
 
 
-def _ensembles(config: Run) -> Iterator[tuple[Ensemble, Round | None, list[Round]]]:
-    """Yield each ensemble of the first seeds once, with the round in which it votes and the first rounds that query it.
-
-    An ensemble that votes in each round is yielded once for each selection of first queries, not once per noise
-    setting.
-    """
-    ensembles: dict[tuple[str, str], tuple[Ensemble, Round | None, dict[str, Round]]] = {}
+def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
+    """Return each ensemble of the first seeds once, with one first round of queries per selection, in any noise."""
+    ensembles: dict[str, tuple[Ensemble, dict[str, Round]]] = {}
     for experiment in config.experiments:
         uses = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
         uses += [(ensemble, None) for ensemble in experiment.ensembles]
         for ensemble, last in uses:
-            first = last.rounds[0] if last else None
-            voting = first if ensemble.votes_in_rounds else None
-            if ensemble.split.seed != uses[0][0].split.seed or (ensemble.votes_in_rounds and voting is None):
-                continue
-            selected = voting.selection.slug if voting else ""
-            *_, rounds = ensembles.setdefault((ensemble.name, selected), (ensemble, voting, {}))
-            rounds |= {first.name: first} if first and not voting else {}
-    return ((ensemble, voting, list(rounds.values())) for ensemble, voting, rounds in ensembles.values())
-
-
-def _call(stage: str, options: Mapping[str, Any], *more: str) -> None:
-    """Run the command of a stage in this process."""
-    importlib.import_module(f"patebench.stages.{stage}").command.main(
-        [*more, *command_words(options)], standalone_mode=False
-    )
-
-
-def _make_data(data: Data, folder: Path, *access: str) -> Traces:
-    """Run the stage `data` with its output in `folder`, and return the public traces."""
-    files = {role: folder / f"{role}.npz" for role in ("private", "public")}
-    _call("data", {**data.options(), **files}, data.name, *access)
-    return _public_traces(folder)
-
-
-def _public_traces(folder: Path, chunks: Collection[Path] = ()) -> Traces:
-    """Return the public traces in `folder`: file names, digests of public files and metadata of private files.
-
-    Only the chunks of teachers in `chunks` are included.
-    """
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _OWNERS)
-    public = {"the names of files": "\n".join(str(path.relative_to(folder)) for path in files)}
-    for path in files:
-        name = "/".join(path.parts[-2:]) if path.parent.name.startswith("round-") else path.name
-        facts: dict[str, Any] = {}
-        if path.name == "ensemble.json":
-            facts = read_json(path, "join_votes")
-        elif path.name in _LAYOUTS or path in chunks:
-            facts = read_facts(path, _LAYOUTS.get(path.name, CHUNK))
-        elif path.parent.name != "chunks":
-            public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in facts.keys() - _PRIVATE}
-        if path.name == "private.npz":
-            x = read_arrays(path, SAMPLES)["x"]
-            public["the shape of private samples"] = f"{x.dtype} {x.shape[1:]}"
-    return Traces(public)
+            if ensemble.split.seed == uses[0][0].split.seed:
+                _, rounds = ensembles.setdefault(ensemble.name, (ensemble, {}))
+                if last:
+                    rounds.setdefault(last.rounds[0].selection.slug, last.rounds[0])
+    return [(ensemble, list(rounds.values())) for ensemble, rounds in ensembles.values()]
 
 
 @dataclass(frozen=True)
+class Rerun:
+    """Stages of one run, with their files in `folder`."""
+
+    run: Run
+    folder: Path
+
+    def _make(self, stage: str, target: str, outputs: Mapping[str, str], features: bool = False, **more: Any) -> None:
+        """Run the command of the stage that makes `target`; each input is in the nearest folder above.
+
+        `outputs` are file names by option. `features` is True if the target depends on the features of the pool.
+        `more` are further options.
+        """
+        folder = (self.folder / target).parent
+        options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
+        command: click.Command = importlib.import_module(f"patebench.stages.{stage}").command
+        for option in command.params:
+            name = option.opts[0].lstrip("-")
+            needed = option.required or (features and name in ("features", "encoder"))
+            if option.type is FILE and needed and name not in options:
+                options[name] = nearest_file(folder, f"{name}.npz")
+        words = [Path(target).parent.name] if stage == "data" else []
+        command.main([*words, *command_words(options)], standalone_mode=False)
+
+    def prepare(self) -> Traces:
+        """Run the stages before training, and return their public traces and a digest of each shard."""
+        access = {"root": self.run.data_root, "download": self.run.download}
+        for stage, outputs in _BEFORE_TRAINING.items():
+            for target in self.run.options:
+                if Path(target).name == next(iter(outputs.values())):
+                    more: dict[str, Any] = access if stage == "data" else {}
+                    self._make(stage, target, outputs, target in self.run.uses_features, **more)
+        shards = []
+        for path in self.folder.rglob("partition.npz"):
+            partition = read_arrays(path, PARTITION)
+            private = read_arrays(nearest_file(path.parent, "private.npz"), SAMPLES)
+            held = np.split(partition["indices"], partition["offsets"][1:-1])
+            shards = [records(private["x"][rows], private["y"][rows]) for rows in held]
+        return Traces(self.public_traces(), dict(enumerate(shards)))
+
+    def train(self, chunks: Collection[str]) -> list[Path]:
+        """Train the teachers of `chunks`, except those already trained, and return their files."""
+        files = []
+        for voters in self.run.chunks:
+            features = f"{voters}/votes.npz" in self.run.uses_features
+            selections = [f"{Path(voters).parent}/queries/{slug}" for slug in self.run.selections.get(voters, [])]
+            queries = [f"{place}/queries.npz" for place in (voters, *selections)]
+            selected = [self.folder / target for target in queries if target in self.run.options]
+            for chunk in chunks:
+                target = f"{voters}/chunks/{chunk}.npz"
+                if not (self.folder / target).exists():
+                    self._make("train_teachers", target, {"out": f"{chunk}.npz"}, features, selected=selected)
+                files.append(self.folder / target)
+        return files
+
+    def vote(self, before: Traces, chunks: Sequence[str]) -> Traces:
+        """Train the teachers of `chunks`, join all teachers if all are trained, and return the traces of all stages.
+
+        `before` are the traces of the stages before training.
+        """
+        votes: dict[int, str] = {}
+        for chunk in (read_arrays(path, CHUNK) for path in self.train(chunks)):
+            for place, teacher in enumerate(chunk["teachers"].tolist()):
+                rows = [chunk[name][place] for name in ("votes", "test_votes") if name in chunk.arrays]
+                votes[teacher] = (
+                    votes.get(teacher, "") + hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
+                )
+        for voters, names in self.run.chunks.items():
+            if len(names) == len(chunks):
+                files = [self.folder / voters / "chunks" / f"{name}.npz" for name in names]
+                outputs = {"out": "votes.npz", "summary": "ensemble.json"}
+                self._make("join_votes", f"{voters}/votes.npz", outputs, chunk=files)
+        return Traces(self.public_traces(chunks), before.shards, votes)
+
+    def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
+        """Return the names of all files, digests of public files, and public facts of private files.
+
+        Of the chunks of teachers, only `chunks` are included.
+        """
+        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
+        public = {"the names of files": "\n".join(str(path.relative_to(self.folder)) for path in files)}
+        for path in files:
+            name = "/".join(path.parts[-2:]) if path.parent.name.startswith("round-") else path.name
+            facts: dict[str, Any] = {}
+            if path.name == "ensemble.json":
+                facts = read_json(path, "join_votes")
+            elif path.name in _LAYOUTS or path.parent.name == "chunks":
+                facts = read_facts(path, _LAYOUTS.get(path.name, CHUNK))
+            else:
+                public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in facts.keys() - _PRIVATE}
+        return public
+
+
+def nearest_file(folder: Path, name: str) -> Path:
+    """Return the path of the file `name` in `folder` or in the nearest folder above that contains it."""
+    return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
+
+
 class DataSet:
     """Data set as loaded by its own loader, with its public traces and the folder of derived files."""
 
-    data: Data
-    folder: Path
-    given: Traces
-    private: Artefact
-    public: Artefact
+    def __init__(self, config: Run, data: Data, folder: Path) -> None:
+        self.config, self.data, self.folder = config, data, folder
+        self.traces = self.rerun(folder / "given", data).prepare()
+        given = folder / "given" / data.name
+        self.private, self.public = (read_arrays(given / f"{role}.npz", SAMPLES) for role in ("private", "public"))
 
-    @classmethod
-    def load(cls, data: Data, access: Sequence[str], folder: Path) -> "DataSet":
-        given = _make_data(data, folder / "given", *access)
-        return cls(data, folder, given, *(_samples(folder / "given", role) for role in ("private", "public")))
+    def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
+        """Return the stages of the data set, or of an ensemble with its first rounds, on the private data of `data`."""
+        run = Run("", str(folder), self.config.data_root, self.config.download, Mode.SEEDED, None, None)
+        run.add_data(data)
+        if ensemble is not None:
+            # The own copy has a column of owners, so the partition reads no file of owners.
+            partition = ensemble.partition.model_copy(update={"owners": None})
+            ensemble = replace(ensemble, split=replace(ensemble.split, data=data), partition=partition)
+            run.add_ensemble(ensemble)
+            for first in rounds:
+                run.add_round(replace(first, ensemble=ensemble))
+        return Rerun(run, folder)
 
-    def changed(self, ours: Records, name: str) -> Data:
+    def with_records(self, ours: Records, name: str) -> Data:
         """Return the same data set as the user's own files, with the private records `ours`."""
         names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
         # State the names only if the labels do not show them, so that a wrong number of classes is detected.
-        named = {} if names == list(map(str, shown)) else {"class_names": np.array(names)}
+        public: dict[str, Any] = dict(self.public.arrays)
+        if names != list(map(str, shown)):
+            public["class_names"] = np.array(names)
         files = {role: str(self.folder / f"{name}-{role}.npz") for role in ("private", "public")}
-        private: dict[str, Any] = {column: ours[column] for column in self.private.arrays}
-        public: dict[str, Any] = {**self.public.arrays, **named}
-        np.savez(files["private"], **private)
+        np.savez(files["private"], **dict[str, Any](ours))
         np.savez(files["public"], **public)
         return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
 
     def audit(self) -> AuditedData:
         """Check that public outputs do not change when a private record is unlike all others."""
-        own, findings = _make_data(self.changed(self.private.arrays, "own"), self.folder / "own"), []
-        if moved := self.given.public_moved(own):
-            raise PatebenchError(f"{self.data.name}: read from its own copy, it differs in {', '.join(moved)}")
-        for kind, what, data in self._unseen():
-            try:
-                after = _make_data(data, self.folder / "loaded" / kind)
-                findings.append(adjacent_data.compare(kind, what, self.given, after, claimed=True))
-            except PatebenchError as fault:
-                why = str(fault).replace(f"{self.folder}/", "")
-                findings.append(adjacent_data.refused(kind, what, False, why))
+        own = self.rerun(self.folder / "own", self.with_records(self.private.arrays, "own")).prepare()
+        if moved := differing(self.traces.public, own.public):
+            raise PatebenchError(f"{self.data.name}: a copy of the data set gives other outputs: {', '.join(moved)}")
+        findings = []
+        for kind, what, data in self._unlike_others():
+            changed = self.rerun(self.folder / "changed", data)
+            findings.append(_finding(kind, what, False, changed, lambda run: (self.traces, run.prepare())))
         return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
 
-    def _unseen(self) -> Iterator[tuple[str, str, Data]]:
-        """Yield data sets in which one private record has a label, colour or folder that is not in the public data."""
-        from patebench.data.folder import SUFFIXES
-
-        rng, y = generator(0, "adjacency", self.data.name), np.array(self.private["y"])
-        at = int(rng.integers(len(y)))
+    def _unlike_others(self) -> Iterator[tuple[str, str, Data]]:
+        """Yield data sets in which one private record is unlike all others: its label, its values or its image."""
+        y = np.array(self.private["y"])
+        at = int(generator(0, "adjacency", self.data.name).integers(len(y)))
         y[at] = self.public.meta["classes"]
         what = f"record {at} has the label {y[at]}, which is no class"
-        yield "new label", what, self.changed({**self.private.arrays, "y": y}, "new-label")
+        yield "new label", what, self.with_records({**self.private.arrays, "y": y}, "new-label")
         sources = dict(self.data.sources)
-        if self.data.loader == "table":
-            yield from self._unseen_values(sources)
-        if not Path(sources.get("private", os.devnull)).is_dir():
-            return
-        for name, what in (("colour", "one image has colours"), ("folder", "one image is in a folder of its own")):
-            copy = self.folder / f"new-{name}"
-            shutil.copytree(Path(sources["private"]).resolve(), copy, copy_function=os.symlink)
-            image = min(path for path in copy.rglob("*") if path.suffix.lower() in SUFFIXES)
-            if name == "colour":
-                _paint(image, rng)
-            else:
-                (folder := image.parent.parent / "a class of its own").mkdir()
-                image.rename(folder / image.name)
-            yield f"new {name}", what, replace(self.data, sources=tuple({**sources, "private": str(copy)}.items()))
-
-    def _unseen_values(self, sources: Mapping[str, str]) -> Iterator[tuple[str, str, Data]]:
-        """Yield the table with one private record whose values occur in no other record."""
-        declared = TableDeclaration.read(dict(self.data.declared)["table"], "table")
-        path = Path(sources["private"])
-        frame = read_frame(path, declared.missing_values).astype(object)
-        declared = expanded(declared, frame, path)
-        private = np.ones(len(frame), bool)
-        if declared.public_share is not None:
-            if declared.owner is None:
-                return  # a changed record might become public, as a hash of the record decides
-            private = ~public_by_hash(frame, declared.owner, declared.public_share)
-        at = int(np.flatnonzero(private)[0])
-        for name, feature in declared.features.items():
-            unseen = "1e6" if feature.number else "1900-01-01" if feature.date else "a value of its own"
-            frame.loc[frame.index[at], name] = unseen
-        changed = self.folder / "new-values.csv"
-        frame.to_csv(changed, index=False, na_rep=declared.missing_values[0] if declared.missing_values else "")
-        what = f"record {at + 1} of {path} has values that no other record has"
-        yield "new values", what, replace(self.data, sources=tuple({**sources, "private": str(changed)}.items()))
+        if copies := DATASETS.fact(self.data.loader or self.data.name, "unlike_others"):
+            for kind, what, private in imported(copies)(self.folder, **sources, **dict(self.data.declared)):
+                yield kind, what, replace(self.data, sources=tuple({**sources, "private": str(private)}.items()))
 
 
-def _samples(folder: Path, role: str) -> Artefact:
-    return read_arrays(folder / f"{role}.npz", SAMPLES)
+def _finding(
+    kind: str, what: str, claims: bool, changed: Rerun, traces: Callable[[Rerun], tuple[Traces, Traces]]
+) -> ChangeFinding:
+    """Compare the `traces` before and after a change; any failure of the rerun `changed` counts as a refusal.
 
-
-def _paint(image: Path, rng: np.random.Generator) -> None:
-    """Replace a link to an image by an image of the same size with random colours."""
-    from PIL import Image
-
-    with Image.open(image) as opened:
-        width, height = opened.size
-    image.unlink()
-    Image.fromarray(rng.integers(0, 256, (height, width, 3)).astype(np.uint8)).save(image.with_suffix(".png"))
-
-
-@dataclass(frozen=True)
-class Way:
-    """Run of an ensemble's stages in a separate folder.
-
-    `voting` is the first round if the teachers vote in each round, else None. `rounds` are the first rounds for which
-    queries are selected. `trained` are the positions of the chunks that were trained.
+    A run that stops on changed data leaks information, so a refusal of a claimed change is a violation.
     """
-
-    data: DataSet
-    ensemble: Ensemble
-    voting: Round | None
-    rounds: Sequence[Round]
-    folder: Path
-    trained: set[int] = field(default_factory=set)
-
-    @cached_property
-    def run(self) -> Run:
-        """Return a run with the options of all stages of the ensemble."""
-        run = Run("", str(self.folder), "", False, Mode.SEEDED, None, None)
-        run.add_ensemble(self.ensemble)
-        for first in self.first_rounds:
-            run.add_round(first)
-        return run
-
-    @property
-    def first_rounds(self) -> list[Round]:
-        return [*self.rounds, *([self.voting] if self.voting else [])]
-
-    @property
-    def voters(self) -> str:
-        return self.voting.name if self.voting else self.ensemble.name
-
-    @property
-    def selected(self) -> list[Path]:
-        """Return the files of queries that are selected before any teacher votes."""
-        slugs = self.run.selections.get(self.ensemble.name, [])
-        return [self.folder / self.ensemble.split.name / "queries" / slug / "queries.npz" for slug in slugs]
-
-    @cached_property
-    def files(self) -> dict[str, Path]:
-        """Return the files of the stages, by the option that reads them."""
-        split = self.ensemble.split
-        folders = dict.fromkeys(("pool", "truth", "test", "features", "encoder"), split.name)
-        folders |= {"private": split.data.name, "public": split.data.name}
-        folders |= {"partition": self.ensemble.name, "votes": self.voters}
-        return {name: self.folder / folder / f"{name}.npz" for name, folder in folders.items()}
-
-    def chunk(self, place: int) -> Path:
-        return self.folder / self.voters / "chunks" / f"{self.ensemble.chunks[place]}.npz"
-
-    def numbers(self, place: int) -> range:
-        """Return the numbers of the teachers of a chunk."""
-        first, _, last = self.ensemble.chunks[place].partition("-")
-        return range(int(first), int(last) + 1)
-
-    def _make(self, stage: str, inputs: str, outs: Mapping[str, Path], **more: Any) -> None:
-        """Run a stage with the options of its first output and with the files named in `inputs`."""
-        options = self.run.options[str(next(iter(outs.values())).relative_to(self.folder))]
-        _call(stage, {**options, **{name: self.files[name] for name in inputs.split()}, **more, **outs})
-
-    def deal(self, ours: Records) -> Traces:
-        """Make data, split, first queries and partition from the private records `ours`."""
-        files = self.files
-        _make_data(self.data.changed(ours, "changed"), files["private"].parent)
-        self._make("split", "public", {f"{name}-out": files[name] for name in ("pool", "truth", "test")})
-        queries = [*(self.folder / first.name / "queries.npz" for first in self.first_rounds), *self.selected]
-        by_features = {self.folder / file for file in self.run.uses_features}
-        if by_features & {*queries, files["votes"]}:
-            self._make("extract_features", "pool", {"out": files["features"], "encoder": files["encoder"]})
-        for path in queries:
-            self._make("select_queries", "pool features" if path in by_features else "pool", {"out": path})
-        self._make("partition", "private public", {"out": files["partition"]})
-        private, partition = _samples(files["private"].parent, "private"), read_arrays(files["partition"], PARTITION)
-        shards = np.split(partition["indices"], partition["offsets"][1:-1])
-        public = _public_traces(self.folder).public
-        return Traces(public, [records(private["x"][held], private["y"][held]) for held in shards])
-
-    def train(self, places: Collection[int]) -> None:
-        """Train the chunks at `places`, except those already trained."""
-        inputs = "private partition pool test" + (" features encoder" if self.ensemble.votes_by_query else "")
-        selected = [self.folder / self.voting.name / "queries.npz"] if self.voting else self.selected
-        for place in sorted({*places} - self.trained):
-            self._make("train_teachers", inputs, {"out": self.chunk(place)}, selected=selected)
-            self.trained.add(place)
-
-    def vote(self, dealt: Traces, places: Sequence[int]) -> Traces:
-        """Train the chunks at `places`, and join them with blank chunks (votes for class 0) for the untrained ones."""
-        self.train(places)
-        chunks = [self.chunk(place) for place in range(len(self.ensemble.chunks))]
-        like = read_arrays(chunks[places[0]], CHUNK)
-        for place in {*range(len(chunks))} - self.trained:
-            numbers = np.array(self.numbers(place))
-            blank = {name: like[name] for name in ("queries",) if name in like.arrays}
-            blank |= {name: np.zeros_like(like[name]) for name in ("soft",) if name in like.arrays}
-            for name in like.arrays.keys() & set(_ROWS):
-                blank[name] = np.zeros((len(numbers), *like[name].shape[1:]), like[name].dtype)
-            write_arrays(chunks[place], CHUNK, {"teachers": numbers, **blank}, like.meta)
-        outs = {"out": self.files["votes"], "summary": self.files["votes"].with_name("ensemble.json")}
-        self._make("join_votes", "pool truth test partition", outs, chunk=chunks)
-        votes, quality = read_arrays(outs["out"], VOTES), read_json(outs["summary"], "join_votes")
-        public = {**_public_traces(self.folder, [chunks[place] for place in places]).public}
-        public["the size of votes.npz"] = str(outs["out"].stat().st_size)
-        rows = [
-            *(votes[name] for name in _ROWS if name in votes.arrays),
-            np.array(quality["teacher_accuracies"], float),
-        ]
-        voters = [i for place in places for i in self.numbers(place)]
-        digests = {i: hashlib.sha256(b"".join(row[i].tobytes() for row in rows)).hexdigest() for i in voters}
-        return Traces(public, dealt.shards, digests)
+    try:
+        return ChangeFinding.of(kind, what, claims, *traces(changed))
+    except Exception as fault:
+        why = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
+        return ChangeFinding.refused(
+            kind, what, claims, " ".join(why.replace(f"{changed.folder.parents[1]}/", "").split())
+        )
+    finally:
+        shutil.rmtree(changed.folder, ignore_errors=True)
 
 
 class Comparison:
-    """Comparison of one ensemble's stages on unchanged data (`base`, with traces `dealt`) and on changed data."""
+    """Comparison of one ensemble's stages on unchanged data (`base`, with traces `prepared`) and on changed data."""
 
     def __init__(
-        self, data: DataSet, ensemble: Ensemble, voting: Round | None, rounds: Sequence[Round], folder: Path,
-        thorough: bool,
-    ) -> None:  # fmt: skip
-        size = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
-        chunk = {} if thorough else {"chunk": size}
-        ensemble = replace(ensemble, work=ensemble.work.model_copy(update=chunk))
-        voting = voting and replace(voting, ensemble=ensemble)  # the same votes, in other chunks
-        waiting = [first for first in rounds if first.uses_features and not thorough]  # features take long to extract
-        base = Way(data, ensemble, voting, [first for first in rounds if first not in waiting], folder / "as-it-is")
-        self.ensemble, self.base, self.thorough = ensemble, base, thorough
+        self, data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, thorough: bool
+    ) -> None:
+        if not thorough:
+            chunk = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
+            ensemble = replace(ensemble, work=ensemble.work.model_copy(update={"chunk": chunk}))
+        # Features take long to extract, so they are extracted only for teachers that vote with them.
+        waiting = [first for first in rounds if first.uses_features and not (thorough or ensemble.votes_in_rounds)]
         self.waiting = sorted({first.selection.strategy for first in waiting})
-        self.dealt, ours = base.deal(data.private.arrays), data.private.arrays
-        if (owners := ensemble.partition.owners) is not None:
-            ours = {**ours, "owners": np.load(owners, allow_pickle=False)}
-        elif "owner" in ours:
-            ours = {**ours, "owners": ours["owner"]}
-        partition = read_arrays(base.files["partition"], PARTITION)
+        self.rounds = [first for first in rounds if first not in waiting]
+        self.data, self.ensemble, self.folder, self.thorough = data, ensemble, folder, thorough
+        ours, owners = dict(data.private.arrays), ensemble.partition.owners
+        ours |= {"owner": read_owners(Path(owners))} if owners else {}
+        self.base = self._rerun("as-it-is", ours)
+        self.prepared = self.base.prepare()
+        partition = read_arrays(self.base.folder / ensemble.name / "partition.npz", PARTITION)
         self.protects: list[str] = partition.meta["protects"]
         holders = np.full(partition.meta["samples"], NOBODY)
         holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
-        pool, test = (
-            read_arrays(base.files[name], layout)["x"] for name, layout in (("pool", POOL), ("test", SAMPLES))
-        )
+        split = self.base.folder / ensemble.split.name
+        pool, test = (read_any_arrays(split / f"{name}.npz", LAYOUTS)["x"] for name in ("pool", "test"))
         self.world = World(ours, holders, pool, test, labels_deal=not self.protects, chunk=ensemble.work.chunk)
+
+    def _rerun(self, name: str, ours: Records) -> Rerun:
+        """Return the stages of the ensemble on the private records `ours`."""
+        return self.data.rerun(self.folder / name, self.data.with_records(ours, name), self.ensemble, self.rounds)
 
     def audit(self, changes: int) -> AuditedData:
         """Apply every kind of change `changes` times, and return the findings."""
-        kinds = [kind for kind in KINDS if "owners" in self.world.records or not kind.startswith("owner")]
+        kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
         findings: list[ChangeFinding] = []
         with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
             for repeat in range(changes):
                 for kind in kinds:
-                    findings.append(self._changed(kind, repeat))
+                    findings.append(self._audit_change(kind, repeat))
                     done(len(findings))
-        trained = [i for place in sorted(self.base.trained) for i in self.base.numbers(place)]
-        left = self.ensemble.teachers - len(trained)
-        others = f"; --thorough retrains the other {left} too" if left else ""
-        notes = [f"Retrained: {adjacent_data.teachers(trained)}{others}."]
+        retrained, teachers = {i for finding in findings for i in finding.retrained}, self.ensemble.teachers
+        notes = [f"Retrained: {len(retrained)} of {teachers} teachers; --thorough retrains all and joins their votes."]
         if waiting := ", ".join(self.waiting):
             notes.append(f"Not selected again: {waiting}, which read only the pool; --thorough selects again.")
-        facts = {"dataset": self.ensemble.split.data.name, "teachers": self.ensemble.teachers}
-        dealt = {"partition": self.ensemble.partition.slug, "protects": self.protects}
-        return AuditedData(self.base.voters, {**facts, **dealt}, notes, findings)
+        facts = {"dataset": self.data.data.name, "teachers": teachers, "partition": self.ensemble.partition.slug}
+        return AuditedData(self.ensemble.name, {**facts, "protects": self.protects}, notes, findings)
 
-    def _changed(self, kind: str, repeat: int) -> ChangeFinding:
+    def _audit_change(self, kind: str, repeat: int) -> ChangeFinding:
         """Change the private data once, and return the finding."""
-        seed, stream = self.ensemble.split.seed, ("adjacency", self.base.voters)
+        seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
         rng = generator(seed, *stream, kind, repeat)
         at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
-        self.base.train(self._places([int(self.world.holders[at])]))
+        self.base.train(self._chunks(int(self.world.holders[at])))
         what, ours = self.world.change(kind, at, rng)
-        claimed, folder = adjacent_data.claimed(kind, self.protects), self.base.folder.parent / "changed"
-        try:
-            return adjacent_data.compare(kind, what, *self._compared(ours, folder), claimed)
-        except Exception as fault:  # any failure counts: a run that stops on changed data leaks information
-            why = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
-            return adjacent_data.refused(kind, what, claimed, " ".join(why.replace(f"{folder}/", "").split()))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return _finding(kind, what, claimed(kind, self.protects), self._rerun("changed", ours), self._traces)
 
-    def _compared(self, ours: Records, folder: Path) -> tuple[Traces, Traces]:
-        """Return the traces before and after a change; train teachers only if the earlier stages show no violation."""
-        partition = self.ensemble.partition
-        if "owners" in ours:
-            folder.mkdir(parents=True)
-            np.save(folder / _OWNERS, ours["owners"])
-            partition = partition.model_copy(update={"owners": str(folder / _OWNERS)})
-        ensemble = replace(self.ensemble, partition=partition)
-        way = Way(self.base.data, ensemble, self.base.voting, self.base.rounds, folder)
-        dealt = way.deal(ours)
-        shards = self.dealt.shards_moved(dealt)
-        if self.dealt.public_moved(dealt) or len(shards) > 1:
-            return self.dealt, dealt
-        places = self._places(shards)
-        return self.base.vote(self.dealt, places), way.vote(dealt, places)
+    def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
+        """Return the traces before and after a change; of votes only if the earlier stages show no violation."""
+        before, after = self.prepared, changed.prepare()
+        shards = differing(before.shards, after.shards)
+        if differing(before.public, after.public) or len(shards) > 1:
+            return before, after
+        chunks = self._chunks(next(iter(shards), 0))
+        return self.base.vote(before, chunks), changed.vote(after, chunks)
 
-    def _places(self, moved: Sequence[int]) -> list[int]:
-        """Return the chunks to train: that of the teacher whose shard changed and a distant one, or all chunks."""
-        chunks = len(self.ensemble.chunks)
-        if self.thorough or chunks < 2:
-            return list(range(chunks))
-        here = (moved[0] if moved else 0) // self.ensemble.work.chunk
-        return sorted({here, (here + chunks // 2) % chunks})
+    def _chunks(self, teacher: int) -> list[str]:
+        """Return the chunks to train for a change of the shard of `teacher`: its own and a distant one, or all."""
+        chunks = self.ensemble.chunks
+        if self.thorough or len(chunks) < 2:
+            return chunks
+        place = teacher // self.ensemble.work.chunk
+        return [chunks[place], chunks[(place + len(chunks) // 2) % len(chunks)]]
 
 
 command = stage_command(
