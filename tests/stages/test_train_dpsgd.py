@@ -112,7 +112,7 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncod
         ({"form": "linaer"}, r"form: is 'linaer' \(did you mean 'linear'\?\)"),
         ({"form": "scratch", "model": "logistic", **FEW}, "'logistic' is not a network"),
         ({"form": "scratch", "model": "mlp", "compression": 2, **FEW}, "needs a network that can be made smaller"),
-        ({"form": "linear", "epsilon": 1e-9}, "no noise up to"),
+        ({"form": "linear", "epsilon": 1e-9}, "cost more than ε"),
     ],
 )
 def test_refuses_what_can_not_be(digits: WithEncoder, settings, words: str) -> None:

@@ -6,9 +6,10 @@ independent noise N_Z(σ²), change by one each: N = 2T for T queries. Then
     δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
 with Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma 5). Pr[Y = y] is bounded from above by one discrete
-Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier transform (`_convolved`) or by continuous noise
-(`_continuous`). If these fail, the bound of Canonne, Kamath, Steinke 2020, Theorem 4, is used. Everything is rounded
-up. Noise added by m parties is ½ε²-concentrated with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1).
+Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier transform (`_losses_by_transform`) or by continuous
+noise (`_continuous_epsilon`). If these fail, the bound of Canonne, Kamath, Steinke 2020, Theorem 4, is used. All
+results are rounded up. If m parties each add noise of scale σ_s to d counts with L2 sensitivity Δ, the release is
+½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1; τ is `share_difference`).
 Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
@@ -61,30 +62,34 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
     mu = math.sqrt(cells) / sigma if sigma > 0 else math.inf
     if mu == 0:
         return 0.0
-    scale, limit = sigma * math.sqrt(cells), _concentrated(mu, delta)
+    scale, limit = sigma * math.sqrt(cells), _concentrated_epsilon(mu, delta)
     if math.isinf(limit):
         return limit
     if _log_difference(sigma, max(cells, 2)) > _SAME:
-        losses = _convolved(sigma, cells, delta)
+        losses = _losses_by_transform(sigma, cells, delta)
     elif scale <= _WIDE:
-        losses = _one(sigma, cells, delta)
+        losses = _losses_of_one_gaussian(sigma, cells, delta)
     else:
-        return min(limit, _continuous([(sigma, cells)], delta))
+        return min(limit, _continuous_epsilon([(sigma, cells)], delta))
     return limit if losses is None else min(limit, losses.least_epsilon())
 
 
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return ε for cells of several scales, as (σ, cells): from continuous noise or the Rényi bound."""
+    """Return ε if counts change by one each and their noise has several scales.
+
+    Each of the `groups` is a noise scale σ and the number of counts with this noise. The result is the lesser of the
+    bound from continuous noise and the Rényi bound.
+    """
     if min(sigma for sigma, _ in groups) == 0:
         return math.inf
     mu = math.hypot(*(math.sqrt(cells) / sigma for sigma, cells in groups))
     if mu == 0:
         return 0.0
-    return min(_concentrated(mu, delta), _continuous(groups, delta))
+    return min(_concentrated_epsilon(mu, delta), _continuous_epsilon(groups, delta))
 
 
 def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
-    """Return the accountant of ε(T, δ) for discrete noise only; `how` describes the privacy loss in the source."""
+    """Return an accountant for discrete noise only, with ε(T, δ) as given; `how` is the privacy loss in the source."""
     return DirectAccountant(
         name="pld",
         kind=Kind.WORST_CASE,
@@ -94,8 +99,8 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
     )
 
 
-def _continuous(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return an ε for cells of several scales (σ, cells), from continuous noise; ∞ if that gives no bound.
+def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
+    """Return an ε for the `groups` of `several` from a bound for continuous noise; ∞ if that gives no bound.
 
     Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
     """
@@ -116,7 +121,10 @@ def _continuous(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Losses:
-    """Upper bounds on Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, and on the rest; the loss is (N/2 + Y)/σ²."""
+    """Privacy losses (N/2 + Y)/σ² of N = `cells` counts, with upper bounds on their probabilities.
+
+    `weights` bound Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, and `beyond` bounds that of all larger y together.
+    """
 
     weights: Array
     lowest: int
@@ -125,10 +133,10 @@ class _Losses:
     beyond: float = math.exp(-_CUT)
 
     def least_epsilon(self) -> float:
-        """Return the least ε with δ(ε) ≤ δ, rounded up; at least the ε at `lowest`.
+        """Return the least ε with δ(ε) ≤ δ, rounded up; at least the ε at y₀ = `lowest`.
 
         With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below δ between two
-        integers, k − 1 and k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at k.
+        integers y₀, k − 1 and k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at k.
         """
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -151,18 +159,20 @@ class _Losses:
         return max(0.0, (place + slack) / (self.sigma * self.sigma))
 
 
-def _one(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return Y as one discrete Gaussian, from one scale below the least ε of continuous noise."""
+def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
+    """Return the losses if Y is treated as one discrete Gaussian, from one scale below the ε of continuous noise on."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
-    lowest = max(math.floor((t - 1) * scale) - 3, _first(cells))
-    y = np.arange(lowest, _last(scale, delta) + 1)
+    lowest = max(math.floor((t - 1) * scale) - 3, _least_value(cells))
+    y = np.arange(lowest, _greatest_value(scale, delta) + 1)
     log_weights = -((y / scale) ** 2) / 2 - math.log(scale * math.sqrt(2 * math.pi)) - math.log(delta)
     return _Losses(_weights(log_weights), lowest, sigma, cells)
 
 
-def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Return Y by a Fourier transform of draws tilted to the losses that determine δ; None if that is not feasible.
+def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | None:
+    """Return the losses of Y by a Fourier transform, or None if that is not feasible.
+
+    The draws are exponentially tilted, so that the losses that determine δ have high relative precision.
 
     Proof: docs/explanation/proofs-noise.md, "Sums of discrete Gaussians by a Fourier transform".
     """
@@ -172,12 +182,12 @@ def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
     z, p, log_sum = _tilted(sigma, c)
     mean = float(p @ z)
     spread = math.sqrt(cells * float(p @ (z - mean) ** 2))
-    lowest = max(math.floor(cells * mean - 12 * spread) - 4, _first(cells))
-    last = max(_last(sigma * math.sqrt(cells), delta), lowest + 1)
+    lowest = max(math.floor(cells * mean - 12 * spread) - 4, _least_value(cells))
+    last = max(_greatest_value(sigma * math.sqrt(cells), delta), lowest + 1)
     wide = last - lowest + 24 * spread + 64
     if wide > _POINTS:
         return None
-    q, error = _power(p, cells, 1 << math.ceil(math.log2(wide)))
+    q, error = _convolve_power(p, cells, 1 << math.ceil(math.log2(wide)))
     y = np.arange(lowest, last + 1)
     near = q[(y - cells * int(z[0])) % len(q)] + error + cells * math.exp(-71)
     exponent = float(np.max((z - c) ** 2)) / (2 * sigma * sigma)
@@ -186,11 +196,11 @@ def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
     return _Losses(_weights(np.log(near) - c / sigma / sigma * (y - cells * c / 2) + constant), lowest, sigma, cells)
 
 
-def _power(p: Array, number: int, size: int) -> tuple[Array, float]:
+def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
     """Return the distribution of the sum of `number` draws modulo `size`, and a bound on the error per probability.
 
-    The spectrum is summed term by term; its error is that of len(p) products and sums of numbers up to 1. Its N-th
-    power has N such errors and those of the power itself, and the inverse transform log₂(size) roundings in 2-norm
+    The spectrum is summed term by term, with the error of len(p) products and sums of numbers up to 1. Its N-th power
+    has N such errors and those of the power itself. The inverse transform adds log₂(size) roundings in the 2-norm
     (Higham 2002, Theorem 24.2).
     """
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
@@ -229,18 +239,18 @@ def _tilt(sigma: float, rate: float) -> float:
 
 
 def _weights(log_weights: Array) -> Array:
-    """Return weights, rounded up; exponents are capped at 700 to avoid overflow."""
+    """Return exp(`log_weights`), rounded up; exponents are capped at 700 to avoid overflow."""
     with np.errstate(under="ignore"):
         result: Array = np.exp(np.minimum(log_weights, 700.0)) * (1 + _ROUNDING) + 1e-300
     return result
 
 
-def _first(cells: int) -> int:
-    """Return the least relevant y, at which ε ≤ 0."""
+def _least_value(cells: int) -> int:
+    """Return the least value of Y to consider, at which the privacy loss is at most 0."""
     return -(cells // 2) - 1
 
 
-def _last(scale: float, delta: float) -> int:
+def _greatest_value(scale: float, delta: float) -> int:
     """Return a y beyond which lies at most a fraction e⁻⁴⁵ of δ."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
@@ -251,8 +261,8 @@ def _log_difference(sigma: float, cells: int) -> float:
     return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
 
-def _concentrated(mu: float, delta: float) -> float:
-    """Return ε at δ of the Rényi curve αμ²/2."""
+def _concentrated_epsilon(mu: float, delta: float) -> float:
+    """Return ε at δ for the Rényi curve αμ²/2 of concentrated DP."""
     if math.isinf(mu * mu):
         return math.inf
     curve = np.maximum(conversion.ORDERS * (mu * mu / 2), LEAST)
@@ -264,7 +274,10 @@ LEAST_SHARE = 0.5
 
 
 def share_difference(share: float, shares: int) -> float:
-    """Return τ of `shares` discrete Gaussians of scale `share` each; ∞ below `LEAST_SHARE`."""
+    """Return τ, a bound on the difference of ln Pr between a sum of discrete Gaussians and one discrete Gaussian.
+
+    The sum has `shares` terms of scale `share` each; τ is ∞ if that scale is below `LEAST_SHARE`.
+    """
     if share < LEAST_SHARE:
         return math.inf
     share = min(share, 1e150)  # avoids overflow of the square; τ is already 0 here
@@ -275,9 +288,10 @@ def share_difference(share: float, shares: int) -> float:
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
     """Return ε of revealing all counts of T queries, the noise of each being the sum of `shares` shares.
 
-    Two counts change by one each per query; for a table with few votes per teacher, T is their number m. The
-    probabilities of the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within
-    e^{±2Tτ}. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x). ε of `shared_counts` is used if it is less.
+    Two counts change by one each per query; for a table in which each teacher has m votes, T is m. The probabilities of
+    the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q
+    be the distributions with shares, and P° and Q° those with discrete Gaussians: if P ≤ e^x P° and Q ≥ e^{−x} Q°, then
+    δ(ε) ≤ e^x δ°(ε − 2x). The ε of `shared_counts` is used if it is less.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))

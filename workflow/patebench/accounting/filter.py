@@ -26,14 +26,14 @@ class PerQueryCost(NamedTuple):
     """Worst-case cost of a query, as Rényi curves.
 
     `answer` is the cost of an answer. `threshold_test` is the cost of the test that decides whether to answer, which is
-    paid for every query; None for a mechanism that always answers.
+    paid for every query; it is None for a mechanism that always answers.
     """
 
     answer: Curve
     threshold_test: Curve | None = None
 
     def both(self, orders: Array) -> Array:
-        """Return the cost of an answered query."""
+        """Return the cost of an answered query: the test, if there is one, and the answer."""
         if self.threshold_test is None:
             return self.answer(orders)
         return self.threshold_test(orders) + self.answer(orders)
@@ -57,7 +57,7 @@ def allowance(orders: Array, epsilon: float, delta: float) -> Array:
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:
-    """Return the order at which most steps of this cost fit into (ε, δ); it does not depend on any votes."""
+    """Return the order at which the largest number of steps with the cost `curve` fits into (ε, δ)."""
 
     def steps(orders: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,8 +72,8 @@ def best_order(curve: Curve, epsilon: float, delta: float) -> float:
 class RenyiFilter:
     """Rényi filter for a budget (ε, δ) at one order.
 
-    `spent` and `allowance` are Rényi divergences at that order. All steps paid for are together (ε, δ)-DP for one
-    teacher's shard, provided that each cost is a worst case.
+    `spent` and `allowance` are Rényi divergences at that order. All steps that were paid for are together (ε, δ)-DP for
+    one teacher's shard, provided that the cost of each step is a worst case.
     """
 
     def __init__(self, *, epsilon: float, delta: float, order: float) -> None:
@@ -88,36 +88,42 @@ class RenyiFilter:
 
     @classmethod
     def for_steps(cls, curve: Curve, *, epsilon: float, delta: float) -> "RenyiFilter":
-        """Return a filter at the order that is best for steps of about this cost."""
+        """Return a filter at the order that admits the largest number of steps with the cost `curve`."""
         return cls(epsilon=epsilon, delta=delta, order=best_order(curve, epsilon, delta))
 
     def admits(self, cost: Curve) -> bool:
-        """Return True if a step of this cost still fits."""
-        return self._after(cost) <= self.allowance
+        """Return True if the budget still covers a step of this `cost`."""
+        return self._total_with(cost) <= self.allowance
 
     def spend(self, cost: Curve) -> None:
-        """Pay for a step, or raise PatebenchError without paying if it does not fit."""
-        after = self._after(cost)
+        """Add `cost` to what is spent. If the budget does not cover it, raise PatebenchError and add nothing."""
+        after = self._total_with(cost)
         if not after <= self.allowance:
             raise PatebenchError(
                 f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} does not admit another step; stop the release"
             )
         self.spent = after
 
-    def _after(self, cost: Curve) -> float:
+    def _total_with(self, cost: Curve) -> float:
         """Return the total after one more step, rounded up."""
         added = float(cost(np.array([self.order]))[0])
         if math.isnan(added) or added < 0:
-            raise PatebenchError(f"a cost of {added} at order {self.order:g} is not a Rényi divergence")
+            raise PatebenchError(f"a Rényi divergence must be at least 0; the cost at order {self.order:g} is {added}")
         return math.nextafter(self.spent + added, math.inf) if added > 0 else self.spent
 
 
 def queries_within(budget: RenyiFilter, answered: Iterable[bool], cost: PerQueryCost) -> int:
-    """Return the number of queries, from the first, that a release may ask the teachers; `budget` pays for them.
+    """Return how many of the first queries a release may ask before the budget is used up, and charge `budget`.
 
-    A query is asked only if test and answer together fit, since whether it will be answered is unknown beforehand.
-    Afterwards this is public, so only answers that were released are paid for. Without a test, every query counts as
-    answered.
+    A query is asked only if the budget covers both its test and an answer, since it is unknown beforehand if the query
+    will be answered. Afterwards this is public, so an answer is charged only if it was released. Without a test, every
+    query counts as answered.
+
+    Parameters
+    ----------
+    budget : filter that is charged
+    answered : for each query in order, True if the mechanism answered it
+    cost : worst-case cost of a query
     """
     asked = 0
     for was_answered in answered:

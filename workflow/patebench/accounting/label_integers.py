@@ -1,8 +1,10 @@
 """Compute the cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
 
-Of classes a and b that both beat the rest, a wins where Z_a + u ≥ Z_b + v + κ, κ in {0, 1}; the supremum is over
-integers u, v and both κ. P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ), P_b(u, v; κ) = P_a(v, u; 1 − κ),
-P_o = F(−1 − u) F(−1 − v). Sums are rounded outward.
+If classes a and b both beat all others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise and κ in {0, 1}; κ is 0 if
+a is the lower class. The supremum is over integers u, v and both κ. With p and F the probabilities and the distribution
+function of the noise, and x the winner's score, the probabilities of a, b and neither are
+P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ), P_b(u, v; κ) = P_a(v, u; 1 − κ) and P_o = F(−1 − u) F(−1 − v).
+Their log ratios when (u, v) becomes (u − 1, v + 1) are r_a, r_b and r_o. Sums are rounded outward.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
@@ -29,11 +31,12 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 
 
 @dataclass(frozen=True, eq=False)
-class IntegerNoise:
-    """Probabilities and distribution function at −reach … reach; beyond, they count as 0, and as 0 and 1.
+class IntegerDistribution:
+    """Noise on the integers: its probabilities `p` and distribution function `cdf` at −reach … reach.
 
-    H(x) = ln F(x + 1) − ln F(x) falls with x by at most `bend` per step, and is at most `steepest`. For Gaussian noise
-    bend = 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function. For Laplace noise H ≤ γ and r_a ≤ 2γ.
+    Values beyond the reach count as impossible. H(x) = ln F(x + 1) − ln F(x) falls with x by at most `bend` per step,
+    and is at most `steepest`. For Gaussian noise bend = 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex
+    function. For Laplace noise H ≤ γ and r_a ≤ 2γ.
     """
 
     p: Array
@@ -42,8 +45,10 @@ class IntegerNoise:
     steepest: float
 
     @classmethod
-    def of(cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float) -> "IntegerNoise":
-        """Create noise from ln of a symmetric weight on the integers."""
+    def of(
+        cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float
+    ) -> "IntegerDistribution":
+        """Create noise with probabilities proportional to exp(`log_weight`), which is symmetric, up to `reach`."""
         weight = np.exp(log_weight(np.arange(-reach, reach + 1, dtype=np.float64)))
         below = np.cumsum(weight)
         return cls(weight / below[-1], below / below[-1], bend, steepest)
@@ -62,7 +67,7 @@ class IntegerNoise:
         return np.where(z < -self.reach, 0.0, inside)
 
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
-        """Return r_o, or NaN where it is undefined."""
+        """Return r_o for each u and v; NaN where it is undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
         result: Array = np.where(np.isfinite(gained), gained, np.nan)
@@ -72,7 +77,7 @@ class IntegerNoise:
 def gaussian(sigma: float) -> list[Cells]:
     """Return cells for Pr[z] ∝ exp(−z²/2σ²): all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
     reach = math.ceil(14 * sigma) + 2
-    noise = IntegerNoise.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
+    noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
     fine = 1 if sigma <= _FINE else 2
     t = edges(0.0, (0.008 * fine, 1.6), (0.02 * fine, 4.0), (0.05 * fine, 8.0), (0.25, 18.0))
@@ -82,15 +87,15 @@ def gaussian(sigma: float) -> list[Cells]:
 def laplace(scale: float) -> list[Cells]:
     """Return cells for Pr[z] ∝ exp(−|z|/scale): all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
     reach = math.ceil(46 * scale) + 2
-    noise = IntegerNoise.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
+    noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))
     fine = 1 if scale <= _FINE else 2
     t = edges(0.0, (0.008 * fine, 1.6), (0.02 * fine, 4.0), (0.1, 8.0), (0.25, 18.0), (1.0, 36.0))
     return _cells(noise, w, t, 18.0, scale)
 
 
-def _cells(noise: IntegerNoise, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules; the edges `w` and `t` are in scales and end one beyond the last integer."""
+def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
+    """Return cells for both tie rules; edges `w` and `t` are in noise scales and end one beyond the last integer."""
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
     step, last = max(1, int(scale / 8)), math.ceil(out * scale)
@@ -100,8 +105,8 @@ def _cells(noise: IntegerNoise, w: Array, t: Array, out: float, scale: float) ->
     ]
 
 
-def near(noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells of w and t between integer edges; the last cell of w is unbounded.
+def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
+    """Return cells between the integer edges `w` and `t`; the last cell of w is unbounded.
 
     At each end of a cell of t, two values of t are evaluated, one for each parity of w.
     """
@@ -109,7 +114,7 @@ def near(noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> Cells:
     rows = np.unique(np.concatenate([*first, *last]))
     ahead = _Rows.of(noise, w, rows, tie)
     behind = _Rows.of(noise, w, np.unique(np.concatenate([-rows, 2 - np.concatenate(last)])), 1 - tie)
-    neither = _neither(noise, w, t)
+    neither = _bound_neither(noise, w, t)
     low = [np.minimum(*(ahead.low[:, ahead.at(end)] for end in first))]
     low += [np.minimum(*(behind.low[:, behind.at(-end)] for end in last)), neither[0]]
     high = [np.maximum(*(ahead.high[:, ahead.at(end)] for end in last))]
@@ -121,7 +126,7 @@ def near(noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> Cells:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """P_a at both ends of every cell of w (rows), and a bound on r_a in the cell, for some t (columns)."""
+    """Bounds for cells of w (rows) at values `t` (columns): P_a at both ends of the cell, and r_a in the cell."""
 
     t: Integers
     low: Array
@@ -133,52 +138,53 @@ class _Rows:
         return columns
 
     @classmethod
-    def of(cls, noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> "_Rows":
+    def of(cls, noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> "_Rows":
         length = 2 * noise.reach + 1
         block = max(1, _CELLS // length)
-        parts = [cls._block(noise, w, t[start : start + block], tie) for start in range(0, len(t), block)]
+        parts = [cls._compute_block(noise, w, t[start : start + block], tie) for start in range(0, len(t), block)]
         return cls(t, *(np.concatenate(blocks, axis=1) for blocks in zip(*parts, strict=True)))
 
     @staticmethod
-    def _block(noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Compute `low`, `high` and `ratio` for some t.
+    def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
+        """Compute `low`, `high` and `ratio` of the class for a block of values `t`.
 
         The step to u − 1 and v + 1 removes from P_a the outcomes with Z_a + u = 0 and those in which a leads b by less
-        than 2. The latter grow with w. The former are p(u)F(−v − κ): p is largest for u nearest to 0, F at the least w.
+        than 2. The second part grows with w. The first part is p(u)F(−v − κ), where p is largest for u nearest to 0,
+        and F at the least w.
         """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
         end = np.vstack([start[1:] - 1, np.full_like(t, noise.reach)])
-        wins = _from(noise.p * noise.below(z + t[:, None] - tie))
-        after = _from(noise.p * noise.below(z + t[:, None] - tie - 2))
-        strip = _from(noise.p * (noise.mass(z + t[:, None] - tie) + noise.mass(z + t[:, None] - tie - 1)))
-        low, high = _pick(wins, -start, noise.reach), _pick(wins, -end, noise.reach)
-        lost = _pick(strip, 1 - end, noise.reach)
+        wins = _tail_sums(noise.p * noise.below(z + t[:, None] - tie))
+        after = _tail_sums(noise.p * noise.below(z + t[:, None] - tie - 2))
+        strip = _tail_sums(noise.p * (noise.mass(z + t[:, None] - tie) + noise.mass(z + t[:, None] - tie - 1)))
+        low, high = _read_tail_sums(wins, -start, noise.reach), _read_tail_sums(wins, -end, noise.reach)
+        lost = _read_tail_sums(strip, 1 - end, noise.reach)
         lost = lost + noise.mass(np.clip(0, start, np.maximum(end, start))) * noise.below(t - start - tie)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log1p(lost * (1 + _ERROR) / (_pick(after, 1 - start, noise.reach) * (1 - _ERROR)))
+            ratio = np.log1p(lost * (1 + _ERROR) / (_read_tail_sums(after, 1 - start, noise.reach) * (1 - _ERROR)))
         empty = end < start
         ratio = np.where(empty | (lost == 0), 0.0, np.minimum(ratio, 2 * noise.steepest)) * (1 + _ERROR)
         return np.where(empty, np.inf, low * (1 - _ERROR)), np.where(empty, 0.0, high * (1 + _ERROR)), ratio
 
 
-def _from(terms: Array) -> Array:
-    """Return the sums from every index to the end, per row, followed by 0."""
+def _tail_sums(terms: Array) -> Array:
+    """Return the sum of `terms` from every index to the end, per row, followed by 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
-def _pick(sums: Array, z: Integers, reach: int) -> Array:
-    """Return the sums from z on; z is (cells, rows), and `sums` is (rows, values of z)."""
+def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
+    """Read from `sums` (rows, values of z), which `_tail_sums` returns, the sum from each `z` (cells, rows) on."""
     result: Array = np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
     return result
 
 
-def _neither(noise: IntegerNoise, w: Integers, t: Integers) -> tuple[Array, ...]:
+def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
     """Return bounds on P_o = F(−1−u)F(−1−v) and on r_o in every cell, from the cell's corners.
 
     The order is: lower and upper bound of P_o, upper and lower bound of r_o. r_o is H(−2−v) − H(−1−u) with
-    H(x) = ln F(x + 1) − ln F(x) (see `IntegerNoise`).
+    H(x) = ln F(x + 1) − ln F(x) (see `IntegerDistribution`).
     """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
@@ -193,8 +199,8 @@ def _neither(noise: IntegerNoise, w: Integers, t: Integers) -> tuple[Array, ...]
     return low, high, np.maximum(above, 0.0) * (1 + _ERROR), np.minimum(below, 0.0) * (1 + _ERROR)
 
 
-def far(noise: IntegerNoise, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells of u and v that reach below w = `below`, with bounds by lemma 1 from their corners."""
+def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
+    """Return square cells of u and v that reach below w = `below`, bounded at their corners by lemma 1 of the proof."""
     low, high = edge[:-1], edge[1:] - 1
     ahead, behind = _Scores(noise, tie), _Scores(noise, 1 - tie)
     least, most = ahead.wins(low, high), ahead.wins(high, low)
@@ -218,9 +224,9 @@ def far(noise: IntegerNoise, edge: Integers, below: int, tie: int) -> Cells:
 
 @dataclass(frozen=True)
 class _Scores:
-    """Computes P_a for all pairs of u (rows) and v (columns)."""
+    """Calculator of P_a for all pairs of u (rows) and v (columns), for one value of κ in `tie`."""
 
-    noise: IntegerNoise
+    noise: IntegerDistribution
     tie: int
 
     def wins(self, u: Integers, v: Integers) -> Array:

@@ -1,6 +1,8 @@
 """Compute the cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
-All numbers are bounds, rounded outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1),
+P and Q are the probabilities of an outcome before and after the vote changes; P_a, P_b and P_o are those of a, b and
+neither before the change. f and F are the density and the distribution function of the noise. All numbers are bounds,
+rounded outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1), where f in this formula is
 f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0.
 Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
@@ -25,7 +27,7 @@ _ROWS, _COLUMNS = 3, 3  # cells per block
 
 
 def excess(ratio: Array, order: float) -> Array:
-    """Return f(r), overestimated by a relative 1e-4 at most.
+    """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) for each `ratio` r, at most a relative 1e-4 too large.
 
     f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
     α(α−1)·|r|·e^{|r|} for r < 0; so f(r) ≤ α(α−1)r²/2 · e^{max((α−1)r, −r)}.
@@ -41,10 +43,11 @@ def excess(ratio: Array, order: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Bounds per cell on the probabilities of a, b and neither, and on their ratios, in blocks.
+    """Bounds per cell on the probability P and the log ratio r of each outcome: a, b, neither.
 
     `low` and `high` (3 × cells) bound P. `ratio` (4 × cells) holds the maximum of r for a, the minimum for b, and the
-    maximum and minimum for neither. Cells are stored block by block, `size` each; `blocks` holds the bounds of blocks.
+    maximum and minimum for neither. Cells are stored in blocks of `size` cells each; `blocks` holds the same bounds for
+    whole blocks.
     """
 
     low: Array
@@ -56,7 +59,7 @@ class Cells:
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
         """Create cells from arrays of rows × columns in which adjacent cells are similar."""
-        lows, highs, ratios = (_blocked(values) for values in (low, high, ratio))
+        lows, highs, ratios = (_cut_into_blocks(values) for values in (low, high, ratio))
         blocks = cls(lows.min(axis=2), highs.max(axis=2), _farthest_from_zero(ratios))
         flat = [values.reshape(len(values), -1) for values in (lows, highs, ratios)]
         return cls(flat[0], flat[1], flat[2], blocks=blocks, size=_ROWS * _COLUMNS)
@@ -64,7 +67,7 @@ class Cells:
     def with_ratio(self, ratio: Array) -> "Cells":
         """Return these cells with other ratios (4 × rows × columns)."""
         assert self.blocks is not None
-        ratios = _blocked(ratio)
+        ratios = _cut_into_blocks(ratio)
         blocks = replace(self.blocks, ratio=_farthest_from_zero(ratios))
         return replace(self, ratio=ratios.reshape(len(ratios), -1), blocks=blocks)
 
@@ -75,17 +78,17 @@ class Cells:
         """
         assert self.blocks is not None
         outer = self.blocks._sums(order, slice(None))
-        greatest = float(self._sums(order, self._within(np.array([np.argmax(outer)]))).max())
+        greatest = float(self._sums(order, self._cell_indices(np.array([np.argmax(outer)]))).max())
         others = np.flatnonzero(outer > greatest)
-        greatest = max(greatest, float(self._sums(order, self._within(others)).max(initial=0.0)))
+        greatest = max(greatest, float(self._sums(order, self._cell_indices(others)).max(initial=0.0)))
         return float(np.log1p(greatest)) * (1 + _ROUNDING) / (order - 1)
 
-    def _within(self, blocks: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _cell_indices(self, blocks: NDArray[np.intp]) -> NDArray[np.intp]:
         result: NDArray[np.intp] = (blocks[:, None] * self.size + np.arange(self.size)).ravel()
         return result
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Bound Σ P·f(r) per cell, with each P at its bound, or with one class set by ΣP = 1."""
+        """Bound Σ P·f(r) per cell: with every P at its upper bound, or with one P set by ΣP = 1 if that is less."""
         low, high = self.low[:, where], self.high[:, where]
         first, second, above, below = excess(self.ratio[:, where], order)
         neither = np.maximum(above, below)
@@ -99,8 +102,8 @@ class Cells:
         return result
 
 
-def _blocked(values: Array) -> Array:
-    """Cut rows × columns into … × blocks × cells per block, repeating the last cells to fill the last blocks."""
+def _cut_into_blocks(values: Array) -> Array:
+    """Cut `values` (… × rows × columns) into … × blocks × cells per block; edge cells fill up the last blocks."""
     rows, columns = values.shape[-2:]
     more = [(0, 0)] * (values.ndim - 2) + [(0, -rows % _ROWS), (0, -columns % _COLUMNS)]
     padded = np.pad(values, more, mode="edge")
@@ -117,7 +120,7 @@ def _farthest_from_zero(ratio: Array) -> Array:
     return result
 
 
-#: Upper bound on the relative errors of quadrature (see `_gaussian_wins`) and of ndtr.
+#: Upper bound on the relative errors of quadrature (see `_gaussian_wins`) and of SciPy's `ndtr`.
 ERROR = 1e-11
 
 #: Largest supported vote, in noise scales.
@@ -165,8 +168,9 @@ def both_signs(t: Array) -> Array:
 def gaussian() -> Table:
     """Return the table for N(0, 1): w from −22 and t from −24 to 24.
 
-    ln P_a is concave, and its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, which turns half a
-    cell's width into a quarter of it. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0 and 1.
+    ln P_a is concave, and its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, so half a cell's width
+    changes its slope by at most a quarter of the width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0
+    and 1.
     """
     w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
@@ -191,8 +195,9 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
     In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. On the ellipse of ρ about a
     panel of half width ℓ, with half axes below a = ℓ(ρ + 1/ρ)/2, the integrand is at most e^{a²/4 + ka} times that at
     the middle, with k < 18 its steepest slope in ln. With N nodes the error is below (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of
-    that (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20,
-    N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The omitted part, below u = −20 + t/2, is below 1e-14 of the rest.
+    this maximum (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ = 1/8,
+    ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The omitted part, below u = −20 + t/2, is below 1e-14 of the
+    integral.
     """
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -272,7 +277,7 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_crossing(w: Array, t: Array) -> Array:
-    """Return G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)."""
+    """Return G, the density of S_a − S_b at 0 where both are above 0: ∫_{z > c} f(z) f(z + |t|) dz, c = −max(u, v)."""
     apart = np.abs(t)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
     tie, down = np.exp(-apart), np.exp(-np.maximum(c, 0))
@@ -284,7 +289,11 @@ def _laplace_crossing(w: Array, t: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Parts:
-    """P_a and G at the edges of w, their limits as w → ∞, f and F, and a bound on the slope from cells' corners."""
+    """Parts of a table for one kind of noise.
+
+    `wins` is P_a and `crossing` is G of `_laplace_crossing`, both at the edges of w; `two` holds their limits as w → ∞.
+    `density` is f, `below` is F, and `corner` bounds the slope of ln P_a from the corners of the cells.
+    """
 
     wins: Array
     crossing: Array
@@ -322,28 +331,28 @@ def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> T
 
 def cells(table: Table, s: float) -> Cells:
     """Return bounds for every cell of the table, if one vote changes a count by `s` times the noise scale."""
-    low, high = _inside(table.t)
+    low, high = _inner_edges(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)
     ratio = [
-        _before(table.steep, table, low, 2 * s),
-        -_after(table.steep, table, mirrored, 2 * s),
-        _before(towards, table, low, 2 * s),
-        -_after(towards, table, mirrored, 2 * s),
+        _integrate_before(table.steep, table, low, 2 * s),
+        -_integrate_after(table.steep, table, mirrored, 2 * s),
+        _integrate_before(towards, table, low, 2 * s),
+        -_integrate_after(towards, table, mirrored, 2 * s),
     ]
-    return _chances(table).with_ratio(np.stack(ratio) * (1 + _ROUNDING))
+    return _cells_without_ratios(table).with_ratio(np.stack(ratio) * (1 + _ROUNDING))
 
 
-def _inside(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the indices of the lower and upper edges of cells of t at least 2s away from the ends of the table."""
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]
 
 
 @lru_cache(maxsize=2)
-def _chances(table: Table) -> Cells:
-    """Return the cells with their probabilities, which do not depend on s."""
-    low, high = _inside(table.t)
+def _cells_without_ratios(table: Table) -> Cells:
+    """Return cells with bounds on their probabilities, which do not depend on s, and ratios of 0."""
+    low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
     least = np.stack([table.wins_low[:, low], table.wins_low[:, mirrored_high], table.neither_low[:, far]])
@@ -351,13 +360,13 @@ def _chances(table: Table) -> Cells:
     return Cells.of(least, most, np.zeros((4, *least.shape[1:])))
 
 
-def _before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
+def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
     """Bound the integral of a slope (rows × edges) over `length` before each of the edges `ends`.
 
-    The slope falls with t by at most `table.fall` per unit. Between two edges it is therefore below its value at the
-    first, and below its value at the second plus the possible fall.
+    The slope falls with t by at most `table.fall` per unit. Between two edges, it is therefore below its value at the
+    first edge, and below the sum of its value at the second edge and the largest possible fall.
     """
-    t, (total, inner) = table.t, _summed(slope, table)
+    t, (total, inner) = table.t, _integrate_to_edges(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
     part = length - (t[ends] - t[last + 1])
     rest = np.minimum(slope[:, last], slope[:, last + 1] + table.fall * part / 2) * part
@@ -365,16 +374,16 @@ def _before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -
     return result
 
 
-def _after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
+def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
     """Bound the integral of a slope over `length` after each of the edges `starts`."""
-    t, (total, _) = table.t, _summed(slope, table)
+    t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
     result: Array = total[:, last] - total[:, starts] + slope[:, last] * part
     return result
 
 
-def _summed(slope: Array, table: Table) -> tuple[Array, Array]:
+def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
     """Return bounds on the integrals up to every edge, and on those over every interval."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step

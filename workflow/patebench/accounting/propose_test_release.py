@@ -70,10 +70,10 @@ class Decision:
 
     def probability(self, k: int | None) -> float:
         """Return p_k, a multiple of 2⁻⁵³; 1 for votes that cannot exceed the budget."""
-        return 1.0 if k is None else _units(self, k)[k] / UNITS
+        return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Check (*) in both directions for p = units/UNITS and p′ = before/UNITS, rounded to the safe side."""
+        """Return True if (*) holds in both directions for p = units/UNITS and p′ = before/UNITS, rounded safely."""
         one, other = _logs(units), _logs(before)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
@@ -87,18 +87,18 @@ class Decision:
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
         """Return the Rényi divergence of the release if that of the labels is at most `labels` (… × orders).
 
-        It is the maximum over all k that a neighbour may have and over both directions.
+        The result is the maximum over every k that a neighbour may have, and over both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
         both = [*pairs, *((q, p) for p, q in pairs)]
-        result: Array = np.max([_moment(p, q, labels, orders) for p, q in both], axis=0)
+        result: Array = np.max([_release_divergence(p, q, labels, orders) for p, q in both], axis=0)
         return result
 
 
 @lru_cache(maxsize=256)
-def _units(decision: Decision, most: int) -> tuple[int, ...]:
-    """Return p₀ … p_most in units, each the largest that (*) allows given the previous one."""
+def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
+    """Return p₀ … p_most in units of 2⁻⁵³; each is the largest that (*) allows after the previous one."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= most:
         before = result[-1]
@@ -118,7 +118,7 @@ def _logs(units: int) -> tuple[float, float]:
     return math.log(units / UNITS), math.log((UNITS - units) / UNITS)
 
 
-def _moment(p: float, q: float, labels: Array, orders: Array) -> Array:
+def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
     """Return D_α of the release from its probabilities p and q on both data sets and the divergence of the labels."""
     if p == q == 1:
         return labels
@@ -132,9 +132,11 @@ def _moment(p: float, q: float, labels: Array, orders: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeAccountant(RenyiAccountant):
-    """Rényi accountant of a release whose neighbours either fail with probability below δ or are (α, R)-Rényi private.
+    """Rényi accountant of propose-test-release, for which the failure probability is not subtracted from δ.
 
-    The conversion uses all of δ if the failure probability is at most δ; otherwise there is no bound.
+    For each pair of neighbours, either the release is (α, R)-Rényi private, or both data sets release labels only with
+    the failure probability. So the conversion uses all of δ if this probability is at most δ; otherwise there is no
+    bound.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

@@ -57,7 +57,7 @@ def bisect(
 
 
 def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
-    """Return the largest number from 0 to `limit` with cost(number) ≤ budget, for a non-decreasing cost."""
+    """Return the largest integer n from 0 to `limit` with cost(n) ≤ budget, for a non-decreasing cost."""
     fits, fails = 0, 1
     while cost(fails) <= budget:
         if fails == limit:
@@ -76,8 +76,8 @@ def edge(
 ) -> float:
     """Return the value in [low, high] nearest to where the cost crosses the budget, with cost(value) ≤ budget.
 
-    The cost must be monotone. A `guess` within one percent of the value saves steps; any other adds two. `near` is the
-    relative tolerance.
+    The cost must be monotone. A `guess` within one percent of the value saves steps; any other guess adds two steps.
+    `near` is the relative tolerance.
 
     Raises
     ------
@@ -86,28 +86,28 @@ def edge(
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
-        raise PatebenchError("it does not change the cost")
+        raise PatebenchError("the parameter does not change the cost")
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
-        raise PatebenchError(f"even {cheap:g} costs ε = {least:.4g}, above the target {budget:g}")
+        raise PatebenchError(f"the cheapest value, {cheap:g}, still costs ε = {least:.4g}, above the target {budget:g}")
     if greatest <= budget:
         return expensive
     tried = [guess * (1 - _BESIDE), guess * (1 + _BESIDE)] if guess else []
     costs = {value: cost(value) for value in tried if low < value < high} | {cheap: least, expensive: greatest}
-    return _crossing(cost, budget, _nearest(costs, budget, cheap), near)
+    return _find_crossing(cost, budget, _bracket(costs, budget, cheap), near)
 
 
-def _nearest(costs: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
-    """Return the last value in `costs` that keeps the budget and the first that does not, with their costs.
+def _bracket(costs: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
+    """Return the two neighbouring values in `costs` between which the cost crosses the budget, with their costs.
 
-    `cheap` is the value at which the cost is least.
+    `cheap` is the value at which the cost is least; the first value returned is on its side, within the budget.
     """
     ordered = sorted(costs, key=lambda value: abs(math.log(value / cheap)))
     first_above = next(i for i, value in enumerate(ordered) if costs[value] > budget)
     return {value: costs[value] for value in ordered[first_above - 1 : first_above + 1]}
 
 
-def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
+def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
     """Find where `cost` crosses `budget` between the two `ends`; return the nearest value within the budget.
 
     Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps

@@ -1,15 +1,17 @@
 """Bound the smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, B).
 
-f(D) = Σ_i h(q_i): h is a theorem at order α, and q_i bounds Pr[M ≠ j*]. Results are private; `sanitised.py` adds the
-noise for publication. A theorem must satisfy two conditions, as both theorems of PATE do:
+The bound for data D is f(D) = Σ_i h(q_i) over queries i: h is a theorem at order α, and q_i bounds the probability that
+the label is not the plurality. Results are private; `sanitised.py` adds the noise for publication. A theorem must
+satisfy two conditions, as both theorems of PATE do:
 
-(1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the gaps and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
+(1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the lead of the plurality over each other of the m classes, and
+    φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
-A query whose losers are all g behind has *even gap* g, at which everything is tabulated. If the smaller q of two
-adjacent histograms has even gap g, they differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the largest W over the
-even gaps within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every
-U(d) includes a multiple of the data-independent bound for rounding.
+A query in which all other classes are g votes behind the plurality has *even gap* g; tables are functions of g. If the
+smaller q of two adjacent histograms has even gap g, they differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the
+largest W over the even gaps within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d)
+is β-smooth. Every U(d) includes a multiple of the data-independent bound for rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
@@ -47,8 +49,8 @@ class Steps:
     """Table of the largest change of a theorem by one vote, as a function of the even gap; it is independent of votes.
 
     `change` (orders × nodes) is an upper bound on W. It is linear between the nodes, rises up to the node `peak` and
-    falls after it, so its maximum over an interval is its value at the point nearest to the peak. It is meaningless at
-    orders where the data-independent bound is ∞, as there is no bound to release.
+    falls after it, so its maximum over an interval is its value at the point nearest to the peak. At orders where the
+    data-independent bound is ∞, `change` has no meaning, as there is no bound to release.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -89,17 +91,17 @@ class Steps:
 def local(steps: Steps, counts: Counts) -> Array:
     """Return Σ over queries of U(d) at the distances d = 0, 1, …, teachers: distances × orders.
 
-    The last row is the maximum over all votes. If it comes before d = teachers, it bounds all further rows, and
-    smoothness still holds.
+    The last row is the maximum over all votes. If there are more distances than rows, it bounds U(d) at all omitted
+    distances, and smoothness still holds.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
     total[-1] = len(counts) * steps.largest()
     ordered, times = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
     for rows, span in _blocks(len(ordered), ordered.shape[1], len(distances)):
-        near, far = _ball(steps, ordered[rows], distances[span])
+        near, far = _bound_nodes(steps, ordered[rows], distances[span])
         for order, (change, peak) in enumerate(zip(steps.change, steps.peak, strict=True)):
-            total[span, order] += times[rows] @ _read(change, np.clip(float(peak), near, far))
+            total[span, order] += times[rows] @ _interpolate(change, np.clip(float(peak), near, far))
     return total + len(counts) * steps.rounding
 
 
@@ -111,7 +113,8 @@ def work(queries: int, classes: int, teachers: int) -> float:
 def smooth(local: Array, beta: Array | float) -> Array:
     """Return the β-smooth sensitivity max_d e^{−βd} Σ U(d) per order; `beta` is one number or one per order.
 
-    It is at least 10⁻¹² of its maximum over all votes, so that it is never 0 for some votes only.
+    The result is at least 10⁻¹² of its maximum over all votes, so that it is not 0 for some votes and positive for
+    others.
     """
     distances = np.arange(len(local), dtype=np.float64)
     discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local
@@ -119,11 +122,14 @@ def smooth(local: Array, beta: Array | float) -> Array:
     return result
 
 
-def _ball(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return nodes that enclose the smaller q of every adjacent pair touching the ball, queries × distances each."""
+def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return a lower and an upper bound on the nodes within each distance of each query (queries × distances each).
+
+    For every adjacent pair of histograms of which one is within the distance, they enclose the node of the smaller q.
+    """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
-    near = np.where(tied, 0.0, steps.node(_log_q(steps, _towards_a_tie(ordered, distances))))
-    far = steps.node(_log_q(steps, _towards_unanimity(ordered, distances + 1)))
+    near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))
+    far = steps.node(_log_q(steps, _move_towards_unanimity(ordered, distances + 1)))
     return near, np.maximum(near, far)
 
 
@@ -132,8 +138,8 @@ def _log_q(steps: Steps, histograms: Array) -> Array:
     return steps.per_query.log_q(histograms.reshape(-1, classes)).reshape(queries, distances)
 
 
-def _towards_a_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Move d votes from the plurality to the runner-up, at most half the gap between them."""
+def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
+    """Return histograms with d votes moved from the plurality to the runner-up, at most half the gap between them."""
     moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
     result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
     result[..., 0] -= moved
@@ -141,10 +147,11 @@ def _towards_a_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
     return result
 
 
-def _towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Move d votes to the plurality, from the largest other classes (fractions are allowed, which lowers q further).
+def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
+    """Return histograms with d votes moved to the plurality from the largest other classes.
 
-    Over the others, sorted, Σ_j (c_j − λ)⁺ = max_k (c_1 + … + c_k − kλ), which is d at λ = max_k (c_1 + … + c_k − d)/k.
+    Fractions of votes are moved too, which lowers q further. For the counts c_j of the other classes in descending
+    order, Σ_j (c_j − λ)⁺ = max_k (c_1 + … + c_k − kλ), which is d at λ = max_k (c_1 + … + c_k − d)/k.
     """
     others = ordered[:, None, 1:].astype(np.float64)
     sums = np.cumsum(others, axis=-1) - distances[:, None]
@@ -154,7 +161,7 @@ def _towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
     return np.concatenate([plurality, levelled], axis=-1)
 
 
-def _read(table: Array, position: Array) -> Array:
+def _interpolate(table: Array, position: Array) -> Array:
     """Return `table` at real positions, with linear interpolation."""
     node = np.minimum(position.astype(np.intp), len(table) - 2)
     rest = position - node

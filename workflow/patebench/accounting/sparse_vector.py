@@ -1,7 +1,8 @@
 """Bound the sparse vector technique, in which only failed tests cost, up to `cutoff` of them.
 
-ρ is drawn once, and ν for every query. Query q passes if d(q) + ν > w + ρ, and fails otherwise; after `cutoff` failed
-queries, no more are tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged).
+The noise ρ of the threshold w is drawn once, and the noise ν of the score d(q) for every query q. Query q passes if
+d(q) + ν > w + ρ, and fails otherwise; after `cutoff` failed queries, no more are tested (Lyu, Su, Li 2017, Algorithm 7,
+with passing and failing exchanged).
 One teacher changes every d(q) by at most 1.
 
 Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the minimum of `cutoff` and the number of queries T, and
@@ -39,7 +40,7 @@ _LARGEST, _MOST = 300.0, 1e150
 def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
     """Return the theorem's bound for ρ ~ Lap(threshold_scale) and ν ~ Lap(test_scale), with B = 0.
 
-    Its limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂.
+    Its limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂, with b₁ and b₂ the two scales.
     Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)

@@ -28,7 +28,8 @@ class Spending:
     """Worst-case cost of one draw.
 
     `divergences` are Rényi divergences at `conversion.ORDERS`, and `failure` is the probability that they do not hold.
-    `partition` names the shards, and `teachers` the first and the last teacher drawn from, both included; None: all.
+    `partition` names the partition of the data into shards. `teachers` are the first and the last teacher whose votes
+    were used, both included; None if all were used.
     """
 
     partition: str
@@ -79,7 +80,7 @@ def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float)
 
 
 def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float:
-    """Return the order of `conversion.ORDERS` at which most draws of these costs fit into (ε, δ)."""
+    """Return the order of `conversion.ORDERS` at which the draws `spent` could be repeated most often within (ε, δ)."""
     divergences, failure = together(spent)
     orders = conversion.ORDERS
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +102,7 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 
 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
-    """Return divergences at `conversion.ORDERS`.
+    """Return the divergences of `queries` queries at `conversion.ORDERS`.
 
     If the accountant is valid only at its own orders, the value at its next higher order is used: Rényi divergence does
     not fall as the order grows (van Erven & Harremoës 2014, Theorem 3).
@@ -113,7 +114,10 @@ def _curve(accountant: RenyiAccountant, queries: int) -> Array:
 
 
 def _representatives(draws: Sequence[Spending]) -> set[int]:
-    """Return teachers that include one with the largest total: the first teacher of each draw, or -1 for all alike."""
+    """Return a few teachers that include one with the largest total cost.
+
+    These are the first teacher of each draw, or only -1 if every draw uses all teachers.
+    """
     return {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
 
 

@@ -46,18 +46,18 @@ class SubsampledGaussian:
 
     def __post_init__(self) -> None:
         if not self.noise >= 0:
-            raise PatebenchError(f"noise = {self.noise}; a noise multiplier of at least 0 is needed")
+            raise PatebenchError(f"noise = {self.noise} is no noise multiplier; it must be at least 0")
         if not 0 < self.rate <= 1:
-            raise PatebenchError(f"rate = {self.rate}; a probability above 0 is needed")
+            raise PatebenchError(f"rate = {self.rate} is no sampling probability; it must be above 0 and at most 1")
         if self.steps < 0:
-            raise PatebenchError(f"steps = {self.steps}; at least 0 is needed")
+            raise PatebenchError(f"steps = {self.steps} is no number of steps; it must be at least 0")
 
     def epsilon(self, delta: float) -> float:
         """Return an ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""
         return epsilon_together([self], delta)
 
     def bound(self, delta: float) -> Bound:
-        """Return `epsilon` as a bound record."""
+        """Return the result of `epsilon` as a bound record."""
         return bound_together([self], delta)
 
 
@@ -70,7 +70,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
     check_delta(delta)
     if delta < LEAST_DELTA:
         raise PatebenchError(
-            f"δ = {delta:g}; the DP-SGD accountant is too inexact below δ = {LEAST_DELTA:g}; choose at least that"
+            f"δ = {delta:g} is too small for the accountant of DP-SGD; choose at least {LEAST_DELTA:g}"
         )
     used = [kind for kind in kinds if kind.steps > 0]
     if not used:
@@ -81,10 +81,10 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
         from patebench.accounting.independent import gaussian_dp
 
         return gaussian_dp(math.sqrt(sum(kind.steps / kind.noise**2 for kind in used)), delta)
-    return _composed(used, delta * (1 - _SLACK))
+    return _compose_losses(used, delta * (1 - _SLACK))
 
 
-def _composed(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
+def _compose_losses(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
     losses = [
@@ -97,7 +97,10 @@ def _composed(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
 
 
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
-    """Return `epsilon_together` as a bound record with the steps as `queries`; not publishable, as noise is seeded."""
+    """Return the ε of `epsilon_together` as a bound record, with the number of steps as `queries`.
+
+    The bound is not publishable, as the noise is seeded.
+    """
     accountant, label, source = _GDP if all(kind.rate == 1 for kind in kinds) else _PLD
     return Bound(
         epsilon=epsilon_together(kinds, delta),
@@ -115,7 +118,7 @@ def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
 def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """Return the least noise multiplier, rounded up, with which `steps` steps at `rate` cost at most ε at δ."""
     if not epsilon > 0:
-        raise PatebenchError(f"ε = {epsilon}; a target above 0 is needed")
+        raise PatebenchError(f"ε = {epsilon} cannot be reached; the target must be above 0")
 
     def holds(noise: float) -> bool:
         return SubsampledGaussian(noise, rate, steps).epsilon(delta) <= epsilon
@@ -124,7 +127,10 @@ def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
     while not holds(safe):
         safe *= 2
         if safe > _MOST_NOISE:
-            raise PatebenchError(f"no noise up to {_MOST_NOISE:g} gives {steps} steps an ε of {epsilon:g}")
+            raise PatebenchError(
+                f"{steps} steps cost more than ε = {epsilon:g} even with noise {_MOST_NOISE:g}; raise the target, or "
+                "use fewer steps"
+            )
     if safe > 1:
         return bisect(holds, safe, safe / 2, halve=geometric, near=_NEAR)
     if holds(_LEAST_NOISE):
