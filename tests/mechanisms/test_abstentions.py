@@ -74,5 +74,5 @@ def test_a_mechanism_states_nothing_of_silence_unless_it_is_proven_for_it(name):
         assert mechanism.bounds(votes, [4], 1e-5)
         return
     for refuse in (lambda: mechanism.bounds(votes, [4], 1e-5), lambda: check_abstentions(mechanism, votes)):
-        with pytest.raises(PatebenchError, match="proven for teachers that vote on every query"):
+        with pytest.raises(PatebenchError, match="assumes that teachers vote on every query"):
             refuse()

@@ -98,7 +98,7 @@ class Unknown(GNMax):
 
 
 def test_without_outcome_probabilities_nothing_exact_is_said(votes):
-    with pytest.raises(PatebenchError, match=r"Unknown does not know .* override 'neighbours'"):
+    with pytest.raises(PatebenchError, match=r"Unknown.log_outcome_probabilities .* override 'neighbours'"):
         Unknown(4.0).bounds(votes, [50], 1e-5)
 
 

@@ -62,7 +62,7 @@ class Shown(NamedTuple):
     Parameters
     ----------
     label : its name, by default that of the registry
-    color, marker : name of its colour and its marker in figures; by default, any free ones
+    color, marker : name of its colour and its marker in figures; if left out, any free ones are used
     """
 
     label: str = ""
@@ -105,11 +105,11 @@ class Mechanism(ABC):
     #: Dependence between the queries of one release.
     answering: ClassVar[Answering] = Answering.ALONE
 
-    #: True if `release` accepts a source of discrete noise. Such a mechanism has a worst-case accountant for discrete
-    #: noise and any rule for breaking ties.
+    #: True if `release` accepts a source of discrete noise. Such a mechanism has a worst-case accountant that is valid
+    #: for discrete noise and for any rule of breaking ties.
     discrete: ClassVar[bool] = False
 
-    #: True if `patebench.secure` can make the same release without revealing any vote.
+    #: True if `patebench.secure` can draw the same release without revealing any vote.
     secure: ClassVar[bool] = False
 
     #: True if a query is answered only where few votes cannot change its plurality.
@@ -125,7 +125,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check(type(self).__name__, item, value := getattr(self, item.name))
+            _check_parameter(type(self).__name__, item, value := getattr(self, item.name))
             object.__setattr__(self, item.name, float(value) + 0.0)  # a plain float, and 0 for −0
 
     @abstractmethod
@@ -133,19 +133,19 @@ class Mechanism(ABC):
         """Draw one label per query with `rng`; NO_ANSWER where the mechanism abstains."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Return all released arrays by name: the labels, and their source where that is released too."""
+        """Return all released arrays by name: the labels, and the table or the reports if these are released too."""
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return labels that the student assigns by a public rule where it gets no answer; none by default."""
+        """Return labels (queries,) that the student itself assigns to unanswered queries; all NO_ANSWER by default."""
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """Return ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".
 
-        Thus `log_p[query, label]` is right for every label, including NO_ANSWER = −1. None if the distribution of the
-        labels cannot be computed.
+        So `log_p[query, label]` is valid for every label, including NO_ANSWER = −1. The result is None if the
+        distribution of the labels cannot be computed.
         """
 
     @property
@@ -154,28 +154,30 @@ class Mechanism(ABC):
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return stated probabilities (queries × (classes + 1)) of what an audit sees of each query, or None."""
+        """Return the probabilities (queries × (classes + 1)) of what an audit observes of each query, or None."""
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of one query for histograms and all their neighbours.
 
-        `counts` (histograms × classes) are in descending order. This default is right for every mechanism that looks at
+        `counts` (histograms × classes) are in descending order. This default is valid for every mechanism that looks at
         one query's counts and treats classes alike. Override it to share work between neighbours, or if more than the
         label is released.
         """
         from patebench.mechanisms.neighbours import one_by_one
 
         if not self.independent_queries:
-            raise PatebenchError(f"{type(self).__name__} keeps state from query to query, so no query stands alone")
+            raise PatebenchError(
+                f"{type(self).__name__} keeps state from query to query, so single queries have no neighbours"
+            )
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
             log_p = self.log_outcome_probabilities(Votes(rows))
             if log_p is None:
                 raise PatebenchError(
-                    f"{type(self).__name__} does not know the probabilities of its labels, so no exact bound can be "
-                    "computed; override 'neighbours' and 'accountants'"
+                    f"{type(self).__name__}.log_outcome_probabilities returns None, so no exact bound can be computed; "
+                    "override 'neighbours' and 'accountants'"
                 )
             checked_probabilities(self, log_p)
             return log_p
@@ -183,7 +185,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the most queries, of the first `queries`, in which one teacher takes part; all by default."""
+        """Return the largest number of the first `queries` queries in which one teacher takes part; all by default."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -195,7 +197,7 @@ class Mechanism(ABC):
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return the costs of single teachers for each T in `queries`; empty where all teachers pay the same."""
+        """Return a record of single teachers' costs for each T in `queries`; empty if all costs are the same."""
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
@@ -222,9 +224,9 @@ class Mechanism(ABC):
         Parameters
         ----------
         votes : the votes on all queries
-        queries, curve : numbers of queries T; sanitised bounds, each a release of its own, are only for `queries`
+        queries, curve : numbers of queries T; sanitised bounds, each of which is a release, only for those in `queries`
         delta : δ of every bound
-        noise : noise of sanitised bounds; None: no sanitised bounds
+        noise : noise of sanitised bounds, which are left out if it is None
         discrete : state only bounds that are valid for discrete noise
         adaptive : state only bounds that are valid for queries chosen by earlier answers
         publishable : select the bounds that may be published (True) or the others (False); None: all
@@ -233,7 +235,8 @@ class Mechanism(ABC):
         check_abstentions(self, votes)
         if adaptive and self.answering is Answering.AS_TABLE and not votes.rounds:
             raise PatebenchError(
-                f"{type(self).__name__} is accounted for by rounds, and these votes do not state their rounds"
+                f"{type(self).__name__} is accounted for by rounds, and these votes do not state their rounds; "
+                "give Votes with `rounds`"
             )
         requested = check_queries(queries, votes.queries)
         with_curve = check_queries([*requested, *curve], votes.queries)
@@ -267,7 +270,7 @@ class Mechanism(ABC):
 
 
 def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities (queries, outcomes) of logarithms; PatebenchError unless each query's sum to 1."""
+    """Return exp(`log_p`) (queries, outcomes); raise PatebenchError unless the probabilities of each query sum to 1."""
     probabilities: NDArray[np.float64] = np.exp(log_p)
     sums = probabilities.sum(axis=1)
     wrong = ~(np.abs(sums - 1) <= 1e-6)  # NaN is wrong, too
@@ -285,7 +288,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
     if not isinstance(parameters, Mapping):
-        raise PatebenchError(f"parameters = {quote(parameters)} is no mapping of names to numbers")
+        raise PatebenchError(f"parameters = {quote(parameters)} is not a mapping from names to numbers")
     for parameter_name in parameters:
         if parameter_name not in allowed:
             raise PatebenchError(
@@ -327,50 +330,52 @@ def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
     if votes.abstentions and not mechanism.abstentions:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).abstentions]
         raise PatebenchError(
-            f"{type(mechanism).__name__} is proven for teachers that vote on every query, and these may abstain; "
-            f"mechanisms that allow it: {', '.join(able) or 'none yet'}"
+            f"the proof of {type(mechanism).__name__} assumes that teachers vote on every query, but these teachers "
+            f"may abstain; mechanisms that allow abstentions: {', '.join(able) or 'none yet'}"
         )
 
 
-#: Number of queries at which the smallest absence shows; parameters have twelve digits.
+#: Number of queries at which even the rarest absence of a teacher is detected; parameters have twelve digits.
 _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Refuse a mechanism that cannot be queried in rounds, whose costs would not be those of all queries together."""
+    """Refuse a mechanism that cannot answer queries in rounds, as its cost would not be that of one release."""
     if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:
         raise PatebenchError(
-            f"the mechanism '{name}' keeps state from query to query, so it cannot be queried in rounds; use another"
+            f"the mechanism '{name}' keeps state from query to query, so it cannot be queried in rounds; "
+            "use another mechanism"
         )
     if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(
-            f"the mechanism '{name}' lets teachers sit out by a schedule that each round would start again; "
-            "let all teachers take part"
+            f"the mechanism '{name}' has a schedule by which teachers sit out, and each round would start it again; "
+            "set participation = 1"
         )
 
 
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
-    """Return the cost of one query; refuse a mechanism without one, which cannot stop at a budget."""
+    """Return the worst-case cost of one query; refuse a mechanism without one, as it cannot stop at a budget."""
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
             f"the mechanism '{name}' releases one table whole, so it cannot stop at a budget; its cost is known "
-            "beforehand: find the noise with `patebench calibrate`, and limit all releases together by `ledger`"
+            "beforehand: find the noise with `patebench calibrate`, and limit all releases together with `ledger`"
         )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
         raise PatebenchError(
-            f"the mechanism '{name}' has no cost per query that is known before the votes are, so it cannot keep a "
+            f"the mechanism '{name}' has no cost per query that is independent of the votes, so it cannot keep a "
             f"budget; leave the budget out, or use one of: {', '.join(able)}"
         )
     return cost
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """Return the filter that stops queries of this cost before they exceed (ε, δ); its order depends on nothing else.
+    """Return a filter that stops queries with this `cost` before they exceed (ε, δ).
 
-    Raises PatebenchError if the budget does not admit one query.
+    The order of the filter depends on these arguments only. Raises PatebenchError if the budget does not admit one
+    query.
     """
     # The ledger accounts at these orders, so a budget kept here is kept there too.
     order = best_order(cost.both, epsilon, delta)
@@ -379,25 +384,24 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
     if not keeper.admits(cost.both):
         raise PatebenchError(
             f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query; "
-            "give a larger one, or use more noise"
+            "give a larger budget, or use more noise"
         )
     return keeper
 
 
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
-    """Return the labels that a budget allows, with the rest set to NO_ANSWER, and the number of queries asked.
+    """Return the labels that a budget (ε, δ) allows, NO_ANSWER for all later queries, and the number of queries asked.
 
-    Queries are drawn independently, so dropping the last ones is the same as never having asked them.
+    Labels are drawn independently, so dropping the last ones is the same as never having asked these queries.
     """
-    keeper = keeper_of(cost, epsilon, delta)
-    put = queries_within(keeper, labels != NO_ANSWER, cost)
-    kept = labels.copy()
-    kept[put:] = NO_ANSWER
-    return kept, put
+    asked = queries_within(keeper_of(cost, epsilon, delta), labels != NO_ANSWER, cost)
+    allowed = labels.copy()
+    allowed[asked:] = NO_ANSWER
+    return allowed, asked
 
 
 def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return a bound per entry of `queries`, each equal to the budget `epsilon`, which the filter guarantees."""
+    """Return one bound for each T in `queries`; each is the budget `epsilon`, which the filter guarantees."""
     promise = DirectAccountant(
         name="rdp-filter",
         label="Rényi filter",
@@ -409,7 +413,7 @@ def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[
 
 
 def fault_of(kind: object) -> str | None:
-    """Return the reason why `kind`, offered by another package, cannot be a mechanism; None if it can."""
+    """Return the reason why `kind`, which another package offers, cannot be a mechanism; None if it can."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "is no subclass of patebench.mechanisms.base.Mechanism"
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
@@ -426,7 +430,7 @@ def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
     return {name: in_json(value) for name, value in parameters.items()}
 
 
-def _check(owner: str, item: Field[Any], value: Any) -> None:
+def _check_parameter(owner: str, item: Field[Any], value: Any) -> None:
     name = item.name
     low, above, high = limits(item)
     check_real(f"{owner}: {name}", value)

@@ -31,7 +31,7 @@ from patebench.mechanisms.noisy_argmax import GNMax
 
 @dataclass(frozen=True)
 class ThresholdTest:
-    """Costs of the threshold test and of the answers, from the threshold, the test's noise and the answers' noise.
+    """Privacy costs of a threshold test with noise N(0, `sigma1`²) and of answers with noise N(0, `sigma2`²).
 
     The decision to answer is itself an outcome, so the test is paid for with every query, answered or not.
 
@@ -60,7 +60,7 @@ class ThresholdTest:
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
     def discrete(self, queries: int, delta: float) -> float:
-        """Return ε with discrete Gaussian noise, where the same cells change by one (see `discrete_gaussian`)."""
+        """Return ε of `queries` queries with discrete Gaussian noise; the same maxima and counts change by one."""
         return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test(self, orders: Array) -> Array:
@@ -78,8 +78,9 @@ class ThresholdTest:
     def data_dependent(self, rows: Array, orders: Array) -> Array:
         """Return the cost of test and answer together (queries × orders), at most the data-independent curve.
 
-        With s = Pr[answered], s′ that of the neighbour and D the bound of Theorem 6 on the answer, the divergence is at
-        most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1), here for the worst s′ that one vote can cause.
+        With s = Pr[answered], s′ that of the neighbour and D the bound of Scalable PATE, Theorem 6, on the answer, the
+        divergence is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′
+        that one vote can cause.
         """
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -94,10 +95,10 @@ class ThresholdTest:
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the sum of the official tables: Theorem 6 for the test, plus that of the answer times Pr[answered].
+        """Return the cost in the tables of Scalable PATE: Theorem 6 for the test, plus Pr[answered] times the answer's.
 
         The result (queries × orders) is the expected cost before it is known which queries are answered. Rényi
-        divergences cannot be averaged, so it is not a bound.
+        divergences cannot be averaged, so the expected cost is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
@@ -131,7 +132,7 @@ class ConfidentGNMax(Mechanism):
         return labels
 
     def test_statistic(self, votes: Votes) -> NDArray[Any]:
-        """Return the number that the test compares with the threshold, per query; one vote changes it by at most 1."""
+        """Return the statistic of the test per query, here the largest count; one vote changes it by at most 1."""
         top: NDArray[Any] = votes.counts.max(axis=1)
         return top
 
@@ -146,7 +147,10 @@ class ConfidentGNMax(Mechanism):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Return neighbours of the release from those of the answer and the test statistic on both sides."""
+        """Add the outcome of the threshold test to neighbours `pairs` of the answer.
+
+        `statistic` is the test statistic of the votes, and `statistic_neighbour` that of the neighbours.
+        """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
             answered, unanswered = self._threshold_test.log_answered(statistic)
@@ -201,11 +205,11 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the neighbours with which the exact accountants compare these votes."""
+        """Return the neighbours with which the exact accountants compare `votes`."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Compose the worst case of the test with the answer to every query, which is an upper bound."""
+        """Return sanitised accountants for the worst case of the test and an answer to every query, an upper bound."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: (
@@ -248,10 +252,11 @@ Integers = NDArray[np.integer]
 class InteractiveGNMax(ConfidentGNMax):
     """If max(counts − n·p) + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer of the teachers.
 
-    p are the student's predictions. One vote changes the largest difference by at most 1, as it changes the largest
-    count in Confident-GNMax. Without predictions, before there is a student, the mechanism is Confident-GNMax. Where
-    the test fails, a student that gives a class more probability than `confidence` keeps that class as its label. This
-    label follows from public predictions and the outcome of the test, so it costs nothing more.
+    n is the number of teachers and p the student's predicted probabilities. One vote changes the largest difference by
+    at most 1, as it changes the largest count in Confident-GNMax. Without predictions, before there is a student, the
+    mechanism is Confident-GNMax. If the test fails, a student that gives a class more probability than `confidence`
+    keeps this class as its label. The label follows from public predictions and the outcome of the test, so it adds no
+    privacy cost.
     """
 
     shown = Shown("interactive GNMax", color="green", marker="v")
@@ -277,7 +282,7 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield neighbours of each query by class rather than by rank: equal counts may have different predictions."""
+        """Yield neighbours of each query by class instead of rank, as equal counts may have different predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)

@@ -19,10 +19,10 @@ from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 
 @dataclass(frozen=True)
 class Exponential(Mechanism):
-    """Class j with probability proportional to exp(ε·n_j/2); each query is ε-DP, and of range ε.
+    """Class j with probability proportional to exp(ε·n_j/2) for its count n_j; each query is ε-DP.
 
-    The range is that of Durfee & Rogers 2019. Proof: docs/explanation/proofs-mechanisms.md, "The exponential
-    mechanism".
+    A query also has bounded range ε (Durfee & Rogers 2019). Proof: docs/explanation/proofs-mechanisms.md, "The
+    exponential mechanism".
     """
 
     shown = Shown("exponential", color="sky", marker="<")
@@ -39,7 +39,7 @@ class Exponential(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
-        total = np.log1p(_beside_the_plurality(exp_multiple(self.epsilon / 2, behind), votes.plurality))
+        total = np.log1p(_sum_other_weights(exp_multiple(self.epsilon / 2, behind), votes.plurality))
         return np.column_stack([self.epsilon / 2 * behind - total[:, None], np.full(votes.queries, -np.inf)])
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -61,8 +61,8 @@ class Exponential(Mechanism):
         ]
 
 
-def _beside_the_plurality(weights: Array, plurality: NDArray[np.int32]) -> Array:
-    """Return the sum of the other classes' weights per query; the plurality's 1 would swallow tiny sums."""
+def _sum_other_weights(weights: Array, plurality: NDArray[np.int32]) -> Array:
+    """Return the sum of the weights of all classes except the plurality, whose weight 1 would swallow tiny sums."""
     np.put_along_axis(weights, plurality[:, None], 0.0, axis=1)
     result: Array = weights.sum(axis=1)
     return result
@@ -91,13 +91,13 @@ class PermuteAndFlip(Mechanism):
         return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute ln P(j), where P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds.
+        """Compute ln P(j), where P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds and w_k = exp(ε(n_k − max n)/2).
 
-        The turn of class j comes at a uniform time s. By then, every other class has had its turn with probability s
-        and was rejected.
+        The mechanism considers classes in random order and accepts class k with probability w_k. Let class j be
+        considered at a uniform time s. Then class k was considered before with probability s, and was rejected.
 
-        The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative terms.
-        Where the plurality's probability is near 1, it is the complement of the others'.
+        The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative terms. If
+        the probability of the plurality is near 1, it is computed from those of the other classes.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))

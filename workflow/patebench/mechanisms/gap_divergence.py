@@ -4,7 +4,12 @@ The label is argmax(counts + noise), with noise on the integers and ties to the 
 the labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts
 differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. It is
 an upper bound even after rounding, and it never rises with γ. The code sums three cases: the first class loses the
-vote, gains it, or neither. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
+vote, gains the vote, or does neither.
+
+The first class t has the largest count of D, and its score without noise is 0. A vote moves from class a to class b. Y
+is the largest noisy score of the classes that neither lose nor gain a vote, and J the first class with this score. Y*
+is an upper bound on Y in distribution. m(y) is the moment Σ P^α P′^{1−α} of the label if Y = y, and M(y) is its running
+maximum. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math
@@ -40,7 +45,7 @@ _CELLS, _MOST = 1 << 16, 1 << 23
 
 
 def gap_divergence(noise: LatticeNoise, orders: Sequence[float], teachers: int, classes: int) -> Array:
-    """Return G_α(γ) for γ = 0 … n (orders × (n + 1)), for n = `teachers` and m = `classes`.
+    """Return G_α(γ) for γ = 0 … n (orders × (n + 1)), with n = `teachers` votes in m = `classes` classes.
 
     Raises PatebenchError if the table would take minutes for this number of teachers and this noise.
     """
@@ -56,7 +61,7 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
     finite = np.flatnonzero(exponents < _OVERFLOW)
     if len(finite):
         window = _Window.of(noise, teachers, float(np.max(exponents[finite])))
-        excesses = _excess(window, alphas[finite], np.expm1(exponents[finite]), classes)
+        excesses = _bound_moments(window, alphas[finite], np.expm1(exponents[finite]), classes)
         for row, excess in zip(finite, excesses, strict=True):
             curve = np.log1p(excess) / (alphas[row] - 1) * (1 + _SLACK) + LEAST
             result[row] = np.minimum(result[row], np.maximum.accumulate(curve[::-1])[::-1])
@@ -64,15 +69,15 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
     return result
 
 
-def _excess(window: "_Window", orders: Array, caps: Array, classes: int) -> Iterator[Array]:
-    """Yield an upper bound on the moment minus 1 for γ = 0 … n at each order; never more than the cap."""
-    first_loses = _first_loses(window, orders, caps, classes)
+def _bound_moments(window: "_Window", orders: Array, caps: Array, classes: int) -> Iterator[Array]:
+    """Yield, for each order, an upper bound on the moment of the label minus 1 for γ = 0 … n, at most the cap."""
+    first_loses = _bound_first_loses(window, orders, caps, classes)
     for order, cap, first in zip(orders, caps, first_loses, strict=True):
-        yield first if classes == 2 else np.maximum(first, _neither(window, float(order), float(cap)))
+        yield first if classes == 2 else np.maximum(first, _bound_neither(window, float(order), float(cap)))
 
 
 class _Side(NamedTuple):
-    """One outcome in one direction: ln P, rounded up; r = ln P/P′, moved from 0 by its error; and P·(e^{−r} − 1)."""
+    """One outcome in one direction: ln P, rounded up; r = ln(P/P′), moved away from 0 by its error; P·(e^{−r} − 1)."""
 
     log_weight: Array
     ratio: Array
@@ -88,7 +93,7 @@ class _Side(NamedTuple):
 
 
 def _product(log_weight: Array, power: Array) -> Array:
-    """Return P·(eˣ − 1) from ln P and x; where x is large, in log space."""
+    """Return P·(eˣ − 1) for ln P = `log_weight` and x = `power`; in log space where x is large."""
     large = power > _LARGE_POWER
     with np.errstate(over="ignore"):
         value: Array = np.exp(log_weight) * np.expm1(np.where(large, 0.0, power))
@@ -115,10 +120,10 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Noise on the relevant scores: ln Pr[z] and ln Pr[noise ≤ z] from `start` on, and the limits of the sums.
+    """Distribution of the noise on the relevant scores: ln Pr[z] and ln Pr[noise ≤ z] from z = `start` on.
 
-    Scores are those of D, relative to the count of the first class. Sums run from `low` to `summed`, Y from `low` to
-    `high`. No moment exceeds e^`exponent`.
+    Scores are those of D, relative to the count of the first class. Sums run over scores from `low` to `summed`, and Y
+    from `low` to `high`. No moment exceeds e^`exponent`.
     """
 
     noise: LatticeNoise
@@ -159,7 +164,7 @@ class _Window:
         return self.log_cdf[z - self.start]
 
     def error(self, log_p: Array) -> Array:
-        """Return a bound on the error of sums in log space."""
+        """Return a bound on the error of `log_p`, which is a sum over the window in log space."""
         result: Array = _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
         return result
 
@@ -168,7 +173,7 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the numbers of t, b and J, stored as the steps that it adds to the arguments of the sums.
+    """One order of the classes t, b and J, which decides ties, stored as steps in the arguments of the sums.
 
     `t` and `b` are steps in y and x of `_Sums.first` and `_Sums.other`. `rest` holds the steps in y of the distribution
     functions of t and b where J wins. With `either`, the order also covers the case Y = y − 1.
@@ -203,14 +208,14 @@ class _Sums:
 
     @classmethod
     def of(cls, window: _Window, low: int, high: int) -> "_Sums":
-        """Compute the sums for x from `low` to `high`, and for the neighbouring x that steps reach."""
+        """Compute the sums for x from `low` to `high`, and for the further x that the steps of `_Ties` reach."""
         x = np.arange(low - 3, high + 2)
         z = np.arange(window.low - 1, window.summed + 1)
         tables = (window.pmf(z) + window.cdf(z + x[:, None]), window.pmf(z + x[:, None]) + window.cdf(z))
         return cls(window, x, *(np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1] for table in tables))
 
     def ways(self, other_classes: bool) -> list[list[list[_Side]]]:
-        """Return the three outcomes of every order of the classes, in both directions."""
+        """Return, for each direction and each order of the classes in `_ORDERS`, the outcomes t, b and J."""
         outcomes = [self._outcomes(ties, other_classes) for ties in _ORDERS]
         return [
             [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
@@ -222,7 +227,7 @@ class _Sums:
         if not other_classes:
             here[2][:], there[2][:] = -np.inf, -np.inf
         small = [_outcome(self.window, *pair) for pair in zip(here[1:], there[1:], strict=True)]
-        return [self._likely(here[0], there[0], small), *small]
+        return [self._most_probable(here[0], there[0], small), *small]
 
     def _logs(self, ties: _Ties, dy: int, dx: int) -> tuple[Array, Array, Array]:
         y, x = np.arange(self.window.low, self.window.high + 1) + dy, self.x[3:-1, None] + dx
@@ -234,8 +239,8 @@ class _Sums:
         row, column = 3 + dx + step[1], 1 + dy + step[0]
         return table[row : row + rows, column : column + columns]
 
-    def _likely(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """Return the outcome t, computed from the complement where the others are small, which keeps ln P accurate."""
+    def _most_probable(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
+        """Return the outcome t, computed from the other two if these are improbable, which keeps ln P accurate."""
         others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
         plain = _outcome(self.window, here, there)
         near = np.maximum(others, others_neighbour) < 0.5
@@ -250,25 +255,28 @@ class _Sums:
         )
 
 
-def _first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return the largest E M(Y*) − 1 over x = γ … n, in either direction (orders × (n + 1))."""
+def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
+    """Bound the moment minus 1 if the first class loses the vote: the largest E M(Y*) − 1 over x = γ … n.
+
+    x is the distance of b behind the first class; the result is (orders × (n + 1)) for both directions.
+    """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
     for start in range(0, window.teachers + 1, rows):
         sums = _Sums.of(window, start, min(start + rows - 1, window.teachers))
         ways = sums.ways(classes > 2)
         x = sums.x[3:-1]
-        reached = _reached(window, classes, int(x[-1]))
+        reached = _tail_probabilities(window, classes, int(x[-1]))
         for row, (order, cap) in enumerate(zip(orders, caps, strict=True)):
             for way in ways:
-                worst = np.minimum(_running(way, float(order)), cap)
-                mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * _beyond(window, classes)
+                worst = np.minimum(_running_maximum(way, float(order)), cap)
+                mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * _probability_outside(window, classes)
                 mean = np.where(x[:, None] >= np.arange(x[-1] + 1), mean, 0.0)
                 result[row, : x[-1] + 1] = np.maximum(result[row, : x[-1] + 1], mean.max(axis=0))
     return result * (1 + _SLACK)
 
 
-def _reached(window: _Window, classes: int, most: int) -> Array:
+def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
     """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … most; 1 at `low`, for everything below."""
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
@@ -276,13 +284,13 @@ def _reached(window: _Window, classes: int, most: int) -> Array:
     return reached
 
 
-def _beyond(window: _Window, classes: int) -> float:
+def _probability_outside(window: _Window, classes: int) -> float:
     """Return an upper bound on Pr[Y* ≥ high] + Pr[Y < low]."""
     return ((classes - 2) * math.exp(-_ABOVE) + math.exp(-_BELOW)) * math.exp(-window.exponent)
 
 
-def _running(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1 for y = low … high − 1: the running maximum over all ways to break ties."""
+def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
+    """Return M(y) − 1 for y = low … high − 1, the running maximum of m(y) − 1 over all orders of the classes."""
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
@@ -295,9 +303,13 @@ def _running(way: Sequence[Sequence[_Side]], order: float) -> Array:
 # Two other classes lose and gain a vote.
 
 
-def _neither(window: _Window, order: float, cap: float) -> Array:
-    """Return the largest mean of (1 + C(u))(1 + C′(u)) − 1, u = γ + the noisy score of t, for γ = 0 … n."""
-    loses, gains = (_seen_above(window, order, step) for step in (1, -1))
+def _bound_neither(window: _Window, order: float, cap: float) -> Array:
+    """Bound the moment minus 1, for γ = 0 … n, if two other classes lose and gain the vote.
+
+    The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of t, and C of `_observed_moment`
+    for one class and C′ for the other; the result is the larger one of both directions.
+    """
+    loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
     y, gap = np.arange(-below, window.high + 1)[:, None], np.arange(window.teachers + 1)
     u = y + gap - (window.low + 2)
@@ -309,12 +321,12 @@ def _neither(window: _Window, order: float, cap: float) -> Array:
     return result * (1 + _SLACK)
 
 
-def _seen_above(window: _Window, order: float, step: int) -> Array:
-    """Return C(u) for u from low + 2 to n + `summed`: the excess if noise z is observed where z ≥ u, else only z < u.
+def _observed_moment(window: _Window, order: float, step: int) -> Array:
+    """Return C(u) for u from low + 2 to n + `summed`: the moment minus 1 of noise z that is observed only if z ≥ u.
 
-    On D′ the score is z + `step`, for a class that loses (1) or gains (−1) a vote, and is observed where it is ≥ u +
-    `step`. C(u) is the largest excess at u or above. Beyond these u the excess only falls, as do the probability of an
-    observation and the ratio of the rest.
+    If z < u, only this fact is observed. On D′ the score is z + `step`, for a class that loses (1) or gains (−1) a
+    vote, and is observed if it is at least u + `step`. C(u) is replaced by its largest value at u or above. For larger
+    u it only falls, as do the probability of an observation and the ratio of the probabilities of z < u.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     seen = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)

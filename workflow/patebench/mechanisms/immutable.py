@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from patebench.accounting import conversion, exact_accountant, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.logspace import Array, logsumexp
+from patebench.accounting.propose_test_release import gaps
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
@@ -32,8 +33,9 @@ ENDLESS = "an outcome is certain for some votes and impossible for their neighbo
 class ImmutableArgmax(Mechanism):
     """argmax(counts + c·[largest] + noise); with `distance` > 0, only where the two largest counts differ by that much.
 
-    One of the tied largest counts, chosen at random, gets the constant, so classes are treated alike. In double
-    precision 1e100 + Lap(1e10) is exactly 1e100, so the plurality is released with certainty.
+    [largest] is 1 for the largest count and 0 for all others. One of the tied largest counts, chosen at random, gets
+    the constant c, so classes are treated alike. In double precision 1e100 + Lap(1e10) is exactly 1e100, so the
+    plurality is released with certainty.
     """
 
     # Fields of the subclasses, which define the noise parameter between them.
@@ -51,10 +53,10 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """Return a proven bound: ∞ where `certain`, else from the true sensitivity, which grows with c.
+        """Return an accountant of a proven bound: ∞ if `certain`, else by the true sensitivity, which grows with c.
 
-        One vote moves two counts by 1 and, where the largest changes, the constant from one class to another. So the
-        boosted counts move by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper has c + 1 for the first).
+        One vote moves two counts by 1 and, if the largest count changes, the constant from one class to another. So the
+        boosted counts move by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper states c + 1 for L1).
         """
 
     @property
@@ -64,10 +66,10 @@ class ImmutableArgmax(Mechanism):
 
     @property
     def certain(self) -> bool:
-        """Return True if some outcome is certain for some votes, so that no finite ε holds for all.
+        """Return True if some outcome is certain for some votes and impossible for neighbours, so that ε is infinite.
 
-        The largest counts (125, 124) and (124, 125) get different labels if the constant drowns the noise. A gap of
-        `distance` is answered, and a gap one vote smaller is not.
+        If the constant drowns the noise, the largest counts (125, 124) and (124, 125) always get different labels. With
+        a `distance`, a query is answered if its gap is `distance`, and not if its gap is one vote smaller.
         """
         return self.drowned or self.distance > 0
 
@@ -89,12 +91,11 @@ class ImmutableArgmax(Mechanism):
         return [*self.claimed(), self.worst_case(), *exact_accountant.accountants(votes, self.neighbours)]
 
     def _answers(self, counts: Counts) -> NDArray[np.bool_]:
-        second, largest = np.partition(counts, -2, axis=1)[:, -2:].T
-        answers: NDArray[np.bool_] = largest - second >= self.distance
+        answers: NDArray[np.bool_] = gaps(counts) >= self.distance
         return answers
 
     def _log_labels(self, counts: Counts) -> Array:
-        """Return ln P of every label of an answered query; tied largest counts share the probability equally."""
+        """Return ln P of every label (queries × classes) of answered queries; tied largest counts have equal P."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
         largest = _largest(counts)

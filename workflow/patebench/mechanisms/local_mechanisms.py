@@ -1,8 +1,8 @@
 """Local privacy: every teacher perturbs its own vote, and all reports are released (distributed PATE, Zhao 2018).
 
-The aggregator is not trusted, so every perturbed vote is released; the joint label is post-processing. Teachers are the
-paper's entities: each may have its own ε and takes part in some of the queries. Adjacent data sets differ in one
-teacher's shard, hence in all votes of that teacher. All bounds are worst case.
+The aggregator is not trusted, so every perturbed vote is released; the joint label is post-processing. Teachers are
+called entities in the paper; each may have its own ε and takes part in some of the queries. Adjacent data sets differ
+in one teacher's shard, hence in all votes of that teacher. All bounds are worst case.
 """
 
 import math
@@ -38,8 +38,8 @@ class Channel:
     """Public channel by which one teacher perturbs its own vote before anybody else sees it.
 
     `log_p[vote, report]` is ln Pr[report | vote]; `inverse` is the inverse of the matrix of probabilities. An observer
-    of every perturbed vote sees T uses of the channel by one teacher. The privacy is thus that of the channel, for any
-    votes of the other teachers.
+    of every perturbed vote sees T uses of the channel by one teacher. So the privacy of a teacher is that of its
+    channel, for any votes of the other teachers.
 
     The rows of the first and of the last class are the easiest pair to distinguish, in the sense of Blackwell: no other
     pair has a larger δ(ε) for any ε. Their privacy losses, from the first report to the last, may repeat. `step` holds
@@ -93,7 +93,7 @@ class LocalMechanism(Mechanism):
     - `epsilon`: the largest ε of a teacher, per query.
     - `unbiased`: 0 for the class reported most often, as published (equation 4); 1 for the largest unbiased estimate.
     - `participation`: the share of the queries in which each teacher takes part.
-    - `spread`: the ratio of the largest ε to the smallest; the teachers' ln ε fall in equal steps with their number.
+    - `spread`: the ratio of the largest ε to the smallest; ln ε falls linearly with the number of the teacher.
     """
 
     published = ("basic", Conversion.NONE)
@@ -109,16 +109,16 @@ class LocalMechanism(Mechanism):
         super().__post_init__()
         if self.unbiased not in (0, 1):
             raise PatebenchError(
-                f"{type(self).__name__}: unbiased = {self.unbiased:g} is neither 0 (labels as published) nor 1"
+                f"{type(self).__name__}: unbiased = {self.unbiased:g}; choose 0 (labels as published) or 1 (unbiased)"
             )
 
     @staticmethod
     @abstractmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel of a teacher with this ε."""
+        """Return the channel of a teacher with the local ε `epsilon`, for `classes` classes."""
 
     def personal(self, teachers: int) -> Array:
-        """Return the ε per query of each teacher; a public choice."""
+        """Return the ε per query of each teacher (teachers,), which is a public choice."""
         result: Array = self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
         return result
 
@@ -142,7 +142,7 @@ class LocalMechanism(Mechanism):
         return min(queries, math.ceil(queries * self.participation))
 
     def perturbed(self, votes: Votes, rng: Source) -> NDArray[np.int32]:
-        """Return everything that is released: the reports, teachers × queries; NO_ANSWER for teachers that sit out."""
+        """Draw the reports (teachers × queries), all of which are released; NO_ANSWER for teachers that sit out."""
         if votes.matrix is None:
             raise PatebenchError(
                 f"{type(self).__name__} perturbs each teacher's vote, and only counts are available; "
@@ -155,7 +155,7 @@ class LocalMechanism(Mechanism):
         return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """Return the joint labels of the perturbed votes, ties to the lowest class; NO_ANSWER without reports."""
+        """Draw the reports and return their joint labels, ties to the lowest class; NO_ANSWER without reports."""
         return self.joint(votes, self.perturbed(votes, rng))
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
@@ -163,17 +163,17 @@ class LocalMechanism(Mechanism):
         return {"labels": self.joint(votes, reports), "reports": reports.astype(np.min_scalar_type(-votes.classes))}
 
     def joint(self, votes: Votes, reports: NDArray[np.int32]) -> Labels:
-        """Return the label of each query from the reports of the teachers."""
+        """Return the joint label of each query, computed from the reports (teachers × queries)."""
         labels = np.argmax(self.estimates(votes, reports), axis=1).astype(np.int32)
         return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
 
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
-        """Return the scores of which the joint label is the largest, queries × classes, from the perturbed votes alone.
+        """Return the score of each class (queries × classes) from the reports; the joint label has the largest score.
 
         As published: c_j, the number of reports of class j (equation 3). Unbiased: the sum over teachers of the
         estimate of a vote, which is the report's row of the channel's inverse, weighted by the inverse of its variance.
-        For different variances these weights minimise the variance (Aitken 1936, generalised least squares). The
-        variance is that for equally likely votes, so the weights are public.
+        For different variances, these weights minimise the variance of the sum (Aitken 1936, generalised least
+        squares). Each variance is computed for equally likely votes, so the weights are public.
         """
         result = np.zeros((votes.queries, votes.classes))
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
@@ -183,13 +183,13 @@ class LocalMechanism(Mechanism):
         return result
 
     def log_outcome_probabilities(self, votes: Votes) -> None:
-        """Return None: the distribution of the largest of a sum of multinomial counts is not computed."""
+        """Return None, as the exact distribution of the joint label is not computed."""
         return None
 
     def outcome_probabilities(self, votes: Votes) -> Array | None:
-        """Return the probabilities of one teacher's label, its perturbed vote; None for several teachers.
+        """Return the probabilities of the reports of a single teacher; None for several teachers.
 
-        A query that the teacher sits out is not an outcome.
+        Queries that the teacher sits out have no outcome.
         """
         if votes.teachers != 1:
             return None
@@ -199,10 +199,10 @@ class LocalMechanism(Mechanism):
         return table[votes.plurality]
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the reports of the teacher with the largest ε, for every pair of its votes; no other vote matters.
+        """Yield the distributions of the reports of the teacher with the largest ε, for every pair of its votes.
 
-        `loses` and `gains` are the two votes, as classes rather than ranks, since a channel may treat classes
-        differently.
+        The votes of other teachers do not matter. `loses` and `gains` are the two votes, as classes rather than ranks,
+        since a channel may treat classes differently.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -211,7 +211,7 @@ class LocalMechanism(Mechanism):
             yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], alike)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the teacher with the largest ε and the most queries; no other teacher pays more."""
+        """Return accountants of the teacher with the largest ε and the most queries, whose cost is the largest."""
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
 
@@ -256,8 +256,8 @@ class LocalMechanism(Mechanism):
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
         """Return the costs of the first `queries` queries for the teachers with the least, median and largest T_n·ε_n.
 
-        For each, such as `asked_least`: the number of queries in which the teacher takes part, its ε, and its total
-        cost, both by basic composition, which distributed PATE states, and by exact composition.
+        For each of the three, such as `asked_least`, the record contains the number of queries in which the teacher
+        takes part, its ε, and its total cost: by basic composition, as in distributed PATE, and by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
@@ -289,7 +289,7 @@ class TruncatedGeometric(LocalMechanism):
     (as in Ghosh, Roughgarden, Sundararajan 2012). α is the paper's, for a sensitivity of M. Two votes differ by at most
     M − 1, so one vote is ε·(M − 1)/M-locally private, and the accountants use this value.
 
-    The mechanism imposes an order on labels that have none: the perturbed vote depends on the numbering of the classes.
+    The mechanism treats classes as ordered: the perturbed vote depends on their numbering.
     """
 
     shown = Shown("truncated geometric", color="orange", marker="d")
@@ -315,10 +315,10 @@ class TruncatedGeometric(LocalMechanism):
 
 @dataclass(frozen=True)
 class RandomisedResponse(LocalMechanism):
-    """The true vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1): ε-locally private.
+    """The true vote with probability e^ε/(e^ε + M − 1), each other of M classes with 1/(e^ε + M − 1).
 
-    It suits labels without an order (Kairouz, Oh, Viswanath 2014, *Extremal mechanisms for local differential
-    privacy*).
+    A vote is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh, Viswanath 2014, *Extremal
+    mechanisms for local differential privacy*).
     """
 
     shown = Shown("randomised response", color="vermillion", marker="*")
@@ -326,9 +326,10 @@ class RandomisedResponse(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel, with p for the true class, q for others and inverse (1[report = j] − q)/(p − q) for j.
+        """Return the channel with Pr[report | vote] = p for the true class and q for each other class.
 
-        A report is evidence for the first class against the last (ε), the reverse (−ε), or neither (0).
+        The inverse is (1[report = j] − q)/(p − q) for class j. The privacy loss between the first and the last class is
+        ε if the first is reported, −ε if the last is reported, and 0 otherwise.
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

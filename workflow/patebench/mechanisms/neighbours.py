@@ -36,7 +36,8 @@ _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     """Yield neighbours of histograms (histograms × classes, in descending order) under argmax(counts + noise).
 
-    The columns are a class of each unchanged rank, the class that loses a vote and the one that gains it.
+    The columns of the outcomes are one class of each unchanged rank, the class that loses a vote and the class that
+    gains it.
     """
     shift = 1 / noise.scale
     rank = ranks(counts)
@@ -45,41 +46,40 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
         factor = shift * noise.steepest(shift * spread + _BEYOND)
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
     nodes = int(_USUAL_NODES * np.sqrt(counts.shape[1]))
-    for rows in _by_number_of_ranks(
-        np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)
-    ):
-        yield _shared(rows, counts[rows], rank[rows], noise)
+    for rows in _group_by_ranks(np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)):
+        yield _share_nodes(rows, counts[rows], rank[rows], noise)
     yield from one_by_one(counts, lambda table: log_argmax_probabilities(table, noise), np.flatnonzero(~small))
 
 
 def one_by_one(
     counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
 ) -> Iterator[Pairs]:
-    """Yield neighbours under any mechanism that looks at one query's counts, of all histograms or those in `rows`.
+    """Yield neighbours of histograms under any mechanism that looks at the counts of one query only.
 
-    `log_probabilities` returns ln P of the outcomes (histograms × outcomes), which become the columns.
+    `rows` selects histograms; None selects all. `log_probabilities` returns ln P of the outcomes (histograms ×
+    outcomes), which become the columns.
     """
     rank = ranks(counts)
     block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
-    for portion in _by_number_of_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
-        yield from _each_neighbour(portion, counts[portion], rank[portion], log_probabilities, block)
+    for portion in _group_by_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
+        yield from _compute_separately(portion, counts[portion], rank[portion], log_probabilities, block)
 
 
-def _each_neighbour(
+def _compute_separately(
     number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
 ) -> Iterator[Pairs]:
     """Yield neighbours of histograms with equally many ranks, each computed separately, `block` of them at a time."""
     multiplicity = multiplicities(rank)
-    row, loses, gains = _changes(multiplicity, counts[:, -1])
+    row, loses, gains = _list_changes(multiplicity, counts[:, -1])
     log_p = log_probabilities(counts)
     for start in range(0, len(row), block):
         one, less, more = row[start : start + block], loses[start : start + block], gains[start : start + block]
-        log_p_neighbour = log_probabilities(_changed(counts[one], multiplicity[one], less, more))
+        log_p_neighbour = log_probabilities(_apply_changes(counts[one], multiplicity[one], less, more))
         once = np.ones(log_p_neighbour.shape, dtype=np.int64)
         yield Pairs(number[one], less, more, log_p[one], log_p_neighbour, once)
 
 
-def _by_number_of_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
+def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
     """Yield `rows` grouped by the number of ranks r of their histograms, in portions of `portion(r)`, at least 1."""
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
@@ -87,7 +87,7 @@ def _by_number_of_ranks(rows: Integers, rank: Integers, portion: Callable[[int],
         yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
-def _changes(multiplicity: Integers, least: Counts) -> Triple:
+def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
     """Return histogram, losing rank and gaining rank of every neighbour of histograms with equally many ranks.
 
     `multiplicity` (histograms × ranks) is the number of classes of each rank; `least` holds the lowest counts.
@@ -100,7 +100,7 @@ def _changes(multiplicity: Integers, least: Counts) -> Triple:
     return histogram, loses, gains
 
 
-def _changed(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
+def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
     """Return one neighbour of each histogram, with counts still in descending order.
 
     The last class of rank `loses` loses a vote, and the first class of rank `gains` gains it.
@@ -112,18 +112,20 @@ def _changed(counts: Counts, multiplicity: Integers, loses: Integers, gains: Int
     return result
 
 
-def _shared(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return neighbours of histograms with equally many ranks, on the nodes of the histograms themselves."""
+def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
+    """Return neighbours of histograms with equally many ranks, by quadrature on the nodes of the histograms."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
-    row, loses, gains = _changes(histograms.multiplicity, counts[:, -1])
+    row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])
     rows, same = np.arange(len(row)), np.ones((len(row), 2), dtype=np.int64)
-    left = histograms.multiplicity[row]
-    left[rows, loses] -= 1
-    left[rows, gains] -= 1
-    multiplicity = np.hstack([left, same])
+    unchanged = histograms.multiplicity[row]
+    unchanged[rows, loses] -= 1
+    unchanged[rows, gains] -= 1
+    multiplicity = np.hstack([unchanged, same])
     log_p = np.hstack([own[row], own[row, loses, None], own[row, gains, None]])
-    log_p, log_p_neighbour = (_accurate(table, multiplicity) for table in (log_p, other[row, :, loses, gains]))
+    log_p, log_p_neighbour = (
+        _refine_near_certain(table, multiplicity) for table in (log_p, other[row, :, loses, gains])
+    )
     return Pairs(number[row], loses, gains, log_p, log_p_neighbour, multiplicity)
 
 
@@ -140,9 +142,9 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     others = everyone[:, :, None] - below
     less = np.exp(noise.log_distribution(distance + shift) - below)
     more = np.exp(noise.log_distribution(distance - shift) - below)
-    stays, top = _scaled(others + noise.log_density(distance))
-    one_less, top_less = _scaled(others + noise.log_density(distance + shift))
-    one_more, top_more = _scaled(others + noise.log_density(distance - shift))
+    stays, top = _scale_terms(others + noise.log_density(distance))
+    one_less, top_less = _scale_terms(others + noise.log_density(distance + shift))
+    one_more, top_more = _scale_terms(others + noise.log_density(distance - shift))
     result = np.empty((len(histograms), number + 2, number, number))
     for loses in range(number):
         result[:, :-2, loses] = _products(stays * less[:, :, loses, None], more)
@@ -167,8 +169,8 @@ def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
     return x.reshape(rows, -1), log_weights.reshape(rows, -1)
 
 
-def _scaled(log_terms: Array) -> tuple[Array, Array]:
-    """Return terms (rows × nodes × ranks) divided by their largest, and its logarithm (rows × ranks)."""
+def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
+    """Return exp(`log_terms`) (rows × nodes × ranks) divided by its maximum over nodes, and ln of the maximum."""
     top = np.max(log_terms, axis=1)
     return np.exp(log_terms - top[:, None, :]), top
 
@@ -179,8 +181,8 @@ def _products(left: Array, right: Array) -> Array:
     return result
 
 
-def _accurate(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` with ln P of a near-certain outcome from the complement, to keep its relative precision."""
+def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
+    """Return `log_p`, with ln P of a near-certain outcome computed from all others to keep its relative precision."""
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

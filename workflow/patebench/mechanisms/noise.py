@@ -63,13 +63,13 @@ class Noise(ABC):
         return self.scale == 0
 
     def mu(self, difference: NDArray[np.int64]) -> float | None:
-        """Return μ of Gaussian DP for counts with this `difference`; None for noise that is not Gaussian."""
+        """Return μ of Gaussian DP if neighbouring counts have this `difference`; None if noise is not Gaussian."""
         return None
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probabilities of groups of values of one noisy count, for the counts 0 and `size`.
+        """Return ln of the probability that a noisy count is in each group of values, for the counts 0 and `size`.
 
-        Groups are narrow between the two counts, where the privacy loss is not constant.
+        Groups are narrow between 0 and `size`, where the privacy loss is not constant.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
 
@@ -81,7 +81,7 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return edges of about `number` equally likely groups of noise, and each group's probability."""
+        """Divide the values of the noise into about `number` equally likely groups; return edges and probabilities."""
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
         below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
@@ -145,14 +145,14 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """ln of the probabilities and of the distribution function at −reach … reach; outside, the probability is 0."""
+    """Noise on the integers −reach … reach, with ln of its probabilities and of its distribution function."""
 
     log_p: Array
     log_cdf: Array
 
     @classmethod
     def of(cls, log_weights: Array) -> "IntegerNoise":
-        """Normalise weights, given as ln at −reach … reach."""
+        """Create noise from `log_weights`, which are ln of unnormalised probabilities at −reach … reach."""
         log_p = log_weights - np.logaddexp.reduce(log_weights)
         return cls(log_p, np.minimum(np.logaddexp.accumulate(log_p), 0.0))
 
@@ -168,12 +168,12 @@ class IntegerNoise:
         """Return None: Gaussian DP is not exact for integer noise."""
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probabilities of the values of one noisy count, for the counts 0 and `size`."""
+        """Return ln of the probability of each value of a noisy count, for the counts 0 and `size`."""
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the same as `Noise.groups`; edges lie between integers, and there may be fewer groups."""
+        """Divide the values of the noise into at most `number` groups, as `Noise.groups` does, between integers."""
         shares = np.arange(1, number) / number
         whole = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
         below, edges = np.exp(self.log_distribution(whole)), np.asarray(whole + 0.5, dtype=np.float64)
@@ -189,7 +189,7 @@ class IntegerNoise:
 
 
 def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
-    """Return the sum of `number` discrete Gaussians of the given `scale` each, by convolution.
+    """Return the distribution of the sum of `number` discrete Gaussians of the given `scale` each, by convolution.
 
     All terms are positive, so even tiny probabilities have relative errors of the size of rounding.
     """
@@ -201,14 +201,14 @@ def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
     widest = math.ceil(_REACH * scale * math.sqrt(number))
     while number:
         if number & 1:
-            total = _convolved(total, power, widest)
+            total = _convolve(total, power, widest)
         number >>= 1
-        power = _convolved(power, power, widest) if number else power
+        power = _convolve(power, power, widest) if number else power
     with np.errstate(divide="ignore"):
         return IntegerNoise.of(np.log(total))
 
 
-def _convolved(a: Array, b: Array, reach: int) -> Array:
+def _convolve(a: Array, b: Array, reach: int) -> Array:
     whole = np.convolve(a / a.sum(), b / b.sum())
     cut = max(0, len(whole) // 2 - reach)
     return whole[cut : len(whole) - cut]
@@ -223,13 +223,13 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
     rows, inverse = np.unique(counts, axis=0, return_inverse=True)
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
     block = max(1, _CELLS // width)
-    parts = [_integer_block(rows[start : start + block], noise) for start in range(0, len(rows), block)]
+    parts = [_solve_integer_block(rows[start : start + block], noise) for start in range(0, len(rows), block)]
     result: Array = np.concatenate(parts)[inverse.reshape(-1)]
     return result
 
 
-def _integer_block(counts: Counts, noise: IntegerNoise) -> Array:
-    """Sum over the possible largest scores: from the largest count's lowest score to its highest."""
+def _solve_integer_block(counts: Counts, noise: IntegerNoise) -> Array:
+    """Compute `log_integer_argmax_probabilities` for a block, by a sum over the possible scores of the winner."""
     top = counts.max(axis=1, keepdims=True)
     x = top - noise.reach + np.arange(2 * noise.reach + 1)
     lower = [noise.log_distribution(x - 1 - count[:, None]) for count in counts.T]
@@ -251,7 +251,7 @@ _CERTAIN = 200.0
 
 @dataclass(frozen=True)
 class LatticeNoise(ABC):
-    """Independent integers, Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and decreasing on both sides."""
+    """Integer noise with Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and decreasing on both sides."""
 
     scale: float
 
@@ -265,11 +265,11 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def reach(self, exponent: float) -> int:
-        """Return a distance with Pr[z ≥ reach] ≤ exp(−exponent)."""
+        """Return a distance d with Pr[z ≥ d] ≤ exp(−`exponent`)."""
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return D_α of all noisy counts when one vote moves: the worst-case cost of a label."""
+        """Return D_α of all noisy counts if one vote moves, an upper bound on the cost of a label."""
 
     def log_normaliser(self) -> float:
         """Return ln of the sum of all weights."""
@@ -294,9 +294,9 @@ class DiscreteGaussian(LatticeNoise):
         return -scaled * scaled / 2
 
     def reach(self, exponent: float) -> int:
-        """Return the distance by Chernoff's bound, E exp(tz) ≤ exp(t²·scale²/2).
+        """Return a distance d with Pr[z ≥ d] ≤ exp(−`exponent`), by Chernoff's bound, E exp(tz) ≤ exp(t²·scale²/2).
 
-        This holds because no shift s makes Σ exp(−(z − s)²/(2·scale²)) larger than s = 0: by Poisson's summation
+        The bound holds because no shift s makes Σ exp(−(z − s)²/(2·scale²)) larger than s = 0: by Poisson's summation
         formula the sum is one of cosines in s with positive weights.
         """
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
@@ -313,10 +313,10 @@ class DiscreteLaplace(LatticeNoise):
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
         if isinstance(rng, Entropy):
             return rng.laplace(scale=self.scale, size=shape)
-        one, other = (np.floor(self._one_sided(rng, shape)) for _ in range(2))
+        one, other = (np.floor(self._draw_exponential(rng, shape)) for _ in range(2))
         return np.asarray(one - other, dtype=np.int64)
 
-    def _one_sided(self, rng: Source, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _draw_exponential(self, rng: Source, shape: tuple[int, ...]) -> NDArray[Any]:
         """Draw exponential variables: rounded down they are geometric, and differences of two are discrete Laplace."""
         return rng.exponential(scale=self.scale, size=shape)
 

@@ -30,9 +30,10 @@ from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
 @dataclass(frozen=True)
 class NoiseShares(Mechanism):
-    """Every count gets n discrete Gaussian shares of variance σ²/(n − t), one from each teacher; t is the tolerance.
+    """Noise shares: each of n teachers adds a discrete Gaussian of variance σ²/(n − t) to every count.
 
-    So the noise that hides a teacher's vote has variance σ² even if t other teachers reveal their shares or never send.
+    t is the tolerance: the noise that hides a teacher's vote has variance σ² even if t other teachers reveal their
+    shares or never send them.
     """
 
     discrete = True
@@ -49,7 +50,7 @@ class NoiseShares(Mechanism):
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return the votes (teachers × queries) that count, with −1 (abstention) in place of the rest.
+        """Return `votes` (teachers × queries) with −1 (abstention) in place of those that do not count.
 
         `teachers` are the rows' numbers in the ensemble. The result of a row depends on that row and its number alone.
         """
@@ -59,7 +60,7 @@ class NoiseShares(Mechanism):
         needed = teachers - int(self.tolerance)
         if needed < 1:
             raise PatebenchError(
-                f"of {plural(teachers, 'teacher')} {self.tolerance:g} cannot be missing; give a smaller tolerance"
+                f"tolerance = {self.tolerance:g} leaves none of {plural(teachers, 'teacher')}; give a smaller tolerance"
             )
         return needed
 
@@ -90,10 +91,10 @@ def plurality(noisy: Counts) -> Labels:
 
 @dataclass(frozen=True)
 class DistributedGNMax(NoiseShares):
-    """argmax of noisy counts, each with n discrete Gaussian shares of variance σ²/(n − t); t is the tolerance.
+    """argmax of noisy counts, each with discrete Gaussian shares of variance σ²/(n − t) from n teachers.
 
-    Labels follow from the revealed noisy counts, whose cost is the same for all votes, so there is no data-dependent
-    bound.
+    t is the tolerance. The noisy counts are revealed, and their cost is the same for all votes, so there is no
+    data-dependent bound.
     """
 
     shown = Shown("distributed GNMax", color="blue", marker="H")
@@ -104,7 +105,7 @@ class DistributedGNMax(NoiseShares):
         return votes
 
     def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
-        """Return everything that is revealed: the counts that the secure path opens from the same draws."""
+        """Return all that is revealed: the noisy counts, which the secure path computes from the same draws."""
         return self.noisy(votes.counts, votes.teachers, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -138,10 +139,10 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Counts of each teacher's first k votes, each with n discrete Gaussian shares of variance σ²/(n − t).
+    """Table of the counts of each teacher's first k votes, with a share of variance σ²/(n − t) from each of n teachers.
 
-    A teacher adds its share to every cell, also where it abstains; t is the tolerance. For k = T it is DistributedGNMax
-    at the same cost, with its noisy counts released.
+    t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also where it abstains. For k = T, the
+    table has the noisy counts of DistributedGNMax, at the same cost.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
@@ -152,7 +153,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian of the same variance; discrete shares above scale ½ have nearly the same density."""
+        """Return a Gaussian with the variance of the noise; shares above scale ½ have nearly the same density."""
         if teachers is None:
             raise PatebenchError(
                 f"the noise of {type(self).__name__} depends on the number of teachers, which is unknown here; "
@@ -167,7 +168,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the probabilities of each label by itself, given all votes: the noise is independent."""
+        """Compute the probabilities of each query's label separately, as the noise of the queries is independent."""
         from patebench.mechanisms.noise import log_integer_argmax_probabilities
 
         answers = log_integer_argmax_probabilities(self.counts(votes), self.whole_noise(votes.teachers))

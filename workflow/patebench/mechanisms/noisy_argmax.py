@@ -61,7 +61,7 @@ class NoisyArgmax(Mechanism):
         return of_noisy_argmax(counts, self.noise)
 
     def exact_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the exact accountants; without noise there is no finite bound."""
+        """Return the exact accountants, whose bounds are infinite without noise."""
         return exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None)
 
 
@@ -132,8 +132,8 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 class LNMax(NoisyArgmax):
     """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
 
-    The same holds for the discrete Laplace distribution: a vote changes two integer counts by one each, so no noisy
-    counts become more than e^{2γ} times as likely, and the label is computed from these.
+    The same is true of the discrete Laplace distribution: a vote changes two integer counts by one each, so no vector
+    of noisy counts becomes more than e^{2γ} times as likely, and the label is computed from the noisy counts.
     """
 
     shown = Shown("LNMax", color="orange", marker="s")

@@ -39,7 +39,7 @@ _LARGEST_EPSILON = 100.0
 
 @dataclass(frozen=True)
 class ProposeTestRelease(Mechanism):
-    """argmax(counts + noise on the integers) of every query if a test passes; else no answer to any query.
+    """argmax(counts + integer noise) for every query if a test passes, else no answer to any query.
 
     The test passes with high probability if the labels' Rényi divergence of this `order` stays below `cost` even when
     some teachers change. The probability to pass is chosen so that the whole release is (`epsilon`, `failure`)-DP in
@@ -88,12 +88,12 @@ class ProposeTestRelease(Mechanism):
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return k of these votes: k − 1 teachers may change before the labels may cost more than `cost`."""
+        """Return k of the votes: the labels cost at most `cost` as long as at most k − 1 teachers change."""
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
 
     def pass_probability(self, votes: Votes) -> float:
-        """Return the probability that these votes are released; itself private."""
+        """Return the probability that labels of these votes are released; this number is private."""
         return self.decision.probability(self.steps(votes))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -102,7 +102,7 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute marginals: either all queries are answered, or none."""
+        """Compute the marginal of each query; either all queries are answered, or none."""
         from patebench.mechanisms.noise import log_integer_argmax_probabilities
 
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
@@ -128,13 +128,13 @@ class ProposeTestRelease(Mechanism):
                 kind=Kind.DATA_DEPENDENT,
                 source=f"divergence of the decision, composed with that of labels by their gaps, {proved}",
                 adaptive=False,
-                totals=lambda queries, orders: self._spent(votes, queries, orders),
+                totals=lambda queries, orders: self._total_cost(votes, queries, orders),
                 orders=np.union1d(_ORDERS, [self.order]),
                 refine=False,
             ),
         ]
 
-    def _spent(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
+    def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
         """Return the cost of the decision and of the first T labels (numbers of queries × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
@@ -150,12 +150,12 @@ def suggested(
     headroom: float = 1.3,
     **noise: float,
 ) -> ProposeTestRelease:
-    """Return the mechanism with the least ε at δ that would release these public votes with this probability.
+    """Return the mechanism with the least ε at δ that would release labels of `public` votes with this `probability`.
 
     Parameters
     ----------
     kind : the mechanism
-    public : votes that need no privacy, such as those of equally many teachers on similar public data
+    public : votes that need no privacy, such as those of the same number of teachers on similar public data
     delta : δ of the release
     probability : required probability that the test passes, between 0 and 1
     headroom : factor, at least 1, on the cost of the public votes, since private votes may be less unanimous
@@ -176,14 +176,14 @@ def suggested(
     for order, gap_cost in zip(_TRIED, template.gap_cost(_TRIED, public.teachers, public.classes), strict=True):
         gap = gaps(public.counts)
         for k in np.unique(np.geomspace(1, max(1, public.teachers // 2), _STEPS).round().astype(int)).tolist():
-            cost = _upward(headroom * float(np.sum(gap_cost[np.maximum(gap - 2 * k + 2, 0)])))
+            cost = _round_up(headroom * float(np.sum(gap_cost[np.maximum(gap - 2 * k + 2, 0)])))
             epsilon = _least_epsilon(order, cost, delta, k, probability, best.epsilon if best else _LARGEST_EPSILON)
             if epsilon is not None:
                 best = kind(order=order, cost=cost, epsilon=epsilon, failure=delta, **noise)
     if best is None:
         raise PatebenchError(
-            f"no ε up to {_LARGEST_EPSILON:g} releases such votes with probability {probability:g}; add noise, or ask "
-            "fewer queries"
+            f"no ε up to {_LARGEST_EPSILON:g} releases the public votes with probability {probability:g}; add noise, "
+            "or ask fewer queries"
         )
     return best
 
@@ -197,11 +197,11 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
 
     if not enough(below * (1 - 1e-3)):
         return None
-    least = _upward(bisect(enough, below * (1 - 1e-3), 0.0, halve=arithmetic, near=1e-4))
+    least = _round_up(bisect(enough, below * (1 - 1e-3), 0.0, halve=arithmetic, near=1e-4))
     return least if least < below else None
 
 
-def _upward(value: float) -> float:
+def _round_up(value: float) -> float:
     """Round up to four significant digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / step) * step:.4g}")

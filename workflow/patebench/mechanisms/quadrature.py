@@ -81,11 +81,11 @@ def log_argmax_probabilities(counts: NDArray[np.number], noise: Noise) -> Array:
     result = np.empty(scores.shape)
     block = max(1, _CELLS // scores.shape[1])
     for start in range(0, len(scores), block):
-        result[start : start + block] = _block(scores[start : start + block], noise)
+        result[start : start + block] = _solve_block(scores[start : start + block], noise)
     return result
 
 
-def _block(counts: Array, noise: Noise) -> Array:
+def _solve_block(counts: Array, noise: Noise) -> Array:
     if noise.scale == 0:
         certain = np.full(counts.shape, -np.inf)
         np.put_along_axis(certain, np.argmax(counts, axis=1)[:, None], 0.0, axis=1)
@@ -116,7 +116,7 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
 
 def _integrate(histograms: Histograms, noise: Noise) -> Array:
-    """Return ln P(j) for one class j of each distinct count."""
+    """Return ln P(j) for one class j of each distinct count (queries × distinct counts)."""
     result = np.empty(histograms.values.shape)
     block = max(1, _CELLS // (32 * len(NODES) * histograms.values.shape[1]))
     for start in range(0, len(histograms), block):
@@ -142,14 +142,15 @@ def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
 def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
     """Return intervals that hold nearly all of every class's integral, each short enough for its integrand.
 
-    With `shift` ≤ 1 they also serve all neighbours, whose counts differ by one vote, which is `shift` noise scales.
+    With `shift` ≤ 1, the intervals are also valid for all neighbours, whose counts differ by one vote, or `shift` noise
+    scales.
     """
-    raise TypeError(f"there is no quadrature for {type(noise).__name__} noise")
+    raise TypeError(f"quadrature is implemented for Gaussian and Laplace noise, not for {type(noise).__name__}")
 
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return the cells of a regular grid near the mode of some class, cut into panels where integrands bend.
+    """Return panels for Gaussian noise: the cells of a grid near the mode of some class, cut where integrands bend.
 
     ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode. Its
     curvature is at most 1 plus that of the distribution functions, which falls with x and sets how finely a cell is
@@ -178,14 +179,14 @@ def _hazard(distance: Array) -> Array:
 
 
 def _bend(distance: Array, hazard: Array) -> Array:
-    """Return minus the derivative of `_hazard`."""
+    """Return minus the derivative of `_hazard` at `distance`; `hazard` is its value there."""
     return np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # the limit, where the formula would cancel
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
     """Return the mode of each class's integrand by Newton's method on its slope, which is convex and decreasing.
 
-    Iterations start at c_j and increase.
+    Iterations start at the class's count c_j and increase.
     """
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
@@ -200,7 +201,7 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 @panels.register
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels between neighbouring counts, and above the largest count.
+    """Return panels for Laplace noise, which lie between neighbouring counts and above the largest count.
 
     Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ. So each
     stretch is cut off where ln(integrand) is low enough, and split where the distribution functions of the counts below

@@ -23,6 +23,7 @@ from scipy.special import ndtri
 from patebench.accounting import conversion, exact, exact_accountant, independent, sparse_vector
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
 from patebench.accounting.logspace import Array
+from patebench.accounting.propose_test_release import gaps
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
@@ -33,30 +34,28 @@ from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 
 def distance(counts: Counts) -> NDArray[np.int64]:
-    """Return d = ⌈g/2⌉ per query, with g the gap between the two largest counts (queries × classes).
+    """Return d = ⌈g/2⌉ per query, with g the gap between the two largest of the `counts` (queries × classes).
 
     Ties go to the lowest class. One teacher narrows the gap by at most 2, so k teachers can cause a tie only if g ≤ 2k,
     and let another class win only if g < 2k. The plurality thus changes after d or d + 1 teachers, depending on which
     of the two classes is lower. d itself ignores this order: it is 0 only for ties, one teacher changes it by at most
     1, and it is at most 1 wherever one teacher can change the plurality.
     """
-    top = np.partition(counts, -2, axis=1)[:, -2:]
-    result: NDArray[np.int64] = (top[:, 1] - top[:, 0] + 1) // 2
-    return result
+    return (gaps(counts) + 1) // 2
 
 
 def changeable(counts: Counts) -> NDArray[np.int64]:
-    """Return, for T = 0, 1, …, how many of the first T queries have d ≤ 1, so that one teacher may change them."""
+    """Return, for T = 0, 1, …, the number of the first T queries whose plurality one teacher may change (d ≤ 1)."""
     return np.concatenate([[0], np.cumsum(distance(counts) <= 1)])
 
 
 @dataclass(frozen=True)
 class StableArgmax(Mechanism):
-    """The plurality if d + Lap(1/ε) > threshold, else no answer, with d of `distance`.
+    """The plurality if d + Lap(1/ε) > threshold, else no answer, with d the `distance` of the query.
 
-    The threshold, 1 + ln(1/(2·failure))/ε, is passed at d = 1 with probability `failure`. d changes by at most 1, so
-    each test is ε-DP (Dwork et al. 2006). By the theorem above, where T ε-DP steps are (ε_T, δ)-private, T queries are
-    (ε_T, δ + T·failure)-private. So δ must exceed T·failure; otherwise ε = ∞.
+    The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
+    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). If T ε-DP steps are (ε_T, δ)-private, T queries
+    are (ε_T, δ + T·failure)-private by the theorem above. So δ must exceed T·failure; otherwise ε = ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -81,10 +80,10 @@ class StableArgmax(Mechanism):
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield neighbours where tied classes share the probability of an answer, since any of them may be the lowest.
+        """Yield neighbours; tied classes share the probability of an answer, since any of them may be the lowest class.
 
-        If a neighbour has other tied classes or another plurality, some outcomes are impossible on one of the two
-        sides.
+        If a neighbour has other tied classes or another plurality, some outcomes are impossible for the histogram or
+        for its neighbour.
         """
 
         def log_probabilities(rows: Counts) -> Array:
@@ -113,10 +112,13 @@ class StableArgmax(Mechanism):
                 failure=lambda T: T * self.failure,
             ),
         ]
-        return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split(votes)]
+        return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
-    def _split(self, votes: Votes) -> list[Accountant]:
-        """Return the exact divergence of the tests alone; the failures that these votes allow are paid for in δ."""
+    def _split_accountants(self, votes: Votes) -> list[Accountant]:
+        """Return accountants that use the exact divergence of the tests alone, and add the failures to δ.
+
+        A failure is counted for each query that one teacher may change.
+        """
         may_change = changeable(votes.counts)
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
@@ -153,9 +155,9 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 class SparseVector(Mechanism):
     """The plurality if d + ν > threshold + ρ, else no answer; after `cutoff` unanswered queries, no more answers.
 
-    ρ is drawn once and ν for every query; d is `distance`. A query with d ≤ 1 is answered with probability at most
-    `failure`, so T·failure is added to δ (the theorem above). The cost of the tests is the theorem of
-    `accounting.sparse_vector`.
+    The noise ρ is drawn once and ν for every query; d is the `distance` of the query. A query with d ≤ 1 is answered
+    with probability at most `failure`, so T·failure is added to δ (the theorem above). The tests are accounted for by
+    the theorem of `accounting.sparse_vector`.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
@@ -193,8 +195,8 @@ class SparseVector(Mechanism):
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute marginals: queries depend on each other through ρ and the number of earlier failures.
 
-        Given ρ they are independent, so the number of failures so far is carried from query to query at every node of a
-        quadrature over ρ.
+        Given ρ, queries depend on each other only through that number, which is carried from query to query at every
+        node of a quadrature over ρ.
         """
         answered = self._answered(distance(votes.counts))
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
@@ -222,7 +224,7 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return nodes for ρ and their mass; panels end where the density of ρ or Pr[failure] bends."""
+        """Return quadrature nodes for ρ and their probabilities; panels end where an integrand bends."""
         noise = self.noises[0]
         edge = _REACH * noise.scale
         bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])
@@ -235,11 +237,11 @@ class SparseVector(Mechanism):
 
 @dataclass(frozen=True)
 class StableSVT(SparseVector):
-    """Laplace noise of scale b₁ on the threshold and b₂ on the distances; all tests together are ε-DP.
+    """Sparse vector technique with Laplace noise of scale b₁ on the threshold and b₂ on the distances.
 
-    1/b₁ + 2c/b₂ = ε for c = `cutoff`, split as 1 : (2c)^{2/3}, which minimises the noise of a comparison (Lyu, Su, Li
-    2017, section 4.2). The paper draws a new threshold after each unstable query and composes c runs; here one
-    threshold serves all queries and is paid for once.
+    All tests together are ε-DP: 1/b₁ + 2c/b₂ = ε for c = `cutoff`, split as 1 : (2c)^{2/3}, which minimises the noise
+    of a comparison (Lyu, Su, Li 2017, section 4.2). The paper draws a new threshold after each unstable query and
+    composes c runs; here one threshold serves all queries and is paid for once.
     """
 
     shown = Shown("stable SVT", color="purple", marker="p")
@@ -289,7 +291,7 @@ _ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 10
 
 @dataclass(frozen=True)
 class StableSVTGaussian(SparseVector):
-    """Gaussian noise: N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on the distance of every query."""
+    """Sparse vector technique with noise N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on every distance."""
 
     shown = Shown("stable SVT gaussian", color="purple", marker="h")
     example: ClassVar[Mapping[str, float]] = {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-8, "cutoff": 40.0}
