@@ -39,29 +39,30 @@ def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
     assert independent.pure_composition(epsilon, queries, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-def least_epsilon(epsilon: float, queries: int, delta: float) -> mp.mpf:
-    """Sum over all losses in 60 digits, each term computed from the previous one."""
+def least_epsilons(epsilon: float, queries: int, deltas: tuple[float, ...]) -> list[mp.mpf]:
+    """Sum over all losses in 60 digits, each term computed from the previous one; return ε for each δ."""
     with mp.workdps(60):
         falls = mp.exp(-mp.mpf(epsilon))
         p = (1 + falls) ** -queries
         q = p * falls**queries
-        likely, rare, best = mp.mpf(0), mp.mpf(0), mp.mpf(1)
+        likely, rare, best = mp.mpf(0), mp.mpf(0), {mp.mpf(delta): mp.mpf(1) for delta in deltas}
         for i in range(queries + 1):
             likely, rare = likely + p, rare + q
-            best = max(best, (likely - mp.mpf(delta)) / rare)
+            for delta in (delta for delta in best if delta < likely):
+                best[delta] = max(best[delta], (likely - delta) / rare)
             p, q = p * falls * (queries - i) / (i + 1), q / falls * (queries - i) / (i + 1)
-        return mp.log(best)
+        return [mp.log(ratio) for ratio in best.values()]
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.02, 0.1, 1.0, 30.0, 800.0])
-@pytest.mark.parametrize("queries", [1, 10, 1000, 20_000])
-@pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14, 1e-30])
-def test_composition_is_rounded_up_and_hardly(epsilon, queries, delta):
+@pytest.mark.parametrize("queries", [1, 10, 1000, 4000])
+def test_composition_is_rounded_up_and_hardly(epsilon, queries):
     """Also where grids round or overflow: dp-accounting says 1 % too little at T = 1000, 2γ = 0.02, δ = 1e-14."""
-    wanted = least_epsilon(epsilon, queries, delta)
-    found = independent.pure_composition(epsilon, queries, delta)
-    assert wanted * (1 - mp.mpf(10) ** -15) <= found <= queries * epsilon, "the plain sum is rounded"
-    assert found <= wanted * (1 + mp.mpf(10) ** -6) + mp.mpf(10) ** -7
+    deltas = (1e-5, 1e-10, 1e-14, 1e-30)
+    for delta, wanted in zip(deltas, least_epsilons(epsilon, queries, deltas), strict=True):
+        found = independent.pure_composition(epsilon, queries, delta)
+        assert wanted * (1 - mp.mpf(10) ** -15) <= found <= queries * epsilon, "the plain sum is rounded"
+        assert found <= wanted * (1 + mp.mpf(10) ** -6) + mp.mpf(10) ** -7
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 0.5, 50.0])

@@ -294,7 +294,7 @@ def without_noise(sound, votes, noisy, rng):
 
 
 def silence_adds_no_noise(sound, votes, rng):
-    noisy, kept = sound.counts(votes), sound.kept(votes)
+    noisy, kept = sound.counts(votes).copy(), sound.kept(votes)
     for row, source in zip(kept, rng.spawn(votes.teachers), strict=True):
         noisy += np.where((row != -1)[:, None], sound.share(votes.teachers, noisy.shape, source), 0)
     return {"labels": plurality(noisy), "noisy_counts": noisy}

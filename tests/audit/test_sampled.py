@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv, ndtr
 from scipy.stats import beta, binom, norm
 
 from patebench.audit import sampled
@@ -44,16 +45,18 @@ def test_the_worked_example():
 def test_the_line_of_equal_evidence(successes, others, share):
     """By hand: the least ratio among all P and Q that the evidence allows, on a fine grid of the evidence of P."""
     found = Rates(successes, others, 1000, 0.99, share).epsilon(1e-300)
-    of_p = np.linspace(-14, 4, 9001)
     if share < 0.05 or share > 0.95:
         part = 0.05 if share < 0.05 else 0.95
-        pairs = [(norm.isf(0.01 * part), norm.isf(0.01 * (1 - part)))]
+        of_p, of_q = np.array([norm.isf(0.01 * part)]), np.array([norm.isf(0.01 * (1 - part))])
     else:
-        pairs = [(z, (norm.isf(0.0098) - math.sqrt(share) * z) / math.sqrt(1 - share)) for z in of_p]
-        pairs = [each for each in pairs if max(each) <= norm.isf(0.0001)]
-    low = [beta.ppf(norm.sf(z), successes, 1001 - successes) if successes else 0.0 for z, _ in pairs]
-    high = [beta.isf(norm.sf(z), others + 1, 1000 - others) for _, z in pairs]
-    truth = max(0.0, min(math.log(p / q) if p > 0 else 0.0 for p, q in zip(low, high, strict=True)))
+        of_p = np.linspace(-14, 4, 9001)
+        of_q = (norm.isf(0.0098) - math.sqrt(share) * of_p) / math.sqrt(1 - share)
+        kept = np.maximum(of_p, of_q) <= norm.isf(0.0001)
+        of_p, of_q = of_p[kept], of_q[kept]
+    low = betaincinv(successes, 1001 - successes, ndtr(-of_p)) if successes else np.zeros(len(of_p))
+    high = betaincinv(others + 1, 1000 - others, ndtr(of_q))
+    with np.errstate(divide="ignore"):
+        truth = max(0.0, np.min(np.log(low / high)))
     assert found <= truth + 1e-9
     assert found >= truth - 0.05 * max(1.0, truth)
 
@@ -93,13 +96,13 @@ def test_bounds_fail_as_rarely_as_stated():
     ("name", "parameters", "one"),
     [
         ("lnmax", {"gamma": 0.5}, 0.85),
-        ("gnmax", {"sigma": 4.0}, 0.8),
-        ("confident-gnmax", {"threshold": 30.0, "sigma1": 5.0, "sigma2": 4.0}, 0.8),
+        ("gnmax", {"sigma": 4.0}, 0.75),
+        ("confident-gnmax", {"threshold": 30.0, "sigma1": 5.0, "sigma2": 4.0}, 0.7),
     ],
 )
 def test_many_runs_come_close_to_what_is_true(name, parameters, one):
     """Of ten queries within 5 %; of one, no event with these probabilities would show more than a few % nearer."""
-    found, search = audit(make_mechanism(name, parameters), 200_000, (1, 10), confidence=0.95)
+    found, search = audit(make_mechanism(name, parameters), 100_000, (1, 10), confidence=0.95)
     for queries, least in ((1, one), (10, 0.95)):
         truth = max(each.epsilon(queries, DELTA) for each in (*search.worst(queries), found[queries].pair))
         assert least * truth < found[queries].epsilon <= truth

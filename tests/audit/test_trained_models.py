@@ -18,7 +18,7 @@ from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge
 from tests.petdl import world
 
-RUNS, CONFIDENCE, NOISE, CLIP, TEACHERS = 3000, 0.999, 2.0, 0.5, 5
+RUNS, CONFIDENCE, NOISE, CLIP, TEACHERS = 1500, 0.999, 2.0, 0.5, 5
 SETTINGS = Settings(noise=NOISE, hint_epochs=1, distillation_epochs=1, batch=32, clip=CLIP, hint_clip=CLIP)
 SOUND = [
     ("noisy-gradient", Summand.VECTOR),
@@ -99,7 +99,7 @@ def verdicts(name: str, sort: Summand, stated: float | None = None) -> tuple[Ver
 def test_the_sound_forms_hold(name: str, sort: Summand) -> None:
     by_means, by_runs, mu = verdicts(name, sort)
     assert (by_means, by_runs) == (Verdict.HOLDS, Verdict.HOLDS)
-    assert mu > 0.7 * noisy_sums.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
+    assert mu > 0.65 * noisy_sums.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)

@@ -9,7 +9,9 @@ import pytest
 
 from patebench.accounting.votes import Votes
 from patebench.audit.audit_text import render
+from patebench.audit.handed_out import HandedOut
 from patebench.audit.runs import AuditSetting
+from patebench.audit.table_audit import TableAudit
 from patebench.audit.verdict import Verdict, run_audit, worst_verdict
 from patebench.core import seeds
 from patebench.core.bound import Kind
@@ -52,9 +54,15 @@ RARE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", faults.PLANTED)
-def test_planted_faults_are_found(name):
-    """All faults are found with a fifth of the default runs, most with a thirtieth."""
+def test_planted_faults_are_found(name, monkeypatch):
+    """All faults are found with a fifth of the default runs, most with a thirtieth.
+
+    A fault of all releases is found in seeded ones, without the comparison with release mode, which takes most time.
+    """
     mechanism = faults.PLANTED[name]
+    if "handed out" not in name and not name.startswith("release: "):
+        for audit, method in ((HandedOut, "disagreements"), (HandedOut, "of_transcripts"), (TableAudit, "handed_out")):
+            monkeypatch.setattr(audit, method, lambda *given: [])
     queries, runs = (10, 20_000) if name in RARE else (3, 3000)
     queries = queries if mechanism.independent_queries else 8
     found = audited(mechanism, queries, teachers=getattr(mechanism, "teachers", 30), runs=runs)
@@ -143,7 +151,8 @@ def test_noise_that_comes_back_hides_nothing():
     ],
 )
 def test_the_claim_of_nzc_is_violated_without_limit(name, parameters):
-    for finding in audited(make_mechanism(name, parameters), queries=400, teachers=50, classes=10).findings:
+    found = audited(make_mechanism(name, parameters), queries=400, teachers=50, classes=10, runs=20_000)
+    for finding in found.findings:
         claims = [each for each in finding.stated if each.bound.kind is Kind.CLAIMED]
         assert claims
         assert all(each.verdict is Verdict.VIOLATED for each in claims)

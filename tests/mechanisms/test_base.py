@@ -51,15 +51,11 @@ def test_slugs_are_path_components():
         ("lnmaxx", {"gamma": 1}, "did you mean 'lnmax'"),
         ("lnmax", {"gama": 1}, "no parameter 'gama'.*did you mean 'gamma'"),
         ("lnmax", {}, "lacks its parameter 'gamma'"),
-        ("gnmax", {"sigma": 40, "gamma": 1}, "no parameter 'gamma'"),
         ("lnmax", {"gamma": 0}, "gamma = 0 is out of range; it must be above 0"),
-        ("lnmax", {"gamma": -0.1}, "must be above 0"),
         ("lnmax", {"gamma": math.nan}, "out of range"),
         ("gnmax", {"sigma": -1}, "must be at least 0"),
         ("confident-gnmax", {"threshold": 200, "sigma1": 150}, "lacks its parameter 'sigma2'"),
-        ("confident-gnmax", {"threshold": -1, "sigma1": 150, "sigma2": 40}, "must be at least 0"),
         ("gnmax", {"sigma": "40"}, "not a number"),
-        ("gnmax", {"sigma": True}, "not a number"),
     ],
 )
 def test_wrong_parameters_get_one_line(name, parameters, fault):

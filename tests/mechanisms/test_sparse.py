@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -31,6 +32,7 @@ def named(bounds, name, kind=Kind.WORST_CASE):
     return min(bound.epsilon for bound in bounds if (bound.accountant, bound.kind) == (name, kind))
 
 
+@cache
 def gaussian_delta(mu, epsilon):
     """Compute δ of N(μ, 1) against N(0, 1) by the integral of Balle & Wang 2018, Theorem 5."""
     with mpmath.workdps(30):

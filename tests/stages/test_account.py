@@ -96,12 +96,6 @@ def test_faults_leave_no_file(votes_path, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_more_queries_than_the_pool_holds_are_refused(votes_path, tmp_path):
-    labels = release_labels(votes_path, "gnmax", {"sigma": 1.0}, tmp_path / "labels.npz", **SEEDED)
-    with pytest.raises(PatebenchError, match="61 queries"):
-        state_bounds(votes_path, labels, [61], tmp_path / "out", **SEEDED)
-
-
 def test_only_what_holds_for_discrete_noise_is_stated_of_a_release(votes_path, tmp_path):
     labels = draw_release(votes_path, "gnmax", {"sigma": 5.0}, tmp_path / "labels.npz")
     out = state_bounds(votes_path, labels, [], tmp_path / "bounds.json")

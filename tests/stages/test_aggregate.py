@@ -109,16 +109,6 @@ def test_a_release_says_so_and_no_two_agree(even_votes, tmp_path):
     assert [each.meta["mode"] for each in labels] == ["release", "release"]
 
 
-def test_a_release_does_not_tell_the_digest_of_the_votes(even_votes, tmp_path):
-    """Check that no digest is stored, as it reveals a teacher's votes if all others are known."""
-    digest = files.read_arrays(even_votes, formats.VOTES).digest
-    labels = draw_release(even_votes, *GNMAX, tmp_path / "labels.npz")
-    state_bounds(even_votes, labels, [60], tmp_path / "bounds.json")
-    for out in ("labels.npz", "bounds.json"):
-        assert digest.encode() not in (tmp_path / out).read_bytes()
-    assert digest.encode() in even_votes.read_bytes()
-
-
 def test_a_release_is_made_once(even_votes, tmp_path):
     out = tmp_path / "labels.npz"
     draw_release(even_votes, *GNMAX, out)

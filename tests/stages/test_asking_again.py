@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from tests import dry_run, rules
+from tests import dry_run
 
 from patebench.accounting import independent, spending
 from patebench.artefacts.reading import read_votes
@@ -329,21 +329,6 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
 def test_mechanisms_that_are_not_proven_for_silence_are_refused_in_rounds_too(mechanism: dict[str, Any]) -> None:
     with pytest.raises(PatebenchError, match=r"rounds\[0\].*requires a vote of every teacher on every query"):
         validate({"seeds": 0, "experiments": {"one": {**EXPERIMENT, "rounds": [{**ROUNDS, "mechanisms": mechanism}]}}})
-
-
-def test_a_round_reads_its_own_votes_and_those_before_it(again: Again) -> None:
-    """Check that the round shares no submission with jobs of the ensemble, since it waits for students."""
-    first, then = again.rounds
-
-    def inputs(target: str) -> set[str]:
-        return {path.removeprefix(f"{again.planned}/") for path in again.jobs[target].inputs}
-
-    chunks = {f"{then}/chunks/{ends}.npz" for ends in ("0-699", "700-1196")}
-    assert inputs(f"{then}/votes.npz") >= {f"{again.ensemble}/partition.npz", f"{first}/votes.npz", *chunks}
-    assert f"{first}/chunks/0-699.npz" not in inputs(f"{then}/votes.npz")
-    for file in ("labels.npz", "bounds.json", "collected.json"):
-        assert f"{then}/votes.npz" in inputs(f"{then}/{file}")
-    assert not any("group:" in rules.BODIES[f"{stage}_in_round"] for stage in ("join_votes", "aggregate", "account"))
 
 
 def test_the_adjacency_audit_reruns_the_first_round_of_votes(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from tests.steps import OF_VOTES, STUDENT, account, aggregate
 from patebench.cli import cli
 from patebench.config.parameters import PartitionParameters
 from patebench.core import formats
-from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, POOL, PREDICTIONS, SAMPLES
 from patebench.stages import join_votes, partition
@@ -119,12 +118,6 @@ def test_nothing_in_a_folder_of_somebody_else_is_to_be_deleted(tmp_path: Path) -
     assert len(found.faults) == 7
     assert found.leftovers == []
     assert all("delete" not in fault and "give the right file" in fault for fault in found.faults), found.faults
-
-
-def test_a_file_that_is_no_artefact_is_not_called_sound(tmp_path: Path) -> None:
-    (tmp_path / "votes.npy").write_bytes(b"")
-    with pytest.raises(PatebenchError, match=r"votes\.npy: is not an artefact"):
-        check(tmp_path / "votes.npy")
 
 
 def test_only_our_own_leftovers_may_be_deleted(results: Path) -> None:

@@ -52,13 +52,6 @@ def test_the_command_looks_where_the_environment_says(tmp_path: Path, monkeypatc
         assert f"{root}/MNIST" in str(result.exception)
 
 
-def test_own_data_keep_their_own_name(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.arange(4) % 2)
-    options = {"loader": "npz", "private": str(tmp_path / "a.npz"), "public": str(tmp_path / "a.npz")}
-    private, _ = make(tmp_path, "my-data", **options)
-    assert read_samples(private, "private").meta["dataset"] == "my-data"
-
-
 def test_rows_are_those_of_the_files(tmp_path: Path) -> None:
     samples = {"x": np.zeros((4, 8, 8), np.uint8), "y": np.arange(4) % 2}
     np.savez(tmp_path / "a.npz", **samples, row=[9, 2, 7, 4])

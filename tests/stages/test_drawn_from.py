@@ -14,7 +14,7 @@ from tests.steps import STUDENT
 
 from patebench.cli import cli
 from patebench.config.parameters import AccountParameters, PartitionParameters, SelectionParameters, StudentParameters
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LABELS, PARTITION, QUERIES, SAMPLES, TRUTH, VOTES
 from patebench.data.partitions import PARTITIONS
@@ -306,15 +306,6 @@ def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path:
 
 def _account(votes: Path, labels: Path, out: Path, **more: Any) -> None:
     account.run(votes=votes, labels=labels, accounting=AccountParameters(delta=1e-5), out=out, **more)
-
-
-def test_seeded_labels_store_the_votes_as_before(tmp_path: Path) -> None:
-    votes = votes_of(tmp_path / "votes.npz", 50, **protecting("skew"))
-    labels = read_arrays(release_labels(votes, "gnmax", {"sigma": 9.0}, tmp_path / "labels.npz", **SEEDED), LABELS)
-    assert labels.meta["votes"] == read_arrays(votes, VOTES).digest
-    assert (labels.meta["teachers"], labels.meta["protects"]) == (50, [])
-    with pytest.raises(PatebenchError, match="another votes"):
-        state_bounds(votes_of(tmp_path / "b.npz", 60), tmp_path / "labels.npz", [], tmp_path / "bounds.json")
 
 
 def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothing(tmp_path: Path) -> None:

@@ -278,14 +278,6 @@ def test_the_secure_path_leads_to_the_same_student(world: OneVote, tmp_path: Pat
     assert min(bound["epsilon"] for bound in stated) == pytest.approx(0.0858, abs=1e-3)
 
 
-def test_trained_teachers_too_vote_on_selected_queries_alone(world: OneVote) -> None:
-    alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
-    few, whole = (
-        read_arrays(world.vote(0, 2, **alone, **changes), CHUNK)["votes"] for changes in ({}, {"selected": ()})
-    )
-    assert np.array_equal(few, whole[:, read_arrays(world.file("queries.npz"), QUERIES)["queries"]])
-
-
 def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: OneVote) -> None:
     pool, released = read_arrays(world.pool, POOL), read_arrays(world.file("labels.npz"), LABELS)
     told = student_data(pool, released, K)

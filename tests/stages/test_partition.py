@@ -119,14 +119,6 @@ def test_the_artefact_says_what_it_protects(tiny: Path) -> None:
         assert made.meta["teachers"] == 3
 
 
-def test_hashed_owners_keep_their_samples_together(tiny: Path) -> None:
-    column = np.random.default_rng(0).integers(0, 20, 60)
-    np.save(tiny / "column.npy", column)
-    made = rows(read_arrays(make(tiny, "hash-owners", 4, owners=str(tiny / "column.npy")), PARTITION))
-    owned = [set(column[shard]) for shard in made]
-    assert sum(map(len, owned)) == len(set.union(*owned)) == len(set(column))
-
-
 def test_owners_come_from_the_users_file(tiny: Path) -> None:
     np.save(tiny / "column.npy", np.arange(60) // 20 + 7)
     made = read_arrays(make(tiny, "owners", None, owners=str(tiny / "column.npy")), PARTITION)

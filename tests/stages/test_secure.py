@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy.stats import chisquare
 from tests.refusals import refuses
 
 from patebench.accounting import spending
 from patebench.accounting.votes import Votes, capped
-from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.decoding.table_likelihood import noise_of
@@ -381,19 +379,3 @@ def test_only_parties_that_make_sense(votes, tmp_path):
     ):
         with pytest.raises(PatebenchError, match=fault):
             cut(tmp_path, votes, 0, 11, **changes)
-
-
-def test_the_commands(votes, tmp_path):
-    path, words = chunk(tmp_path / "chunk.npz", list(range(12)), votes), ["--parameter", "sigma=6"]
-    outs = [str(tmp_path / f"{a}.npz") for a in "ab"]
-    for command in (
-        ["secure-share", "--chunk", str(path), "--mechanism", "distributed-gnmax", *words, "--parameter", "tolerance=2",
-         "--teachers", "12", "--release", "--ledger", str(tmp_path / "ledger"), "--out", outs[0], "--out", outs[1]],
-        ["secure-sum", "--shares", outs[0], "--out", str(tmp_path / "sum-a.npz")],
-        ["secure-sum", "--shares", outs[1], "--out", str(tmp_path / "sum-b.npz")],
-        ["secure-open", "--sums", str(tmp_path / "sum-b.npz"), "--sums", str(tmp_path / "sum-a.npz"), "--labels",
-         str(tmp_path / "labels.npz"), "--counts", str(tmp_path / "counts.npz")],
-    ):  # fmt: skip
-        done = CliRunner().invoke(cli, command)
-        assert done.exit_code == 0, done.exception
-    assert files.read_arrays(tmp_path / "labels.npz", formats.LABELS).meta["mode"] == "release"

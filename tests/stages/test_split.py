@@ -145,9 +145,6 @@ def test_the_stage_checks_what_it_is_about_to_write(
         (41, None, "40 public samples, less 0 that are in the pool as well, are too few"),
         (40, None, "too few for a pool of 40 and any test samples"),
         (30, 11, "too few for a pool of 30 and 11 test samples"),
-        (0, 10, "pool: 0 is too small; give at least 1"),
-        (10, 0, "test: 0 is too small; give at least 1"),
-        (-3, None, "pool: -3 is too small; give at least 1"),
     ],
 )
 def test_sizes_that_can_not_work_are_refused(

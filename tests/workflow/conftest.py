@@ -75,11 +75,7 @@ class Workflow:
 
     def planned(self, *arguments: str) -> set[str]:
         """Return the rules that a dry run would run."""
-        said = self.run(*arguments, "--dry-run", "--quiet", "host")
-        if "Nothing to be done" in said:
-            return set()
-        stats = said.split("Job stats:")[1].split("total")[0]
-        return {line.split()[0] for line in stats.splitlines()[3:] if line.strip()}
+        return rules_of(self.run(*arguments, "--dry-run", "--quiet", "host"))
 
     def tables(self) -> dict[str, bytes]:
         files = sorted((self.folder / "results" / "tables").iterdir())
@@ -94,6 +90,14 @@ class Workflow:
         """Return the only file below the results that matches."""
         (found,) = (self.folder / "results").glob(pattern)
         return found
+
+
+def rules_of(said: str) -> set[str]:
+    """Return the rules that the output of a dry run lists."""
+    if "Nothing to be done" in said:
+        return set()
+    stats = said.split("Job stats:")[1].split("total")[0]
+    return {line.split()[0] for line in stats.splitlines()[3:] if line.strip()}
 
 
 def environment() -> dict[str, str]:

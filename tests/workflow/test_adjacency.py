@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from patebench.cli import cli
+from patebench.features import contrast
 from patebench.models import by_recipe
 
 pytestmark = pytest.mark.workflow
@@ -79,7 +80,9 @@ ASKED = asked()
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_papers_ask_for_holds(name: str, tmp_path: Path) -> None:
+def test_what_papers_ask_for_holds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for steps, few in (("STEPS", 40), ("PASSES", 1)):
+        monkeypatch.setattr(contrast, steps, few)
     config = tmp_path / "stand-in.yaml"
     config.write_text(ASKED[name])
     found = verdicts(config)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise
 
 #: Maximum number of cells in which the tables of neighbours differ, from the number of queries.
 Cells = Callable[[int], int]
+
+#: Counts by votes and mechanism, because an audit releases tables of the same votes thousands of times.
+_COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,12 @@ class SparseArgmax(Mechanism):
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """Return the number of kept votes for each class, queries × classes."""
-        return count(self.kept(votes), votes.classes, abstentions=True)
+        """Return the number of kept votes for each class, queries × classes; the array is read-only."""
+        known = _COUNTS.setdefault(votes, {})
+        if self not in known:
+            known[self] = count(self.kept(votes), votes.classes, abstentions=True)
+            known[self].setflags(write=False)
+        return known[self]
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         cells = _Cells(self, votes)
