@@ -82,7 +82,7 @@ def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder) -> None
     for weights in (plain["weights"], np.append(encoder.arrays()["weights"], np.float32(0))):
         with pytest.raises(PatebenchError, match="not a graph encoder"):
             graph.GraphEncoder.of({**plain, "weights": weights})
-    with pytest.raises(PatebenchError, match="a pool of one sample has no neighbours"):
+    with pytest.raises(PatebenchError, match="has one sample, which has no neighbours"):
         graph.GraphEncoder.learn(POOL[:1])
     with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
         encoder.features(POOL[:, :, 1:])

@@ -1,9 +1,10 @@
-"""Sample the labels of all queries jointly from a random field over the clusters that the queries represent.
+"""Decode a noisy table: sample the labels of all queries jointly from a random field over the queries' clusters.
 
     ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
 
-(Geman & Geman 1984). β and ρ take a few values, which are weighted by the table's likelihood. Labelings, Z and this
-likelihood come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are
+(Geman & Geman 1984). The field prefers equal labels for near clusters, with weight β, and equal class shares, within
+about ρ. Several values of β and ρ are tried, and weighted by the likelihood of the table. Labelings, the normaliser Z
+and this likelihood come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are
 reproducible.
 Derivation: docs/explanation/proofs-systems.md, "A field of labels".
 """
@@ -26,19 +27,22 @@ _LABELINGS, _STEPS = 128, 24
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
     """Return the likeliest labeling (queries,) and the marginals ln Pr[label | table] (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row | label] per row. The labeling is the likeliest one under the field
-    with the greatest likelihood; it may differ from the labels with the greatest marginals.
+    `log_likelihood` (queries, classes) is ln Pr[row of the table | label] per query. The labeling is the likeliest one
+    under the field with the greatest likelihood. It may differ from the labels with the greatest marginals.
     """
     rng = np.random.default_rng(0)
-    before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).under_the_field()
-    after = _Labelings(log_likelihood, clusters, rng).under_the_field()
+    before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
+    after = _Labelings(log_likelihood, clusters, rng).sample_field()
     weight = after.log_sums() - before.log_sums()
     marginals: Array = logsumexp(after.log_marginals() + (weight - logsumexp(weight))[:, None, None], axis=0)
     return after.likeliest(int(weight.argmax())), marginals
 
 
 class _Labelings:
-    """Weighted labelings (labelings, queries), equally many per field, while the fields are turned on."""
+    """Weighted labelings (labelings, queries), the same number for each field, in sequential Monte Carlo.
+
+    The weight `on` of the fields rises from 0 to 1; a field is a pair of values of β and ρ.
+    """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
         self.own, self.sizes, self.rng, self.on = log_likelihood, clusters.sizes, rng, 0.0
@@ -53,14 +57,14 @@ class _Labelings:
         self.between = clusters.nearness
         self.nearness = np.take_along_axis(clusters.nearness, self.neighbours, axis=1)
 
-    def under_the_field(self) -> "_Labelings":
+    def sample_field(self) -> "_Labelings":
         for step in range(1, _STEPS + 1):
             on = (step / _STEPS) ** 2  # small steps first, while labelings are still far from the field's distribution
             self.log_weight += (on - self.on) * self._log_field()
             self.on = on
             self._resample()
-            self._draw_each()
-            self._exchange()
+            self._draw_labels()
+            self._exchange_labels()
         return self
 
     def log_sums(self) -> Array:
@@ -69,7 +73,7 @@ class _Labelings:
         return log_means
 
     def log_marginals(self) -> Array:
-        """Return ln Pr[label] under each field (fields, queries, classes), averaged over all other labels."""
+        """Return ln Pr[label] under each field (fields, queries, classes), summed over the labels of other queries."""
         shares = self._shares()
         conditional = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
         weight = self.log_weight.reshape(-1, _LABELINGS)
@@ -77,7 +81,7 @@ class _Labelings:
         return logsumexp(conditional.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """Return the likeliest of the labelings (queries,) drawn under a field."""
+        """Return the likeliest of the labelings (queries,) drawn under the field with index `field`."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
         labeling: Integers = self.labels[first + log_p[first : first + _LABELINGS].argmax()]
@@ -90,7 +94,7 @@ class _Labelings:
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
-    def _near(self, q: Integers, label: Integers) -> Array:
+    def _match(self, q: Integers, label: Integers) -> Array:
         """Return the total nearness to query `q` of queries with this `label`, per labeling (labelings,)."""
         alike = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         nearness: Array = np.einsum("ln,ln->l", alike, self.nearness[q])
@@ -99,13 +103,13 @@ class _Labelings:
     def _log_field(self) -> Array:
         """Return ln of the unnormalised probability of each labeling under its field."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
-        same = sum(self._near(q, self.labels[self.rows, q]) for q in queries) / 2
+        same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
         log_p: Array = self.beta * same - self.stiffness * uneven
         return log_p
 
     def _resample(self) -> None:
-        """Resample labelings within each field in which a few have most of the weight (systematic resampling)."""
+        """Resample the labelings of each field in which few labelings have most of the weight (systematically)."""
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)
@@ -128,8 +132,8 @@ class _Labelings:
         result: Array = log_p - logsumexp(log_p)[:, None]
         return result
 
-    def _draw_each(self) -> None:
-        """Draw each label again, given all others (Gibbs sampling)."""
+    def _draw_labels(self) -> None:
+        """Draw the label of each query again, given the labels of all other queries (Gibbs sampling)."""
         shares = self._shares()
         for q, size in enumerate(self.sizes):
             drawn = (self._log_conditional(q, shares) + self.rng.gumbel(size=shares.shape)).argmax(axis=1)
@@ -137,10 +141,10 @@ class _Labelings:
             shares[self.rows, drawn] += size
             self.labels[:, q] = drawn
 
-    def _exchange(self) -> None:
-        """Propose for each query to exchange its label with another query (Metropolis).
+    def _exchange_labels(self) -> None:
+        """Propose, for each query, to exchange its label with that of another query (Metropolis).
 
-        Single labels cannot change if the field requires equal class shares.
+        If the field requires equal class shares, only exchanges can change labels.
         """
         shares, queries = self._shares(), len(self.own)
         for first in range(queries if queries > 1 else 0):
@@ -149,7 +153,9 @@ class _Labelings:
             a, b = self.labels[self.rows, q], self.labels[self.rows, r]
             own = self.own[q, b] - self.own[q, a] + self.own[r, a] - self.own[r, b]
             # The two labels differ before and after, so the nearness of q and r does not count.
-            same = self._near(q, b) - self._near(q, a) + self._near(r, a) - self._near(r, b) - 2 * self.between[q, r]
+            same = (
+                self._match(q, b) - self._match(q, a) + self._match(r, a) - self._match(r, b) - 2 * self.between[q, r]
+            )
             moved = self.sizes[r] - self.sizes[q]
             uneven = 2 * moved * (shares[self.rows, a] - shares[self.rows, b] + moved)
             rise = own + self.on * (self.beta * same - self.stiffness * uneven)

@@ -1,8 +1,8 @@
 """Compute the likelihood of the teachers' reports under a local mechanism, for each class of each query.
 
-Each teacher's channel Pr[report | vote] is public, but the relation between vote and class is unknown. Teachers are
-assumed to vote for the true class with the same probability, and for each other class with equal probability. The
-former is estimated from the reports alone by expectation maximisation, as in Dawid & Skene 1979 (*Maximum likelihood
+Each teacher's channel Pr[report | vote] is public, but the relation between vote and class is unknown. All teachers are
+assumed to vote for the true class with the same probability, and for all other classes equally often. This probability
+is estimated from the reports alone by expectation maximisation, as in Dawid & Skene 1979 (*Maximum likelihood
 estimation of observer error-rates using the EM algorithm*).
 """
 
@@ -40,7 +40,7 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
     """
     mechanism, classes = make_mechanism(facts["mechanism"], facts["parameters"]), int(facts["classes"])
     if not isinstance(mechanism, LocalMechanism):
-        raise PatebenchError(f"{facts['mechanism']} is not a local mechanism, so no teacher's report is released")
+        raise PatebenchError(f"{facts['mechanism']} is not a local mechanism, so no reports of teachers are released")
     channels = [channel.matrix for channel in mechanism.channels(len(reports), classes)]
     result = np.zeros((samples, classes))
     result[: reports.shape[1]] = log_likelihood(reports, channels)
@@ -48,21 +48,21 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
 
 
 def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> Array:
-    """Return ln Pr[reports of a query | class] (queries, classes).
+    """Return ln Pr[all reports on a query | class] (queries, classes).
 
     `reports` (teachers, queries) are −1 where a teacher did not participate. `channels` are the matrices
     Pr[report | vote] (votes, reports) of each teacher.
     """
     accuracy = _INITIAL_ACCURACY
     for _ in range(_ITERATIONS):
-        log_p, expected_right = _expectation(reports, channels, accuracy)
+        log_p, expected_right = _expectation_step(reports, channels, accuracy)
         posterior = np.exp(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
         right, participations = np.einsum("qy,qy->", posterior, expected_right), np.sum(reports >= 0)
         accuracy = float(np.clip(right / max(participations, 1), 1 / len(channels[0]), 0.999))
-    return _expectation(reports, channels, accuracy)[0]
+    return _expectation_step(reports, channels, accuracy)[0]
 
 
-def _expectation(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
+def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
     """Return ln Pr[reports | class] and the expected number of correct votes given the class, each (queries, classes).
 
     `accuracy` is a teacher's probability of a correct vote.

@@ -1,8 +1,8 @@
-"""Assign samples to cells of public features; each query is a sample of the pool and represents its nearest samples.
+"""Assign samples to cells: each query is a public sample, and its cell contains the samples with similar features.
 
-Other samples belong to the cell with the nearest mean, or to their several nearest queries. A private record votes
-there with its own label (the model `nearest-query`). A shard of one record thus has one vote, and a teacher abstains on
-all queries to which none of its records belongs. The cells do not depend on labels.
+A sample belongs to the cell with the nearest mean, or to its several nearest queries. With the model `nearest-query`, a
+private record votes on the query of its cell, with its own label. So a shard of one record has one vote, and a teacher
+abstains on all queries to which none of its records belongs. The cells do not depend on labels.
 """
 
 import numpy as np
@@ -19,7 +19,8 @@ _CELLS = 1 << 22  # vectors × queries per block
 def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
     """Return the mean of the pool's features in the cell of each query (queries × features).
 
-    `features` (samples × features) and `queries` (queries,), which are positions in the pool, are public.
+    `features` (samples × features) are those of the pool, and `queries` (queries,) are positions in the pool; both are
+    public.
     """
     start: Array = np.asarray(features, dtype=np.float64)[queries]
     member = nearest(features, start)
@@ -32,8 +33,8 @@ def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Arr
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     """Return the index of the nearest of `centres` (queries × features) for each vector (samples × features).
 
-    Ties go to the first one. Coordinates are rounded to a grid on which every sum is exact in any order, so the result
-    for a vector does not depend on the others.
+    Ties go to the first centre. Coordinates are rounded to a grid on which every sum is exact in any order, so the
+    result for a vector does not depend on other vectors.
     """
     result = np.empty(len(vectors), dtype=np.intp)
     centres = on_grid(centres)
@@ -61,7 +62,7 @@ def belong(
     features : (pool, features) array of the pool
     queries : (queries,) positions in the pool
     neighbours
-        Number of nearest queries, unordered; None: the one query in whose cell the vector lies.
+        Number of nearest queries, in no order; if None, only the query in whose cell the vector lies.
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -69,9 +70,9 @@ def belong(
 
 
 def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating], count: int) -> NDArray[np.intp]:
-    """Return the indices of the `count` nearest of `points` (points × features) for each vector, unordered.
+    """Return the indices of the `count` nearest of `points` (points × features) for each vector, in no order.
 
-    Each row (of samples × count) depends only on that vector and the points, as in `nearest`.
+    Each row of the result (samples × count) depends only on its vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
     points = on_grid(points)
@@ -84,7 +85,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Return vectors of at most unit length in grid units: integers whose sums of products are below 2⁵³."""
+    """Round vectors of at most unit length to integers in grid units, whose sums of products are below 2⁵³."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -95,10 +96,11 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the vote matrix (teachers, queries) of `shape` from records, given by `teacher`, `query` and `label`.
+    """Return the vote matrix (teachers, queries) of `shape`, in which records vote on queries.
 
-    If several records of a teacher belong to one query, it votes for their most frequent label, the lowest one in a
-    tie. A row depends only on the records of that teacher.
+    `teacher`, `query` and `label` (records,) describe the records. If several records of a teacher belong to one query,
+    the teacher votes for their most frequent label, or the lowest one in a tie. A row depends only on the records of
+    its teacher.
     """
     result = np.full(shape, SILENT, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label

@@ -1,8 +1,9 @@
 """Learn contrastive features of the pool without labels: two views of a sample are similar, other samples are not.
 
 The methods are SimCLR (Chen et al. 2020, *A simple framework for contrastive learning of visual representations*) for
-images and SCARF (Bahri et al. 2022) for tables, whose views swap features. With a hundred clusters of such features,
-97 % of a pool of MNIST are in a cluster whose central sample has their class; with clusters of pixels, 87 %.
+images and SCARF (Bahri et al. 2022) for tables, whose views swap features between samples. With a hundred clusters of
+these features, 97 % of the samples of a pool of MNIST have the class of the central sample of their cluster; with
+clusters of pixels, 87 %.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ PASSES, STEPS = 25, 600
 
 
 class ContrastEncoder(Encoder):
-    """Encoder by a network, with unit vectors (samples, WIDTH) as features."""
+    """Encoder that is a network, with unit vectors (samples, WIDTH) as features."""
 
     def __init__(self, net: nn.Module, standardise: Standardise, shape: tuple[int, ...]) -> None:
         self.net, self.standardise, self.shape = net, standardise, shape
@@ -80,7 +81,10 @@ class ContrastEncoder(Encoder):
         for name, tensors in encoder._tensors():
             sizes, flat = [part.numel() for part in tensors], torch.from_numpy(arrays[name])
             if len(flat) != sum(sizes):
-                raise PatebenchError(f"an encoder of samples of {shape} has {sum(sizes)} {name}, not {len(flat)}")
+                raise PatebenchError(
+                    f"these arrays are not a contrastive encoder for samples of shape {shape}: {len(flat)} {name} "
+                    f"instead of {sum(sizes)}"
+                )
             for tensor, values in zip(tensors, torch.split(flat, sizes), strict=True):
                 tensor.data.copy_(values.reshape(tensor.shape))
         return encoder
@@ -110,7 +114,7 @@ def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> No
 
 
 def nt_xent(pairs: Tensor) -> Tensor:
-    """Return SimCLR's loss, the cross-entropy of finding the other view of each sample among all rows of `pairs`.
+    """Return SimCLR's loss NT-Xent: the cross-entropy of finding the other view of each sample among all rows.
 
     Rows i and n + i of `pairs` (2n, features) are the two views of sample i. Similarity is the cosine divided by
     `TEMPERATURE`.

@@ -1,13 +1,13 @@
 """Smooth contrastive features over the pool's graph of nearest neighbours, so that clusters follow that graph.
 
 In the features of `contrast.py`, classes are often elongated and curved, and k-means, which divides along planes, cuts
-through them. A random walk between near samples seldom leaves a class. The features of a sample are therefore replaced
-by their mean over the endpoints of such a walk (Wu et al. 2019, *Simplifying graph convolutional networks*, without the
-regression). With ten clusters of a pool of MNIST, 96 % of the samples have the majority class of their cluster, and
+through classes. A random walk between near samples seldom leaves a class. So the features of a sample are replaced by
+the mean features over the endpoints of such a walk (Wu et al. 2019, *Simplifying graph convolutional networks*, without
+the regression). With ten clusters of a pool of MNIST, 96 % of the samples have the majority class of their cluster, and
 94 % without smoothing (seeds 0 to 2).
 
-Other samples get the mean over their nearest neighbours in the pool, which depends only on that sample and on public
-data.
+A sample that is not in the pool gets the mean over its nearest neighbours in the pool, which depends only on the sample
+and on public data.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,17 @@ from patebench.core.progress import Report
 from patebench.features import Encoder, contrast
 from patebench.features.cells import nearest_several, on_grid
 
-#: Chosen with true labels of pools of MNIST, seeds 0 to 2, from 10 and 20 neighbours, and 3, 10 and 30 steps.
+#: Numbers of neighbours (of 10 and 20) and of steps (of 3, 10 and 30), chosen with true labels of MNIST, seeds 0 to 2.
 NEIGHBOURS, STEPS = 20, 30
 
 Array = NDArray[np.float64]
 
 
 class GraphEncoder(Encoder):
-    """Encoder by contrastive features after a random walk on the pool's graph.
+    """Encoder that smooths contrastive features by a random walk on the pool's graph.
 
-    `anchors` (samples, features) are the features of the pool by `base`, and `smoothed` those after the walk.
+    `anchors` (samples, features) are the pool's features by the encoder `base`, and `smoothed` the pool's features
+    after the walk.
     """
 
     def __init__(
@@ -43,19 +44,19 @@ class GraphEncoder(Encoder):
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
         if len(pool) < 2:
-            raise PatebenchError("a pool of one sample has no neighbours; use the encoder contrastive")
+            raise PatebenchError("the pool has one sample, which has no neighbours; use the encoder contrastive")
         base = contrast.ContrastEncoder.learn(pool, report)
         anchors = base.features(pool).astype(np.float32)
         return cls(base, anchors, walked(anchors).astype(np.float32))
 
     def features(self, x: NDArray[Any]) -> Array:
-        return self._among_neighbours(self.base.features(x))
+        return self._average_neighbours(self.base.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> Array:
-        """Return features of each sample computed alone; sums over neighbours are exact in any order."""
-        return self._among_neighbours(self.base.features_alone(x, report))
+        """Return the features of each sample, computed alone; sums over neighbours are exact in any order."""
+        return self._average_neighbours(self.base.features_alone(x, report))
 
-    def _among_neighbours(self, vectors: Array) -> Array:
+    def _average_neighbours(self, vectors: Array) -> Array:
         """Return the mean smoothed features (samples, features) of each vector's nearest neighbours in the pool."""
         near = nearest_several(vectors, self.anchors, min(NEIGHBOURS, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)

@@ -3,14 +3,15 @@
 After Coates, Ng, Lee 2011 (*An analysis of single-layer networks in unsupervised feature learning*): patches of 6×6
 pixels are standardised, whitened and clustered by k-means. A patch activates each cluster by the amount by which its
 distance is below the mean distance ("triangle"), and activations are summed over the quarters of the image. With these
-features, learnt from 9,000 images of CIFAR-10, least squares reaches 63.5 % accuracy with 10,000 labelled images, and
-65.8 % with 50,000.
+features, which were learnt from 9,000 images of CIFAR-10, least squares reaches 63.5 % accuracy with 10,000 labelled
+images, and 65.8 % with 50,000.
 
 Photographs are as likely as their mirror images, so each cluster is paired with its mirror image, and an image and its
 mirror image have the same features. These features are therefore unsuitable for digits or letters.
 
-The sums vary mostly along a few directions of brightness. They are rotated to their principal axes, each divided by a
-power of its variance (partial whitening, after which near samples are most similar), and scaled to unit length.
+The sums vary mostly along a few directions of brightness. They are rotated to their principal axes. Each axis is
+divided by a power of its variance (partial whitening, after which near samples are most similar), and the features of a
+sample are scaled to unit length.
 """
 
 from collections.abc import Mapping
@@ -46,8 +47,8 @@ class PatchEncoder(Encoder):
     """Encoder of images by their patches, with unit vectors as features.
 
     `centre` (inputs,) and `whitening` (inputs, inputs) standardise patches, and `clusters` (clusters, inputs) are
-    centres of whitened patches. `mean` and `spread` (4 · clusters,) standardise the sums over quarters, and `axes`
-    (4 · clusters, features) are their scaled principal axes.
+    centres of whitened patches. `mean` and `spread` (4 · clusters,) standardise the sums over quarters of an image, and
+    `axes` (4 · clusters, features) are the scaled principal axes of these sums.
     """
 
     def __init__(self, shape: tuple[int, ...], centre: Tensor, whitening: Tensor, clusters: Tensor) -> None:
@@ -56,14 +57,14 @@ class PatchEncoder(Encoder):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        shape = _shape(tuple(pool.shape[1:]))
-        drawn = _drawn(torch.from_numpy(pool), shape)
-        both = torch.cat([drawn, _mirrored(drawn, shape[0])])
+        shape = _check_shape(tuple(pool.shape[1:]))
+        drawn = _draw_patches(torch.from_numpy(pool), shape)
+        both = torch.cat([drawn, _mirror(drawn, shape[0])])
         centre = both.mean(0)
         variance, axes = torch.linalg.eigh(torch.cov(both.T))
         whitening = axes @ torch.diag((variance.clamp_min(0) + _WHITENING).rsqrt()) @ axes.T
-        encoder = cls(shape, centre, whitening, _clusters((drawn - centre) @ whitening, shape[0]))
-        sums = encoder._sums(pool, report).double()
+        encoder = cls(shape, centre, whitening, _cluster_patches((drawn - centre) @ whitening, shape[0]))
+        sums = encoder._sum_activations(pool, report).double()
         encoder.mean = sums.mean(0).float()
         encoder.spread = sums.std(0).clamp_min(1e-6).float()
         scaled = (sums - encoder.mean) / encoder.spread
@@ -74,7 +75,7 @@ class PatchEncoder(Encoder):
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        scaled = (self._sums(x) - self.mean) / self.spread
+        scaled = (self._sum_activations(x) - self.mean) / self.spread
         return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -88,7 +89,7 @@ class PatchEncoder(Encoder):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shape = _shape(tuple(int(size) for size in arrays["shape"]))
+        shape = _check_shape(tuple(int(size) for size in arrays["shape"]))
         inputs, clusters = shape[0] * SIZE * SIZE, len(arrays["mean"]) // _QUARTERS
         known = torch.from_numpy(arrays["weights"])
         first = inputs * (1 + inputs + clusters)
@@ -105,25 +106,25 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Weights and offset that map a standardised patch to products with all clusters and their mirror images."""
-        both = torch.cat([self.clusters, _mirrored(self.clusters, self.shape[0])])
+        """Return weights and offset that map a patch to its products with all clusters and their mirror images."""
+        both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
         return weights, -(self.centre @ weights)
 
     @torch.inference_mode()
-    def _sums(self, x: NDArray[Any], report: Report | None = None) -> Tensor:
-        """Return activations of the quarters (samples, 4 · clusters), averaged over the image and its mirror image."""
+    def _sum_activations(self, x: NDArray[Any], report: Report | None = None) -> Tensor:
+        """Return sums over quarters (samples, 4 · clusters), averaged over each image and its mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
-            batches.append(self._quarters(batch))
+            batches.append(self._sum_over_quarters(batch))
             if report:
                 report(min(len(batches) * _BATCH, len(x)), len(x))
         return torch.cat(batches)
 
-    def _quarters(self, x: Tensor) -> Tensor:
+    def _sum_over_quarters(self, x: Tensor) -> Tensor:
         weights, offset = self._filters
-        patches = _standardised(F.unfold(x.float(), SIZE, stride=STRIDE).transpose(1, 2))
+        patches = _standardise(F.unfold(x.float(), SIZE, stride=STRIDE).transpose(1, 2))
         high, wide = ((size - SIZE) // STRIDE + 1 for size in self.shape[1:])
         flat = patches.reshape(-1, patches.shape[2])
         length = ((flat - self.centre) @ self.whitening).square().sum(1, keepdim=True)
@@ -137,44 +138,47 @@ class PatchEncoder(Encoder):
         return (own + other.flip(2)).reshape(len(x), -1) / 2
 
 
-def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     if len(shape) != 3 or min(shape[1:]) < SIZE + STRIDE:
         raise PatebenchError(
-            f"samples of shape {shape} have no patches of {SIZE}×{SIZE} pixels in each quarter; use the encoder"
+            f"patches of {SIZE}×{SIZE} pixels do not fit into each quarter of samples of shape {shape}; use the encoder"
             " contrastive"
         )
     return shape
 
 
-def _drawn(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return standardised patches (PATCHES, inputs) of random images at random places."""
     rows = torch.randint(len(pool), (PATCHES,))
     down, across = (torch.randint(size - SIZE + 1, (PATCHES,)) for size in shape[1:])
     windows = pool.unfold(2, SIZE, 1).unfold(3, SIZE, 1)
-    return _standardised(windows[rows, :, down, across].reshape(PATCHES, -1).float())
+    return _standardise(windows[rows, :, down, across].reshape(PATCHES, -1).float())
 
 
-def _standardised(patches: Tensor) -> Tensor:
+def _standardise(patches: Tensor) -> Tensor:
     """Return each patch (…, inputs) minus its mean, divided by its regularised standard deviation."""
     centred = patches - patches.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + _CONTRAST).sqrt()
 
 
-def _mirrored(patches: Tensor, channels: int) -> Tensor:
+def _mirror(patches: Tensor, channels: int) -> Tensor:
     return patches.view(-1, channels, SIZE, SIZE).flip(3).reshape(len(patches), -1)
 
 
-def _clusters(patches: Tensor, channels: int) -> Tensor:
-    """Return unit vectors (CLUSTERS, inputs) by spherical k-means of whitened `patches`, each mirrored if nearer."""
+def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
+    """Return unit vectors (CLUSTERS, inputs) by spherical k-means of whitened `patches`.
+
+    A patch is mirrored if its mirror image is nearer to a cluster.
+    """
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]
     for _ in range(ROUNDS):
         sums = torch.zeros_like(clusters)
-        both = torch.cat([clusters, _mirrored(clusters, channels)])
+        both = torch.cat([clusters, _mirror(clusters, channels)])
         for part in units[: len(units) // 2].split(1 << 14):  # type: ignore[no-untyped-call]
             nearest = (part @ both.T).argmax(1)
             turned = (nearest >= CLUSTERS)[:, None]
-            sums.index_add_(0, nearest % CLUSTERS, torch.where(turned, _mirrored(part, channels), part))
+            sums.index_add_(0, nearest % CLUSTERS, torch.where(turned, _mirror(part, channels), part))
         lost = sums.norm(dim=1) < 1e-6
         sums[lost] = units[torch.randint(len(units), (int(lost.sum()),))]
         clusters = F.normalize(sums, dim=1)

@@ -2,15 +2,15 @@
 
 The number of clusters depends on the pool's features, the number of teachers and the noise, which are all public. If
 each teacher has one vote, more clusters cost no privacy, but each gets fewer votes, and the noise hides the label of a
-cluster whose votes are not well above σ. `choose` therefore takes the largest number for which nearly all of the pool
-is in clusters of at least 2σ votes, and at most five per class: more have helped no student
-(docs/explanation/one-vote.md). It assumes that private records are distributed like the pool. It uses no vote, and the
-declared number of teachers instead of the number of private records, which is private with `hash`. The choice therefore
-costs no privacy.
+cluster whose votes are not well above σ. So `choose` takes the largest number for which nearly all of the pool is in
+clusters with at least 2σ expected votes, but at most five clusters per class: more have helped no student
+(docs/explanation/one-vote.md). The expected votes assume that private records are distributed like the pool. `choose`
+uses no votes, and the declared number of teachers instead of the number of private records, which is private with the
+partition `hash`. So the choice costs no privacy.
 
 Labelling clusters by true labels (`majority`, `one_to_one`) shows how well public data alone separate the classes, and
-bounds the accuracy of one label per cluster. It uses no private label, so ε = 0, but it needs true labels of public
-samples, which are unavailable in practice.
+bounds the accuracy of one label per cluster. These labels use no private data, so ε = 0, but they need true labels of
+public samples, which are unavailable in practice.
 """
 
 import warnings
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 #: Number of k-means runs, of which the best is used; a single run may miss a rare kind of sample.
 _STARTS = 10
-#: Minimum number of votes of a row, in σ, for jointly decoded rows to be mostly correct.
+#: Minimum number of votes in a row of the table, in σ, at which jointly decoded labels are mostly correct.
 LEAST_VOTES = 2.0
 #: Maximum share of the pool in clusters with fewer votes.
 HIDDEN = 0.05
@@ -45,8 +45,8 @@ def clustered(
 ) -> tuple[NDArray[np.integer], NDArray[np.floating]]:
     """Return the k-means cluster of each sample (samples,) and its distance to every mean (samples, clusters).
 
-    `weights` (samples,) are sample weights. Starts have a fixed seed, so the result depends only on `features`
-    (samples, features), `clusters` and `weights`.
+    `weights` (samples,) are the weights of samples in k-means. Starts have a fixed seed, so the result depends only on
+    `features` (samples, features), `clusters` and `weights`.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -60,7 +60,7 @@ def clustered(
 
 
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Return the row with the least entry for each column of `distance` (samples, clusters), without repetition."""
+    """Return the sample nearest to each mean (clusters,), by `distance` (samples, clusters), without repetition."""
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
         chosen[column] = free[:, column].argmin()
@@ -70,7 +70,10 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Number of clusters, expected votes of the smallest and the median one, and share of the pool in hidden ones."""
+    """Expected votes of the smallest and of the median of `clusters` clusters, and the `hidden` share of the pool.
+
+    A sample counts as hidden if its cluster has fewer than `LEAST_VOTES` · σ votes, so that noise hides the label.
+    """
 
     clusters: int
     fewest_votes: float
@@ -80,7 +83,7 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Clusterings that were compared, in ascending order of size, and the chosen number of clusters."""
+    """Clusterings that were compared, in ascending number of clusters, for `teachers` votes and noise `sigma`."""
 
     teachers: int
     sigma: float
@@ -88,12 +91,12 @@ class Choice:
 
     @property
     def clusters(self) -> int:
-        """Largest number of clusters with enough votes, or the smallest if none has."""
+        """Return the largest number of clusters with enough votes, or the smallest number if none has enough."""
         return max(self._sound, default=self.looked_at[0].clusters)
 
     @property
     def enough(self) -> bool:
-        """True if the chosen clusters have enough votes; otherwise, the noise is too large for any number."""
+        """Return True if the chosen clusters have enough votes; if not, the noise is too large for any number."""
         return bool(self._sound)
 
     @property
@@ -105,21 +108,22 @@ class Choice:
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """Choose one to five clusters per class for a pool with `features` (samples, features).
+    """Choose the number of clusters, one to five per class, for a pool with `features` (samples, features).
 
-    `teachers` is the declared number of teachers with one vote each. Raises PatebenchError if the pool is too small.
+    `teachers` is the declared number of teachers, each with one vote; `sigma` is the noise of a count. Raises
+    PatebenchError if the pool is too small.
     """
     if len(features) < classes:
         raise PatebenchError(
-            f"a pool of {plural(len(features), 'sample')} is too small for {classes} clusters; use a larger one"
+            f"a pool of {plural(len(features), 'sample')} is too small for {classes} clusters; use a larger pool"
         )
     if not sigma >= 0:
-        raise PatebenchError(f"sigma = {sigma:g} is not a standard deviation; choose at least 0")
+        raise PatebenchError(f"sigma = {sigma:g} is not a standard deviation; it must be at least 0")
     numbers = [classes * count for count in range(1, FOR_EACH_CLASS + 1) if classes * count <= len(features)]
-    return Choice(teachers, sigma, [_clustering(features, number, teachers, sigma) for number in numbers])
+    return Choice(teachers, sigma, [_measure_clustering(features, number, teachers, sigma) for number in numbers])
 
 
-def _clustering(features: NDArray[np.floating], clusters: int, teachers: int, sigma: float) -> Clustering:
+def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers: int, sigma: float) -> Clustering:
     queries = nearest_samples(clustered(features, clusters)[1])
     member = nearest(features, centres(features, queries))
     shares = np.bincount(member, minlength=clusters) / len(features)
@@ -132,9 +136,9 @@ def _clustering(features: NDArray[np.floating], clusters: int, teachers: int, si
 class QueryClusters:
     """Each cluster's share of the pool (queries,), and the nearness of each pair of clusters (queries, queries).
 
-    `put` (queries,) are the shares when each query was asked; None if they have not changed since. If queries are
+    `put` (queries,) are the shares at the time of each query; None if the shares have not changed since. If queries are
     selected in rounds, a later cluster can take samples from an earlier one that was already voted on. The nearness of
-    A and B is the mean of two shares: the samples of A whose second nearest cluster is B, and the reverse.
+    clusters A and B is the mean of two shares: of the samples of A whose second nearest cluster is B, and the reverse.
     """
 
     sizes: Array
@@ -155,13 +159,16 @@ class QueryClusters:
             second_nearest = others[nearest(features[member == cluster], means[others])]
             second[cluster] = np.bincount(second_nearest, minlength=count) / max(1, len(second_nearest))
         nearness = (second + second.T) / 2
-        sizes = _shares(member, count)
-        put = [_shares(nearest(features, centres(features, queries[:end])), end)[start:] for start, end in ends[:-1]]
+        sizes = _measure_shares(member, count)
+        put = [
+            _measure_shares(nearest(features, centres(features, queries[:end])), end)[start:]
+            for start, end in ends[:-1]
+        ]
         put.append(sizes[ends[-1][0] :])
         return cls(sizes, np.where(nearness < _LEAST, 0.0, nearness), np.concatenate(put))
 
 
-def _shares(member: NDArray[np.integer], count: int) -> Array:
+def _measure_shares(member: NDArray[np.integer], count: int) -> Array:
     """Return the share of samples in each of `count` clusters."""
     return np.bincount(member, minlength=count) / len(member)
 
@@ -172,8 +179,8 @@ Labels = NDArray[np.integer]
 def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
     """Return the most frequent true label of each cluster (clusters,), the lowest one in a tie.
 
-    `member` (samples,) are clusters and `truth` (samples,) labels. No other labelling of clusters is more accurate on
-    these samples.
+    `member` (samples,) is the cluster of each sample and `truth` (samples,) its true label. No other labelling of the
+    clusters is more accurate on these samples.
     """
     result: NDArray[np.int64] = _counts(member, truth, clusters, classes).argmax(axis=1)
     return result
@@ -182,8 +189,8 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
     """Return the one-to-one assignment of classes to equally many clusters that is correct for the most samples.
 
-    It is computed by the Hungarian method (Kuhn 1955), as in Xie et al. 2016 (*Unsupervised deep embedding for
-    clustering analysis*).
+    The assignment is computed by the Hungarian method (Kuhn 1955), as in Xie et al. 2016 (*Unsupervised deep embedding
+    for clustering analysis*).
     """
     from scipy.optimize import linear_sum_assignment
 

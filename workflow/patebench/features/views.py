@@ -1,7 +1,8 @@
-"""Create random views (augmentations) of samples that keep their class; they are weak, medium or strong.
+"""Create random views (augmentations) of samples, which keep the class, in three strengths: weak, medium and strong.
 
 Images are shifted, rotated, scaled, sheared and bent. In tables, some features are replaced by values of other samples
-of the batch ("swap noise"). There are no flips or colour changes, which could change the class of a digit.
+of the batch ("swap noise"). Images are not flipped and colours do not change, as this could change the class
+of a digit.
 """
 
 import math
@@ -40,15 +41,15 @@ class Views:
         self.fill = fill
 
     def weak(self, x: Tensor) -> Tensor:
-        return self._moved(x, _WEAK) if x.ndim == 4 else _swapped(x, "weak")
+        return self._move(x, _WEAK) if x.ndim == 4 else _swap_features(x, "weak")
 
     def medium(self, x: Tensor) -> Tensor:
-        return self._moved(x, _MEDIUM) if x.ndim == 4 else _swapped(x, "medium")
+        return self._move(x, _MEDIUM) if x.ndim == 4 else _swap_features(x, "medium")
 
     def strong(self, x: Tensor) -> Tensor:
-        return self._moved(x, _STRONG) if x.ndim == 4 else _swapped(x, "strong")
+        return self._move(x, _STRONG) if x.ndim == 4 else _swap_features(x, "strong")
 
-    def _moved(self, x: Tensor, recipe: Recipe) -> Tensor:
+    def _move(self, x: Tensor, recipe: Recipe) -> Tensor:
         moved = random_affine(x, recipe, torch.default_generator, fill=self.fill)
         return moved.contiguous(memory_format=torch.channels_last)
 
@@ -56,7 +57,7 @@ class Views:
     def predict(
         self, logits: Callable[[Tensor], Tensor], scale: Callable[[Tensor], Tensor], x: NDArray[Any], on: torch.device
     ) -> NDArray[np.float64]:
-        """Return `log_probabilities` of samples `x` (samples, …) standardised by `scale`, in batches on device `on`."""
+        """Return `log_probabilities` of samples `x` (samples, …) after `scale`, in batches on the device `on`."""
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast(on):
             predicted = [self.log_probabilities(logits, scale(batch.to(on))).cpu() for batch in batches]
@@ -73,7 +74,7 @@ class Views:
         return predicted.logsumexp(0) - math.log(len(views))
 
 
-def _swapped(x: Tensor, strength: str) -> Tensor:
+def _swap_features(x: Tensor, strength: str) -> Tensor:
     """Return `x` (samples, features) with some features taken from other samples, and noise on all features."""
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
     swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)

@@ -1,20 +1,21 @@
 """Students learn from released labels and public samples, never from votes, counts or true labels.
 
-A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`). It sees only this data. The
-shared loop (`student_training.py`) calls its epochs, and only stages read and write files. Methods that need votes,
-like distillation, are not students. Registry facts of a method:
+A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`), which sees no other data.
+The shared loop (`student_training.py`) calls the trainer's epochs, and only stages read and write files. Methods that
+need votes, such as distillation, are not students. The registry entry of a method has these facts:
 
-- `options`: those of "model" and "recipe" that can be chosen for it;
-- `unlabelled` (default True): it learns from samples of the pool without a label;
-- `needs_features` (default False): it needs features of the pool;
-- `reads_table` (default False): it reads a released table itself rather than labels.
+- `options`: those of "model" and "recipe" that users may choose;
+- `unlabelled` (default True): the method learns from samples of the pool without a label;
+- `needs_features` (default False): the method needs features of the pool;
+- `reads_table` (default False): the method reads a released table instead of labels.
 
-Acquisition strategies select what to query next (`acquisition.py`). Registry facts of a strategy:
+Acquisition strategies select the samples to query next (`acquisition.py`). The entry of a strategy has these facts:
 
-- `needs_student` (default True): it uses labels and predictions of earlier rounds, so the first round is random;
-- `needs_features` (default False): it uses features of the pool.
+- `needs_student` (default True): the strategy uses labels and predictions of earlier rounds, so the first round is
+  random;
+- `needs_features` (default False): the strategy uses features of the pool.
 
-Callables of other packages have these facts as attributes.
+Methods and strategies of other packages state these facts as attributes of the callable.
 """
 
 from patebench.core.errors import PatebenchError
@@ -45,7 +46,7 @@ STRATEGIES.add("siamese", "patebench.students.acquisition:siamese")
 
 
 def takes(method: str, option: str) -> bool:
-    """Return True if `option`, "model" or "recipe", can be chosen for `method`; PatebenchError if unknown."""
+    """Return True if users may choose `option`, "model" or "recipe", for `method`; PatebenchError if unknown."""
     return option in STUDENTS.fact(method, "options", ())
 
 
@@ -60,15 +61,15 @@ def needs_features(method: str) -> bool:
 
 
 def reads_table(method: str) -> bool:
-    """Return True if `method` reads a released table of noisy counts itself; PatebenchError if unknown."""
+    """Return True if `method` reads a released table of noisy counts instead of labels; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "reads_table", False))
 
 
 def refuse_choice(method: str, option: str) -> None:
-    """Raise PatebenchError if `option`, "model" or "recipe", cannot be chosen for `method`."""
+    """Raise PatebenchError if users may not choose `option`, "model" or "recipe", for `method`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
-        line = f"the method '{method}' has a {option} of its own; leave it out, or use {takers}"
+        line = f"the method '{method}' has a {option} of its own; leave {option} out, or use one of: {takers}"
         raise PatebenchError(line, code="own-choice")
 
 

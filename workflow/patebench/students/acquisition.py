@@ -1,8 +1,8 @@
-"""Acquisition strategies: which samples to query next, from public values alone.
+"""Acquisition strategies, which select the samples to query next from public values alone.
 
 A strategy is an acquisition function: a callable (AcquisitionState, number of queries, seed) → distinct, unqueried
-positions in the pool, in the order to be queried. Its registry entry (`students/__init__.py`) lists the inputs that it
-uses. Only strategies that train a network import torch.
+positions in the pool, in the order to be queried. The registry entry of a strategy (`students/__init__.py`) lists the
+inputs that the strategy uses. Only strategies that train a network import torch.
 """
 
 import logging
@@ -32,17 +32,17 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the next samples in the order of the pool, which the split has shuffled.
+    """Take the first unqueried samples in the order of the pool, which the split has shuffled.
 
-    So the labels of a first round equal the first labels of a release for the whole pool.
+    So the labels of a first round are the first labels of a release for the whole pool.
     """
     return state.unqueried[:queries]
 
 
 def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the unqueried samples with the least probability of the student's likeliest class, least first.
+    """Take the unqueried samples that the student is least confident of, by the probability of its likeliest class.
 
-    Least-confidence sampling (PATE 2017, Appendix C.2, third attempt).
+    This is least-confidence sampling (PATE 2017, Appendix C.2, third attempt).
     """
     assert state.predictions is not None
     confidence = state.predictions[state.unqueried].max(axis=1)
@@ -52,10 +52,11 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Take typical samples: the centres of the largest clusters of the pool without a query yet.
 
-    After Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low budgets*: learnt
-    features, as many clusters as labels, one query per cluster, here the sample nearest to the cluster's mean. With few
-    labels, typical samples teach more than doubtful ones, and teachers agree on them, so noise changes fewer labels.
-    The pool is public and clusters need no label, so this choice costs no privacy.
+    The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
+    budgets*: learnt features are clustered into as many clusters as labels, and each cluster gets one query, here the
+    sample nearest to its mean. With few labels, typical samples teach more than doubtful ones, and teachers agree on
+    typical samples, so noise changes fewer labels. The pool is public and clusters need no label, so this choice costs
+    no privacy.
 
     `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
     can be compared query by query.
@@ -74,10 +75,10 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Take typical samples among those that the student is unsure of.
 
-    After Zhdanov 2019, *Diverse mini-batch active learning*: the least confident samples, ten times as many as queries,
-    are clustered, each weighted by its doubt; the query is the sample nearest to a cluster's mean. The least confident
-    samples by themselves are often near-duplicates or outliers. Where records vote on their nearest query, such queries
-    get few votes, and noise hides their labels. `seed` is not used.
+    The method follows Zhdanov 2019, *Diverse mini-batch active learning*: the least confident samples, ten times as
+    many as queries, are clustered, each weighted by 1 minus its confidence; each query is the sample nearest to the
+    mean of a cluster. Without clusters, the least confident samples are often near-duplicates or outliers. If records
+    vote on their nearest query, such queries get few votes, and noise hides their labels. `seed` is not used.
     """
     features, predictions = state.features, state.predictions
     assert features is not None
@@ -91,14 +92,14 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Take samples that a collection of binary experts, one per class, is unconfident of, in random order.
 
-    PATE 2017, Appendix C.2, second attempt. If too few are unconfident, random others follow, so the number of queries
-    is constant and strategies can be compared. Raises PatebenchError if there are too few classes for a sample to be
-    unconfident.
+    This is the second attempt of PATE 2017, Appendix C.2. If too few samples are unconfident, random other samples
+    follow, so that the number of queries is always the same and strategies can be compared. Raises PatebenchError if
+    the data have too few classes for the rule.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
-            f"binary-experts queries samples where {OTHERS} other experts are in doubt, and there are only"
-            f" {state.data.classes} classes; use least-confident"
+            f"binary-experts needs more than {OTHERS} classes, and the data have {state.data.classes}; use"
+            " least-confident"
         )
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
@@ -107,7 +108,10 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
 
 
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return which samples (samples,) the published rule selects, from the experts' scores (samples, classes)."""
+    """Return a mask (samples,) of the samples that the published rule selects by the experts' scores.
+
+    `scores` (samples, classes) are the probabilities that each expert gives to its own class.
+    """
     ordered = np.sort(scores, axis=1)
     return (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)
 
@@ -115,7 +119,8 @@ def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
     """Return each expert's probability that a sample belongs to its class (samples, classes).
 
-    `samples` are positions in the pool. An expert is trained on all labels released so far: its class against the rest.
+    `samples` are positions in the pool. Each expert is trained on all labels released so far to tell its class from all
+    others.
     """
     from patebench.models.learner import make_learner
     from patebench.students.supervised import model_and_recipe
@@ -135,9 +140,9 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Take, one after another, the image whose best match among labelled and already chosen images is the worst.
 
-    Siamese networks (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015): two networks with shared
-    weights learn if two images are equal. An image that is confidently matched with a labelled one need not be queried.
-    Raises PatebenchError if the samples are not images.
+    Matches are found by Siamese networks (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015): two
+    networks with shared weights learn if two images are equal. An image that confidently matches a labelled one need
+    not be queried. Raises PatebenchError if the samples are not images.
     """
     import torch
 
@@ -145,7 +150,7 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
     pool = state.data.pool
     if pool.ndim != 4:
-        raise PatebenchError("siamese compares images, and these samples are not images; use least-confident")
+        raise PatebenchError("siamese needs images, and the samples are rows of a table; use least-confident")
     with seeded(seed):
         network = train_siamese(torch.from_numpy(pool), seed)
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""A student as a scikit-learn classifier, for Python: the return value of `patebench.train_student`."""
+"""The student that `patebench.train_student` returns, as a scikit-learn classifier."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,18 +19,18 @@ _NO_LABEL = -1
 
 
 class StudentInputError(PatebenchError, ValueError):
-    """Samples or labels that a student cannot use; also a ValueError, as scikit-learn's tools expect."""
+    """Error for samples or labels that a student cannot use; also a ValueError, as scikit-learn expects."""
 
 
 class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A student of released labels, as a scikit-learn classifier.
+    """A student that learns from released labels, as a scikit-learn classifier.
 
     Parameters
     ----------
     method : name of a method in `students.STUDENTS`.
-    model, recipe, epochs : chosen by the method and the pool if None; some methods accept none of them.
+    model, recipe, epochs : options of the method, which chooses by the pool if None; some methods accept none of them.
     classes : number of classes; by default one more than the largest label.
-    seed : base of all random draws. The same arguments give the same student on the same machine.
+    seed : base of all random draws; the same arguments give the same student on the same machine.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         options = {name: getattr(self, name) for name in StudentConfig.model_fields}
         config = StudentConfig.checked({name: value for name, value in options.items() if value is not None})
-        samples = _samples(X)
+        samples = _convert_samples(X)
         _check_index(X, y)
-        labels, number = _labels(y, len(samples), self.classes)
+        labels, number = _check_labels(y, len(samples), self.classes)
         data = StudentData(pool=samples, labels=labels, classes=number)
         from patebench.students.student_training import train  # imports torch, so arguments are checked first
 
@@ -92,16 +92,16 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return ln of the probabilities (samples, classes), for samples of the pool's kind and shape."""
         check_is_fitted(self)
-        samples = _samples(X)
+        samples = _convert_samples(X)
         if samples.ndim == 2 == len(self.shape_) + 1 and samples.shape[1:] != self.shape_:
             features = f"X has {samples.shape[1]} features, but Student is expecting {self.n_features_in_} features"
-            raise StudentInputError(f"{features} as input; give those of the pool")
+            raise StudentInputError(f"{features} as input; give the features of the pool")
         if samples.shape[1:] != self.shape_:
-            raise StudentInputError(f"samples have shape {samples.shape[1:]}, and those of the pool have {self.shape_}")
+            raise StudentInputError(f"samples have shape {samples.shape[1:]}, but those of the pool have {self.shape_}")
         names = getattr(self, "feature_names_in_", None)
         if names is not None and (frame := frame_of(X)) is not None and list(frame.columns) != list(names):
             raise StudentInputError(
-                f"the columns are not those of the pool, {', '.join(map(str, names))}, in this order"
+                f"the columns differ from those of the pool; give {', '.join(map(str, names))}, in this order"
             )
         return self.trainer_.log_probabilities(samples)
 
@@ -117,50 +117,50 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return likeliest
 
 
-def _samples(x: ArrayLike) -> NDArray[Any]:
-    """Return images of bytes (samples, channels, height, width) or a table in single precision; always a copy."""
+def _convert_samples(x: ArrayLike) -> NDArray[Any]:
+    """Convert samples to byte images (samples, channels, height, width) or a table in single precision, as a copy."""
     array = check_array("samples", x)
     images = array.ndim in (3, 4) and array.dtype == np.uint8
     table = array.ndim == 2 and array.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
     if array.size == 0 or not (images or table):
         raise StudentInputError(
-            f"samples are {array.dtype} of shape {array.shape}; images must be uint8 (samples, channels, height, width)"
-            " or (samples, height, width), tables numbers (samples, features), not sparse"
+            f"samples are {array.dtype} of shape {array.shape}; give images as uint8 (samples, channels, height, width)"
+            " or (samples, height, width), or a table of numbers (samples, features), not sparse"
         )
     if images:
         return np.array(array[:, None] if array.ndim == 3 else array, order="C")
     with np.errstate(over="ignore"):
         numbers = np.array(array, dtype=np.float32, order="C")
     if not np.isfinite(numbers).all():
-        raise StudentInputError("samples hold NaN or infinite values; fill or drop them first")
+        raise StudentInputError("samples contain NaN or infinite values; replace these values, or drop the samples")
     return numbers
 
 
 def _check_index(x: ArrayLike, y: ArrayLike) -> None:
-    """Refuse labels whose index differs from that of the samples, where both have one."""
+    """Refuse labels whose index differs from that of the samples, if both are pandas objects."""
     frame = frame_of(x)
     if frame is not None and hasattr(y, "index") and hasattr(y, "reindex") and not frame.index.equals(y.index):
         raise StudentInputError(
-            "the index of the labels is not that of the samples; give labels.reindex(samples.index, fill_value=-1)"
+            "labels and samples have different indices; give labels.reindex(samples.index, fill_value=-1)"
         )
 
 
-def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
+def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """Return the labels of the whole pool, and the number of classes."""
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(
-            f"labels are {array.dtype} of shape {array.shape}; whole numbers of shape ({samples},) are needed, one for "
-            "each sample of the pool, −1 where it has none"
+            f"labels are {array.dtype} of shape {array.shape}; give whole numbers of shape ({samples},), one for each "
+            "sample of the pool, −1 for a sample without a label"
         )
     least, largest = int(array.min()), int(array.max())
     if largest >= MOST_CLASSES:
         raise StudentInputError(
-            f"labels go up to {largest}, and there may be {MOST_CLASSES:,} classes; count them from 0"
+            f"labels go up to {largest}, but at most {MOST_CLASSES:,} classes are possible; number classes from 0"
         )
     number = max(largest + 1, 2) if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
     if largest == _NO_LABEL:
         raise StudentInputError("no sample of the pool has a label, so there is nothing to learn from")
     if least < _NO_LABEL or largest >= number:
-        raise StudentInputError(f"labels run from {least} to {largest}; −1 and 0 to {number - 1} are allowed")
+        raise StudentInputError(f"labels run from {least} to {largest}; give −1 (no label) or 0 to {number - 1}")
     return array.astype(np.int64), number

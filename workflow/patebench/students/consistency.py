@@ -1,9 +1,9 @@
 """Consistency under strong augmentation, after FixMatch (Sohn et al. 2020), made robust to wrong labels.
 
 The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the pool's
-samples. Where it is confident, the student learns that label on a strong view. The confidence threshold falls during
-training: late in training the EMA is right about most samples, and a sample that never passes the threshold is never
-learnt. On large pools, released labels are cleaned first (`pseudo_labels.cleaned`).
+samples. Where the EMA is confident, the student learns its label on a strong view. The confidence threshold falls
+during training: late in training the EMA is right about most samples, and a sample that never passes the threshold is
+never learnt. On large pools, released labels are cleaned first (`pseudo_labels.cleaned`).
 """
 
 import math
@@ -34,8 +34,8 @@ _CLEANING_SPEED_UP = 5
 class ConsistencySettings(SemiSupervisedSettings):
     """Settings of the consistency term.
 
-    The EMA's label counts where its probability is above `confident`, which falls to `confident_last`. The weight of
-    the consistency term rises over the first share `ramp` of the training.
+    The EMA's label counts if its probability is above a threshold, which falls from `confident` to `confident_last`.
+    The weight of the consistency term rises over the first share `ramp` of the training.
     """
 
     labelled: int = 16
@@ -75,25 +75,25 @@ def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network of the model that `config` names, or of one for the pool; see `model_for`.
+    """Return the trainer of a network by consistency; the model is that of `config`, or else one for the pool.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
     settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
-    kept = _cleaned(data, config, settings) if len(data.pool) >= LARGE else data
+    kept = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
     student = _trainer(kept, model_for(data, config, large="student-cnn"), settings)
     student.settings |= {"labels left out": len(data.labelled) - len(kept.labelled)}
     return student
 
 
-def _cleaned(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
+def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
     """Return `data` without the labels that short trainings of a small network contradict.
 
     Small pools are not cleaned, since such trainings would learn too little from them.
     """
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
     model = model_for(data, config)
-    return cleaned(data, lambda part: _trained(_trainer(part, model, short)))
+    return cleaned(data, lambda part: _train(_trainer(part, model, short)))
 
 
 def _trainer(data: StudentData, model: str, settings: ConsistencySettings) -> SemiSupervisedTrainer:
@@ -101,7 +101,7 @@ def _trainer(data: StudentData, model: str, settings: ConsistencySettings) -> Se
     return SemiSupervisedTrainer(data, model, settings, Consistency(settings, alignment), alignment=alignment)
 
 
-def _trained(trainer: SemiSupervisedTrainer) -> SemiSupervisedTrainer:
+def _train(trainer: SemiSupervisedTrainer) -> SemiSupervisedTrainer:
     for _ in range(trainer.epochs):
         trainer.epoch()
     return trainer

@@ -66,12 +66,13 @@ def convolutional(shape: tuple[int, ...]) -> bool:
 def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[str, Discriminator, nn.Module]:
     """Return the model's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
-    `noise` is the standard deviation of the Gaussian noise on the perceptron's hidden layers. Its input has 0.6 times
-    that, 0.3 by default, as in the paper. The convolutional network has dropout instead.
+    `noise` is the standard deviation of the Gaussian noise on the hidden layers of the fully connected discriminator.
+    The noise on its input is 0.6 times as large, 0.3 by default, as in the paper. The convolutional discriminator has
+    dropout instead.
     """
     if convolutional(shape):
-        return "salimans-cnn", _convolutional(shape, classes), _deconvolutional(shape)
-    return "salimans-mlp", _perceptron(shape, classes, noise), _generator(shape)
+        return "salimans-cnn", _convolutional_discriminator(shape, classes), _convolutional_generator(shape)
+    return "salimans-mlp", _fully_connected_discriminator(shape, classes, noise), _fully_connected_generator(shape)
 
 
 @torch.no_grad()
@@ -89,7 +90,7 @@ def initialise(discriminator: Discriminator, x: Tensor) -> None:
             x = (x - mean) / spread
 
 
-def _perceptron(shape: tuple[int, ...], classes: int, noise: float) -> Discriminator:
+def _fully_connected_discriminator(shape: tuple[int, ...], classes: int, noise: float) -> Discriminator:
     layers: list[nn.Module] = [nn.Flatten(), GaussianNoise(0.6 * noise)]
     width = math.prod(shape)
     for hidden in (1000, 500, 250, 250, 250):
@@ -98,7 +99,7 @@ def _perceptron(shape: tuple[int, ...], classes: int, noise: float) -> Discrimin
     return Discriminator(nn.Sequential(*layers[:-1]), width, classes, noise)
 
 
-def _generator(shape: tuple[int, ...]) -> nn.Module:
+def _fully_connected_generator(shape: tuple[int, ...]) -> nn.Module:
     image = len(shape) == 3
     return nn.Sequential(
         nn.Linear(LATENT, 500, bias=False), nn.BatchNorm1d(500), nn.Softplus(),
@@ -107,7 +108,7 @@ def _generator(shape: tuple[int, ...]) -> nn.Module:
     )  # fmt: skip
 
 
-def _convolutional(shape: tuple[int, ...], classes: int) -> Discriminator:
+def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discriminator:
     """Return Salimans et al.'s network for SVHN: three 3×3 convolutions of 64 and of 128 channels each."""
     layers: list[nn.Module] = [nn.Dropout2d(0.2)]
     width = shape[0]
@@ -121,7 +122,7 @@ def _convolutional(shape: tuple[int, ...], classes: int) -> Discriminator:
     return Discriminator(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), width, classes, 0.0)
 
 
-def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
+def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
     """Return a generator of two transposed convolutions with stride 2, from a quarter of the image size to all."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
@@ -135,12 +136,13 @@ def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
 
 @dataclass(frozen=True, kw_only=True)
 class GANSettings:
-    """Adam at `learning_rate`, falling to zero over the second half; Gaussian `noise` on the perceptron's layers.
+    """Settings of a GAN: Adam at `learning_rate`, which falls to zero over the second half of the training.
 
-    A step takes `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is
-    the weight of the consistency term, which rises over the first share `ramp` of the training. Samples count in it
-    where the EMA's probability is above `confident`, which falls to `confident_last`. `momentum` is Adam's β₁; `decay`
-    is that of the EMA.
+    `noise` is the standard deviation of the noise on the layers of a fully connected discriminator. A step takes
+    `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is the weight of
+    the consistency term, which rises over the first share `ramp` of the training. A sample counts in this term if the
+    EMA's probability is above a threshold, which falls from `confident` to `confident_last`. `momentum` is Adam's β₁;
+    `decay` is that of the EMA.
     """
 
     epochs: int
@@ -160,7 +162,7 @@ class GANTrainer(PoolTrainer):
     """Trainer of a discriminator and a generator; the EMA of the discriminator's weights is the student."""
 
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
-        scale = _Unit() if data.pool.ndim == 4 else Standardise(torch.from_numpy(data.pool).to(device()))
+        scale = _ScaleToUnit() if data.pool.ndim == 4 else Standardise(torch.from_numpy(data.pool).to(device()))
         super().__init__(data, settings, scale, fill=0.0)
         self.gan_settings = settings
         self.model, self.discriminator, self.generator = networks(
@@ -214,11 +216,11 @@ class GANTrainer(PoolTrainer):
         return aligned
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the two sides' losses, computed from one pass of the discriminator over generated samples.
+        """Generate as many samples as `real` has, and compute the adversarial losses from one pass over them.
 
-        `real` (samples, classes) are the logits and `features` (samples, features) the features of samples of the pool;
-        as many are generated. Returns the generated samples, the gradient of the generator's loss with respect to them,
-        the discriminator's loss and the generator's.
+        `real` (samples, classes) are the logits of samples of the pool, and `features` (samples, features) their
+        features. Returns the generated samples, the gradient of the generator's loss with respect to these samples, the
+        discriminator's loss and the generator's loss.
         """
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
         fake = generated.detach().requires_grad_()
@@ -229,9 +231,9 @@ class GANTrainer(PoolTrainer):
         return generated, gradient, loss, matching
 
     def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """Take a step of an optimiser, 0 for the discriminator or 1 for the generator, by gradients from `output`.
+        """Take a step of the optimiser at `position`: 0 for the discriminator, 1 for the generator.
 
-        `gradient` is that of the loss with respect to `output`; None if `output` is the loss.
+        `gradient` is the gradient of the loss with respect to `output`; None if `output` is the loss itself.
         """
         optimiser = self.optimisers[position]
         optimiser.zero_grad(set_to_none=True)
@@ -245,7 +247,7 @@ class GANTrainer(PoolTrainer):
         return logits
 
 
-class _Unit(nn.Module):
+class _ScaleToUnit(nn.Module):
     """Module that scales bytes to [0, 1]."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -253,7 +255,7 @@ class _Unit(nn.Module):
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a GAN for the pool's shape. Draws from torch's global generator."""
+    """Return the trainer of a GAN for the pool's shape, with draws from torch's global generator."""
     batch = min(100, max(16, len(data.pool) // 8))
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
     return GANTrainer(data, GANSettings(batch=batch, epochs=epochs_for(data, config, small=60, large=large)))

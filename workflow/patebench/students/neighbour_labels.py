@@ -14,7 +14,7 @@ from patebench.models.scaling import Columns
 from patebench.students.interface import Features, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
-#: Share of a sample's label that comes from its neighbours; the rest is its released label.
+#: Share of a sample's label that comes from its neighbours; the remaining share is its released label.
 _ALPHA = 0.8
 #: Largest pool with a graph of all pairs of samples; larger ones use nearest neighbours, to save gigabytes.
 _DENSE = 4_000
@@ -28,10 +28,10 @@ _BLOCK = 1_000
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a student that gives each sample the label of its cell of the pool.
 
-    It is a baseline for cluster labels without any learning. Distances are those of the features by which the queries
-    were chosen, if the student has them, and else those of the samples.
+    The student is a baseline for cluster labels without any learning. Distances are those of the features by which the
+    queries were chosen, if `data` has these features, and else those of the samples.
     """
-    features = data.features or _of_samples(data.pool)
+    features = data.features or _sample_features(data.pool)
 
     def fit() -> LogProbabilities:
         labels, means = data.labels[data.labelled], centres(features(data.pool), data.labelled)
@@ -45,7 +45,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
     return OneStepTrainer(fit, "nearest-label")
 
 
-def _of_samples(pool: NDArray[Any]) -> Features:
+def _sample_features(pool: NDArray[Any]) -> Features:
     """Return a function that flattens samples and standardises tables; the pool's longest vector gets length 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
@@ -112,7 +112,7 @@ class Spreading:
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
-    """Return 1/s² of the kernel, with s half of the median distance to the last of `near` nearest neighbours."""
+    """Return 1/s² for the kernel of `Spreading`: s is half of the median distance to a sample's `near`-th neighbour."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]

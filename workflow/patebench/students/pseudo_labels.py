@@ -16,7 +16,7 @@ def agreement_loss(
     """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities`.
 
     Both have the same shape. The student thus learns the confident predictions of its EMA (pseudo-labels, as in
-    FixMatch; Sohn et al. 2020). Samples count where the probability of that class is above a threshold, which falls
+    FixMatch; Sohn et al. 2020). A sample counts if the probability of that class is above a threshold, which falls
     from `confident` to `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean
     is over all samples.
     """
@@ -78,11 +78,12 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without labels that are improbable to students that `train` makes from the other folds' labels.
+    """Return `data` without the labels that students trained on other labels find improbable.
 
-    Noise changes labels, and a student would learn them as they are. Cross-fitting follows Northcutt et al. 2021,
-    *Confident learning*. A wrong label on which most teachers agree is not improbable, and is kept. Classes with fewer
-    labels than folds keep theirs. Folds are stratified by class and drawn from torch's global generator.
+    Noise makes some labels wrong. Labels are divided into folds, and `train` trains a student without the labels of
+    each fold, which judges them (cross-fitting after Northcutt et al. 2021, *Confident learning*). A wrong label on
+    which most teachers agree is not improbable, and is kept. All labels of classes with fewer labels than folds are
+    kept. Folds are stratified by class and drawn from torch's global generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

@@ -25,9 +25,10 @@ LARGE = 2000
 
 @dataclass(frozen=True)
 class Batch:
-    """The samples of one step: `x` (samples, …) of the pool, and `labelled` ones with their released labels `y`.
+    """The samples of one step: `x` (samples, …) of the pool, and `labelled` samples with their released labels `y`.
 
-    All are standardised; `views` makes random views of them. `done` is the share, in [0, 1), of the steps taken before.
+    All samples are standardised, and `views` makes random views of them. `done` is the share of the training's steps
+    taken before this one, in [0, 1).
     """
 
     x: Tensor
@@ -43,9 +44,9 @@ Objective = Callable[[Batch, nn.Module, nn.Module], Mapping[str, Tensor]]
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedSettings:
-    """AdamW with one cycle of the learning rate up to `learning_rate`, and an EMA of the weights with `decay`.
+    """Settings of AdamW with one cycle of the learning rate up to `learning_rate`, and of an EMA with `decay`.
 
-    A step takes `batch` samples of the pool and `labelled` ones with labels.
+    A step takes `batch` samples of the pool and `labelled` samples with labels.
     """
 
     epochs: int
@@ -57,7 +58,7 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return the settings "batch", at most `batch` and smaller for a small pool, and "epochs"; see `epochs_for`."""
+    """Return the settings "batch", which is at most `batch` and less for a small pool, and "epochs" of `epochs_for`."""
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
 
@@ -68,10 +69,10 @@ def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: i
 
 
 def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
-    """Return the model that `config` names, else one for the pool.
+    """Return the name of the model in `config`, or else one for the pool.
 
-    It is mlp for tables and student-cnn for colour images. For grey images it is small-cnn, or `large` if the pool is
-    large.
+    The latter is mlp for tables and student-cnn for colour images. For grey images it is small-cnn, or `large` if the
+    pool is large.
     """
     if config.model:
         return config.model
@@ -83,10 +84,10 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
 
 
 class PoolTrainer:
-    """Base class of trainers that learn from the whole pool: its samples, their views, the predicting EMA, the state.
+    """Base class of trainers that learn from the whole pool, with batches, predictions by the EMA, and checkpoints.
 
-    `scale` scales samples for the network. `parts` are all modules, optimisers and schedules that change in training,
-    by name; "ema" is the student.
+    `scale` is a module that scales samples for the network. `parts` contains all modules, optimisers and schedules that
+    change in training, by name; "ema" is the student.
     """
 
     recipe = "own"
@@ -133,7 +134,7 @@ class PoolTrainer:
 class SemiSupervisedTrainer(PoolTrainer):
     """Trainer of one network by an objective; the EMA of its weights is the student that predicts.
 
-    `modules` are further modules that change in training and so belong to its state, such as the objective's averages.
+    `modules` are further modules that change in training, such as averages of the objective; checkpoints include them.
     """
 
     def __init__(

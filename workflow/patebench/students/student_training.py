@@ -1,7 +1,7 @@
 """The training loop of all students: progress, learning curve, early stopping, checkpoints.
 
-A student depends on its data and config alone. `evaluate` may read anything, such as the test set, to draw the learning
-curve: its result is recorded and never read.
+A student depends on its data and config alone. The callback `evaluate` may use anything, such as the test set, to
+measure the learning curve: its result is recorded and does not affect the training.
 """
 
 import logging
@@ -27,16 +27,16 @@ from patebench.students.interface import Student, StudentConfig, StudentData, St
 
 log = logging.getLogger("patebench")
 
-#: One row per epoch: its number under "epoch", then measured values by name.
+#: One row per epoch: the number of the epoch as "epoch", then measured values by name.
 Curve = list[dict[str, float]]
-#: Measures a student: numbers by name.
+#: Callback that measures a student; returns numbers by name.
 Evaluate = Callable[[Student], Mapping[str, float]]
 
 #: Number of evenly spaced evaluations of a training, for the learning curve and for early stopping.
 _EVALUATIONS = 20
 #: Number of samples of the pool whose predictions early stopping compares.
 _PROBE_SAMPLES = 1000
-#: Number of evaluations in a row without a changed prediction that end the training.
+#: Number of successive evaluations without a changed prediction after which the training ends.
 _PATIENCE = 5
 
 #: Version of the layout of a training's state; checkpoints of other versions are not used.
@@ -60,7 +60,7 @@ class _Training:
     """A training of a student on a pool, with everything that changes from epoch to epoch.
 
     `probe_predictions` (samples,) are the labels predicted at the last evaluation, and `unchanged` is the number of
-    evaluations in a row that changed none of them.
+    successive evaluations at which no predicted label changed.
     """
 
     trainer: StudentTrainer
@@ -90,7 +90,7 @@ class _Training:
                 progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict part of the pool, and count how often in a row the predictions were the same."""
+        """Predict part of the pool; update `unchanged`, the number of successive probes without a changed label."""
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)
@@ -118,10 +118,12 @@ class _Training:
         try:
             saved = torch.load(checkpoint.path, weights_only=True)
         except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
-            log.warning("%s: cannot be read (%s); training starts again", checkpoint.path, type(fault).__name__)
+            log.warning(
+                "checkpoint %s cannot be read (%s); training starts again", checkpoint.path, type(fault).__name__
+            )
             return
         if saved.get("identity") != self.identity(checkpoint):
-            log.warning("%s: belongs to another training; this one starts from the beginning", checkpoint.path)
+            log.warning("checkpoint %s belongs to another training; training starts again", checkpoint.path)
             return
         state = saved["state"]
         self.trainer.restore(state["trainer"])
@@ -129,10 +131,10 @@ class _Training:
         probes = state["probe_predictions"]
         self.probe_predictions = None if probes is None else probes.numpy()
         torch.set_rng_state(state["random"])
-        log.info("continuing after epoch %d, from %s", self.epochs_done, checkpoint.path)
+        log.info("training continues after epoch %d, from the checkpoint %s", self.epochs_done, checkpoint.path)
 
     def identity(self, checkpoint: Checkpoint) -> str:
-        """Return the identity of a checkpoint: the caller's identity, settings, torch's version and the layout."""
+        """Return text that identifies this training: the checkpoint's `identity`, settings, and versions."""
         trainer = self.trainer
         settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
         return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"
@@ -147,19 +149,19 @@ def train(
     evaluate: Evaluate | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[StudentTrainer, Curve]:
-    """Train a student on `data` as `config` says, and return it with its learning curve.
+    """Train a student on `data` by the method of `config`; return the student and its learning curve.
 
     The same data, config and seed give the same student, even if the training was interrupted, and for any `evaluate`.
-    Training ends early when the predictions for the pool, which is public, no longer change.
+    Training ends early when the student's predictions for the public pool no longer change.
 
     Parameters
     ----------
     data : the pool and the released labels
     config : the method and its options
     seed : base of all random draws
-    progress : progress callback, called after each epoch
-    evaluate : measures the student for the learning curve
-    checkpoint : file from which an interrupted training continues; it is removed at the end
+    progress : callback for a progress bar, called after each epoch
+    evaluate : callback that measures the student for the learning curve
+    checkpoint : file from which an interrupted training continues; the file is removed at the end
 
     Raises
     ------

@@ -1,10 +1,11 @@
 """Students that learn from labelled samples alone: from labels as they are, or with a model of their noise.
 
 `trainer` fits any learner. `noise_aware` maximises the likelihood of the release. Under local mechanisms, and where
-noisy counts are released, that likelihood is public (`StudentData.log_likelihood`). Under others the release depends on
-the private counts, so the share of wrong labels is estimated from the released labels alone: by cross-validation, among
-the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident learning*). The loss is
-corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
+noisy counts are released, this likelihood is public (`StudentData.log_likelihood`). Under others, the likelihood
+depends on the private counts. Then the share of wrong labels is estimated from the released labels alone: by
+cross-validation, among samples of which a student that has not seen their labels is confident (after Northcutt et al.
+2021, *Confident learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to
+label noise*), section 4.2.
 """
 
 from collections.abc import Callable
@@ -46,7 +47,7 @@ class NetworkTrainer:
 
 
 class OneStepTrainer:
-    """Trainer of a student in one call of `fit`, which returns the function for its log-probabilities."""
+    """Trainer of a student that one call of `fit` trains; `fit` returns the function for its log-probabilities."""
 
     epochs = 1
     log_probabilities: LogProbabilities
@@ -91,15 +92,15 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """Return the model and recipe that `config` names, else small-cnn for images, mlp for tables, and `RECIPE`."""
+    """Return the model and recipe of `config`; by default small-cnn for images, mlp for tables, and `RECIPE`."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network, of any recipe, on the samples of the pool that have a label.
+    """Return the trainer of a network that maximises the likelihood of the release, of any recipe.
 
-    Its settings record the channel, "public" or "estimated", and the estimated share of "wrong labels". Raises
-    PatebenchError if the model is not a network.
+    The trainer's settings record the channel, "public" or "estimated", and the estimated share of "wrong labels".
+    A model that is not a network raises PatebenchError.
     """
     model, recipe = model_and_recipe(data, config)
     network = require_network(make_learner(model, recipe, classes=data.classes, epochs=config.epochs), model)
@@ -117,7 +118,7 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 
 
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return −ln Σ_class Pr[class | sample] Pr[released | class], the mean over a batch.
+    """Return the mean of −ln Σ_class Pr[class | sample] Pr[released | class] over the samples of a batch.
 
     `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) belong
     to the samples at the positions `rows` (batch,).
@@ -127,17 +128,17 @@ def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor
 
 
 def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
-    """Return Pr[released label | class] (classes, labels) if a share `rate` is wrong, evenly over other classes."""
+    """Return Pr[released label | class] (classes, labels) if a share `rate` is wrong, evenly over the other classes."""
     wrong = rate / (classes - 1)
     return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
 
 
 def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
-    """Return the estimated share of wrong labels: those that a student of the other folds contradicts with confidence.
+    """Return the estimated share of wrong labels, by cross-validation.
 
-    A student is confident where its probability is at least its mean over samples with that label. The estimate is
-    shrunk towards half of a wrong label, and is never 0, so no label counts as certain. `network` is fitted to each
-    fold with `seed`.
+    `network` is fitted with `seed` to all labels except those of one fold. A label of this fold counts as wrong if the
+    network confidently predicts another class, with at least the mean probability of that class for samples with that
+    label. Half of a wrong label is added, so the estimate is never 0 and no label counts as certain.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS

@@ -1,7 +1,8 @@
 """Virtual adversarial training with entropy minimisation (Miyato et al. 2018), the student of Scalable PATE for SVHN.
 
-The student's prediction must not change within a ball around each sample, in the direction where it would change most;
-one power iteration finds that direction. Samples are seen in strong views, as Miyato et al. move and flip theirs.
+The student is trained so that its prediction does not change within a ball around each sample, in the direction of the
+largest change, which one power iteration finds. Samples are seen in strong views, as Miyato et al. move and flip
+images.
 """
 
 import math
@@ -30,8 +31,8 @@ _XI = 1e-2
 class VATSettings(SemiSupervisedSettings):
     """Settings of the adversarial term.
 
-    `radius` is that of the ball, as a share of the norm of a standardised sample, √(number of features). The weight of
-    the adversarial and entropy terms rises over the first share `ramp` of the training.
+    `radius` is that of the ball around a sample, as a share of the norm of a standardised sample, √(number of
+    features). The weight of the adversarial and entropy terms rises over the first share `ramp` of the training.
     """
 
     radius: float = 0.2
@@ -63,7 +64,7 @@ class VirtualAdversarial:
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """Return, for each sample of `x`, the direction in which the prediction moves fastest from `target`."""
+    """Return, for each sample of `x`, the direction in which the prediction changes fastest from `target`."""
     direction = _normalised(torch.randn_like(x)).requires_grad_()
     divergence = _divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
@@ -83,7 +84,7 @@ def _divergence(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network of the model that `config` names, or of one for the pool's shape.
+    """Return the trainer of a network by VAT; the model is that of `config`, or else one for the pool's shape.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
