@@ -345,7 +345,7 @@ def test_a_new_head_knows_nothing() -> None:
     x, _ = _images()
     net = with_new_head(small_cnn(x.shape[1:], 32), CLASSES)
     assert not bool(net(torch.from_numpy(x).float()).any())
-    with pytest.raises(PatebenchError, match="ends in a linear layer"):
+    with pytest.raises(PatebenchError, match="end in a linear layer"):
         with_new_head(nn.Sequential(nn.Flatten(), nn.ReLU()), CLASSES)
 
 

@@ -51,7 +51,7 @@ def test_numbers_stay_and_each_word_is_a_feature(tmp_path: Path, monkeypatch: py
 
 def test_another_word_or_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "one" / "adult", monkeypatch, [PRIVATE[0].replace("White", "Green")])
-    with pytest.raises(PatebenchError, match=r"'adult' in .* is damaged \('Green' is no race\)"):
+    with pytest.raises(PatebenchError, match=r"'adult' in .* is damaged \('Green' is not a value of race\)"):
         adult.load(tmp_path / "one", download=False)
     folder = write(tmp_path / "two" / "adult", monkeypatch)
     (folder / "adult.data").write_text(PRIVATE[0] + "\n")

@@ -14,7 +14,7 @@ from patebench.data.dataset import Dataset, Outline
 NOWHERE = Path("no-such-root")
 
 #: Position of the value that is not finite in a table.
-NOT_FINITE = r"public\.npz: its array 'x' holds NaN or infinite values: row 0, column 0"
+NOT_FINITE = r"public\.npz: its array 'x' contains NaN or infinite values: row 0, column 0"
 
 
 def load(name: str, **options: Any) -> Dataset:
@@ -144,7 +144,7 @@ def test_npz_the_private_labels_do_not_tell_the_number_of_classes(save: Saver, p
 
 def test_npz_a_private_label_beyond_the_public_ones_is_refused(save: Saver) -> None:
     paths = save(ARRAYS, y=np.array([0, 1, 1, 1, 0, 0]))
-    words = r"private labels run from 0 to 2, and the classes are 0 … 1, as given by the public data .* class_names"
+    words = r"private labels run from 0 to 2, but the public data .* the classes 0 … 1; .* class_names"
     with pytest.raises(PatebenchError, match=words):
         load("npz", **paths)
     assert load("npz", **paths, class_names=("a", "b", "c")).class_names == ("a", "b", "c")
@@ -154,36 +154,36 @@ def test_npz_a_private_label_beyond_the_public_ones_is_refused(save: Saver) -> N
 def test_npz_names_in_the_private_file_alone_are_refused(save: Saver, told: tuple[str, ...] | None) -> None:
     paths = save(ARRAYS)
     np.savez(paths["private"], **ARRAYS, class_names=NAMES)
-    with pytest.raises(ArtefactError, match=r"private\.npz: its class names are not those of the data set") as fault:
+    with pytest.raises(ArtefactError, match=r"private\.npz: its class names differ from those of") as fault:
         load("npz", **paths, class_names=told)
     assert "\n" not in str(fault.value)
 
 
 NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "no labels": ({"x": images(6, 9, 9)}, "it lacks the array 'y'"),
-    "float images": ({"x": images(6, 9, 9) / 255, "y": Y}, "images must be uint8"),
-    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "the channel axis is ambiguous"),
+    "no labels": ({"x": images(6, 9, 9)}, "the array 'y' is missing"),
+    "float images": ({"x": images(6, 9, 9) / 255, "y": Y}, "give images as uint8"),
+    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "the axis of the channels is ambiguous"),
     "float labels": ({"x": images(6, 9, 9), "y": Y / 1.0}, "give one integer label for each sample"),
-    "fewer labels": ({"x": images(6, 9, 9), "y": Y[:5]}, "6 samples and labels of shape"),
+    "fewer labels": ({"x": images(6, 9, 9), "y": Y[:5]}, "6 samples, but labels of shape"),
     "negative labels": ({"x": images(6, 9, 9), "y": Y - 1}, "labels run from -1 to 1"),
     "label above the names": (
         {"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b"])},
-        r"public\.npz: its labels go up to 2, which needs 3 classes, and 2 classes are declared \(a, b\)",
+        r"public\.npz: its largest label is 2, but only 2 classes are declared \(a, b\)",
     ),
-    "names that are one text": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array("cat")}, "of shape"),
-    "a name twice": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b", "a"])}, "or one twice"),
-    "other names of arrays": ({"X": images(6, 9, 9), "y": Y}, "it lacks the array 'x' and holds X, y"),
-    "labels from 1": ({"x": images(6, 9, 9), "y": Y + 1}, "are 1, 2, 3, so of 0 … 3 these have no sample: 0; number"),
+    "names that are one text": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array("cat")}, "and shape"),
+    "a name twice": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b", "a"])}, "or a name twice"),
+    "other names of arrays": ({"X": images(6, 9, 9), "y": Y}, "the array 'x' is missing; arrays in the file: X, y"),
+    "labels from 1": ({"x": images(6, 9, 9), "y": Y + 1}, "are 1, 2, 3, but these labels below 4 have no sample: 0;"),
     "a label of 100000": (
         {"x": images(6, 9, 9), "y": np.array([0, 1, 0, 1, 0, 100_000])}, "no sample: 2 to 99999; .*classes: 100001"
     ),
-    "fractions for rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) / 2}, "its array 'row' is float64"),
-    "negative rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) - 1}, "private rows hold numbers below 0"),
+    "fractions for rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) / 2}, "'row' has dtype float64"),
+    "negative rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) - 1}, "row of the private part is below 0"),
     "equal rows": (
         {"x": images(6, 9, 9), "y": Y, "row": np.array([5, 0, 1, 2, 3, 0])}, "samples 1 and 5 have the same row 0"
     ),
     "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, NOT_FINITE),
-    "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "part is empty"),
+    "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "part has no samples"),
     "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled objects, which are never loaded"),
 }  # fmt: skip
 
@@ -202,15 +202,15 @@ def test_npz_what_both_parts_have_wrong_is_said_of_the_public_one(save: Saver) -
 
 
 def test_npz_parts_of_different_shape_are_refused(save: Saver) -> None:
-    with pytest.raises(PatebenchError, match="bring them to one shape"):
+    with pytest.raises(PatebenchError, match="give both the same shape"):
         load("npz", **save({"x": images(6, 9, 9), "y": Y}, x=images(6, 8, 9)))
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "not an archive of arrays"),
-        (b"\x93NUMPY", "not an archive of arrays"),
+        (b"", "not an .npz file"),
+        (b"\x93NUMPY", "not an .npz file"),
         (b"PK\x03\x04 cut off", "not a readable .npz file"),
     ],
 )

@@ -79,7 +79,7 @@ def test_without_a_declared_size_all_have_that_of_the_first_public_image(
 ) -> None:
     paint(tmp_path / name, size=(8, 9))
     with pytest.raises(
-        ArtefactError, match=r"has 8×9 pixels and .*public/ant/0\.png has 7×9; declare a size"
+        ArtefactError, match=r"has 8×9 pixels, but .*public/ant/0\.png has 7×9; declare one size"
     ) as caught:
         read(folders)
     assert (caught.value.code, caught.value.where) == ("image-size", str(tmp_path / name))
@@ -129,8 +129,8 @@ def test_copies_are_counted_with_an_example(folders: dict[str, str]) -> None:
     for name in ("private/ant/7.png", "private/bee/8.png", "public/bee/9.png"):
         paint(Path(folders["private"]).parent / name, level=222)
     inside, across = read(folders).notes
-    assert "2 images are identical to another one of the same part" in inside
-    assert "2 private images are identical to public ones" in across
+    assert "2 images of one part are identical to another" in inside
+    assert "2 private images are identical to a public image" in across
 
 
 def test_all_damaged_images_are_named_at_once(folders: dict[str, str]) -> None:
@@ -147,19 +147,19 @@ def test_all_damaged_images_are_named_at_once(folders: dict[str, str]) -> None:
 def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_path: Path) -> None:
     private = Path(folders["private"])
     paint(private / "cat" / "8.png")
-    with pytest.raises(ArtefactError, match="'cat' is none of the classes") as caught:
+    with pytest.raises(ArtefactError, match="'cat' is not among the classes") as caught:
         read(folders)
     assert caught.value.code == "undeclared-label"
     assert read(folders, class_names=("cat", "bee", "ant")).private_y.tolist() == [2, 1, 2, 1, 2, 1, 0]
     (private / "cat" / "8.png").unlink()
     for name in ("notes.txt", "ant/a.txt", "bee/.hidden.png", "ant/more/6.png"):
         (private / name).parent.mkdir(exist_ok=True)
-        (private / name).write_text("no image of a class")
-    assert read(folders).notes == (f"{private}: ignored 4 files, no images of a class, such as a.txt",)
+        (private / name).write_text("not an image, such as")
+    assert read(folders).notes == (f"{private}: ignored 4 files not in a class folder or not an image, such as a.txt",)
     for given, words in (
-        ({"private": str(tmp_path / "none")}, "no such folder"),
-        ({"private": str(private / "bee")}, "no class folders"),
-        ({"private": str(tmp_path)}, "is none of the classes|no images"),
+        ({"private": str(tmp_path / "none")}, "folder does not exist"),
+        ({"private": str(private / "bee")}, "contains no folders"),
+        ({"private": str(tmp_path)}, "is not among the classes|no images"),
     ):
         with pytest.raises(ArtefactError, match=words):
             read({**folders, **given})
@@ -225,12 +225,12 @@ def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], i
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("private,pri-0", "secret,pri-0", "neither private nor public"),
-        ("path,label", "file,label", "give path, label, part"),
-        ("private/ant/2.png", "private/ant/0.png", "occurs twice"),
+        ("private,pri-0", "secret,pri-0", "use either private or public"),
+        ("path,label", "file,label", "use the columns path, label, part"),
+        ("private/ant/2.png", "private/ant/0.png", "repeats the path"),
         ("private/ant/2.png", "private/ant/nothing.png", "cannot be read"),
-        ("private/ant/2.png,ant", "private/ant/2.png,", "column 'label': is missing"),
-        ("pub-0", "pri-0", "own private and public records"),
+        ("private/ant/2.png,ant", "private/ant/2.png,", "no value in column 'label'"),
+        ("pub-0", "pri-0", "both private and public records"),
         (",private,", ",public,", "no image is private"),
     ],
 )

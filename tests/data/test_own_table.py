@@ -146,7 +146,7 @@ def test_no_record_changes_another(data: st.DataObject) -> None:
     ("line", "code", "place"),
     [
         ("6,7,abc,f,2020-01-01,x,ill", "table-value", "record 4, column 'age': 'abc' is not a finite number"),
-        ("6,7,,f,2020-01-01,x,ill", "missing-value", "record 4, column 'age': is missing"),
+        ("6,7,,f,2020-01-01,x,ill", "missing-value", "record 4, column 'age': the value is missing"),
         ("6,7,5,f,yesterday,x,ill", "table-value", "record 4, column 'day': 'yesterday' is not a date"),
         ("6,7,5,f,2020-01-01,x,dead", "undeclared-label", "record 4, column 'state': 'dead' is not a declared class"),
         ("6,7,5,f,2020-01-01,x,ill,more", "artefact", "cannot be read as a table"),
@@ -168,13 +168,13 @@ def test_a_wrong_value_is_named_with_file_record_and_column(
         ({"features": {}}, "at least one feature"),
         ({"drop": []}, "not declared: id"),
         ({"drop": ["id", "age"]}, "'age' is declared twice"),
-        ({"owner": "nobody"}, "no column 'nobody'"),
-        ({"label": {"column": "state", "classes": [True, False]}}, "put quotes around"),
-        ({"features": {**DECLARED["features"], "age": {"number": [5, 5]}}}, "the lower one first"),
+        ({"owner": "nobody"}, "column 'nobody' is not in the file"),
+        ({"label": {"column": "state", "classes": [True, False]}}, "put such values in quotes"),
+        ({"features": {**DECLARED["features"], "age": {"number": [5, 5]}}}, "bounds of a number are invalid"),
         ({"features": {**DECLARED["features"], "age": {"number": [0, 1], "text": 3}}}, "one of number"),
         ({"public_share": 0.5}, "either a public file"),
         ({"owners": "x"}, "unknown key"),
-        ({"people": "move"}, "people: is 'move'; it should be 'refuse' or 'leave-out'"),
+        ({"people": "move"}, "people: 'move' is not valid: it should be 'refuse' or 'leave-out'"),
     ],
 )
 def test_a_wrong_declaration_is_one_line(files: dict[str, str], changes: dict[str, Any], part: str) -> None:

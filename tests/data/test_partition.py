@@ -20,7 +20,7 @@ from patebench.core.seeds import Mode
 from patebench.data.partitions import (
     PARTITIONS,
     Change,
-    Deal,
+    PartitionInputs,
     by_owner,
     by_row,
     check_disjoint,
@@ -36,9 +36,9 @@ labels = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(np.array)
 seeds = st.integers(0, 99)
 
 
-def deal(y: np.ndarray, seed: int = 0, classes: int = 4, **parameters: Any) -> Deal:
+def inputs(y: np.ndarray, seed: int = 0, classes: int = 4, **parameters: Any) -> PartitionInputs:
     given = {"rows": np.arange(len(y)), "key": bytes([seed]), **parameters}
-    return Deal(y=y, classes=classes, rng=np.random.default_rng(seed), **given)
+    return PartitionInputs(y=y, classes=classes, rng=np.random.default_rng(seed), **given)
 
 
 def shards(assignment: np.ndarray) -> list[np.ndarray]:
@@ -57,10 +57,10 @@ def test_the_registry_holds_the_documented_names() -> None:
 @given(labels, st.integers(1, 60), seeds)
 def test_iid_deals_all_samples_in_nearly_equal_shards(y: np.ndarray, teachers: int, seed: int) -> None:
     if teachers > len(y):
-        with pytest.raises(PatebenchError, match=f"{teachers} teachers cannot share {len(y)} private sample"):
-            iid(deal(y, seed, teachers=teachers))
+        with pytest.raises(PatebenchError, match=f"{teachers} teachers are more than {len(y)} private sample"):
+            iid(inputs(y, seed, teachers=teachers))
         return
-    sizes = [len(shard) for shard in shards(iid(deal(y, seed, teachers=teachers)))]
+    sizes = [len(shard) for shard in shards(iid(inputs(y, seed, teachers=teachers)))]
     assert len(sizes) == teachers
     assert max(sizes) - min(sizes) <= 1
 
@@ -69,7 +69,7 @@ def test_iid_gives_each_sample_to_each_teacher_alike() -> None:
     """Expect sample 0 in 1,000 of 4,000 partitions for each of 4 teachers; five standard deviations are 137."""
     rng = np.random.default_rng(0)
     y = np.zeros(6, int)
-    first = [iid(replace(deal(y, teachers=4), rng=rng))[:2] for _ in range(4000)]
+    first = [iid(replace(inputs(y, teachers=4), rng=rng))[:2] for _ in range(4000)]
     sizes = np.array([2, 2, 1, 1]) / 6
     for sample in range(2):
         counts = np.bincount([given[sample] for given in first], minlength=4)
@@ -97,7 +97,7 @@ def test_skew_gives_the_exact_share_or_refuses_what_is_impossible(
 ) -> None:
     teachers = min(teachers, len(y))
     try:
-        assignment = skew(deal(y, seed, teachers=teachers, share=share))
+        assignment = skew(inputs(y, seed, teachers=teachers, share=share))
     except PatebenchError:
         assert not possible(y, teachers, share)
         return
@@ -108,7 +108,7 @@ def test_skew_gives_the_exact_share_or_refuses_what_is_impossible(
 
 def test_skew_draws_both_parts_at_random() -> None:
     y = np.arange(400) % 4
-    first, second = (skew(deal(y, seed, teachers=4, share=0.5)) for seed in (0, 1))
+    first, second = (skew(inputs(y, seed, teachers=4, share=0.5)) for seed in (0, 1))
     for main in (y == first, y != first):
         assert (first[main] != second[main]).any()
 
@@ -119,54 +119,54 @@ SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"teachers": 4, "share": 0.5}, "label 0 has 2 private samples, and a share of 0.5 in 1 shards takes 8"),
+        ({"teachers": 4, "share": 0.5}, "label 0 has 2 private samples, but a share of 0.5 in 1 shards requires 8"),
         ({"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
-        ({"teachers": 4, "share": 0.0}, "a share above 0 and at most 1, and not 0"),
-        ({"teachers": 4, "share": 1.01}, "a share above 0 and at most 1"),
-        ({"teachers": 4, "share": float("nan")}, "a share above 0 and at most 1"),
-        ({"teachers": 4, "share": None}, "a share above 0 and at most 1"),
-        ({"teachers": 63, "share": 0.5}, "63 teachers cannot share 62 private samples; ask for at most 62"),
-        ({"teachers": None, "share": 0.5}, "ask for at least one"),
+        ({"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),
+        ({"teachers": 4, "share": 1.01}, "give 0 < share ≤ 1"),
+        ({"teachers": 4, "share": float("nan")}, "give 0 < share ≤ 1"),
+        ({"teachers": 4, "share": None}, "give 0 < share ≤ 1"),
+        ({"teachers": 63, "share": 0.5}, "63 teachers are more than 62 private samples; use at most 62"),
+        ({"teachers": None, "share": 0.5}, "use at least one"),
     ],
 )
 def test_skew_refuses(parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(PatebenchError, match=words) as caught:
-        skew(deal(SKEWED, **parameters))
+        skew(inputs(SKEWED, **parameters))
     assert "\n" not in str(caught.value)
 
 
 def test_skew_refuses_a_label_that_does_not_fit_elsewhere() -> None:
     y = np.repeat(np.arange(4), [1, 9, 1, 1])
-    with pytest.raises(PatebenchError, match=r"label 1 keeps 8 private samples .* have room for 6"):
-        skew(deal(y, teachers=4, share=0.3))
+    with pytest.raises(PatebenchError, match=r"label 1 has 8 private samples more .* have room for only 6"):
+        skew(inputs(y, teachers=4, share=0.3))
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=40).map(np.array))
 def test_owners_keep_their_samples(column: np.ndarray) -> None:
-    parts = shards(owners(deal(np.zeros(len(column), int), owners=column)))
+    parts = shards(owners(inputs(np.zeros(len(column), int), owners=column)))
     assert [set(column[part]) for part in parts] == [{identity} for identity in sorted(set(column))]
 
 
 def test_owners_of_any_number_become_teachers_in_order() -> None:
     column = np.array([207, 103, 207, 5000, 103])
-    assert owners(deal(np.zeros(5, int), owners=column, teachers=3)).tolist() == [1, 0, 1, 2, 0]
+    assert owners(inputs(np.zeros(5, int), owners=column, teachers=3)).tolist() == [1, 0, 1, 2, 0]
 
 
 @pytest.mark.parametrize(
     ("column", "teachers", "words"),
     [
-        (np.array([0, 1, 3, 0, 1, 3]), 4, r"owner 2 of 0 … 3 has no samples; ask for 3 teachers"),
-        (np.array([0, 1, 2, 0, 1, 9]), 3, "names 4 owners, and 3 teachers are asked for"),
+        (np.array([0, 1, 3, 0, 1, 3]), 4, r"owner 2 of 0 … 3 has no samples; set the number of teachers to 3"),
+        (np.array([0, 1, 2, 0, 1, 9]), 3, "4 owners cannot be assigned to 3 teachers"),
         (np.array([0, 1, 2, 0, 1]), 3, r"shape \(5,\); give one integer for each of the 6 private samples"),
         (np.zeros((6, 1), int), 1, "give one integer for each"),
-        (np.zeros(6), 1, "the column of owners is float64"),
-        (np.array([0, 1, -1, 0, 1, 2]), 3, "the column of owners holds -1"),
+        (np.zeros(6), 1, "the owners have dtype float64"),
+        (np.array([0, 1, -1, 0, 1, 2]), 3, "the owner number -1 is negative"),
         (None, 3, "needs the owner of each record"),
     ],
 )
 def test_owners_refuse(column: np.ndarray | None, teachers: int, words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
-        owners(deal(np.zeros(6, int), owners=column, teachers=teachers))
+        owners(inputs(np.zeros(6, int), owners=column, teachers=teachers))
 
 
 def test_rows_are_hashed_with_their_key() -> None:
@@ -176,7 +176,7 @@ def test_rows_are_hashed_with_their_key() -> None:
         int.from_bytes(hashlib.blake2b(struct.pack("<Q", row), key=key, digest_size=8).digest(), "little") % 7
         for row in rows.tolist()
     ]
-    sample = deal(np.zeros(8, int), rows=np.tile(rows, 2), key=key, teachers=7)
+    sample = inputs(np.zeros(8, int), rows=np.tile(rows, 2), key=key, teachers=7)
     assert by_row(sample).tolist() == expected * 2
     assert by_owner(replace(sample, rows=np.arange(8), owners=sample.rows)).tolist() == expected * 2
     assert by_row(replace(sample, key=b"another")).tolist() != expected * 2
@@ -184,18 +184,18 @@ def test_rows_are_hashed_with_their_key() -> None:
 
 def test_hashes_give_each_teacher_as_much_as_chance_does() -> None:
     """Expect 2,000 of 20,000 rows for each of 10 teachers; five standard deviations are 212."""
-    counts = np.bincount(by_row(deal(np.zeros(20_000, int), teachers=10)), minlength=10)
+    counts = np.bincount(by_row(inputs(np.zeros(20_000, int), teachers=10)), minlength=10)
     assert (np.abs(counts - 2000) < 212).all()
     assert counts.min() != counts.max()
 
 
 @pytest.mark.parametrize("strategy", [by_row, by_owner])
-def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[[Deal], Any]) -> None:
-    for teachers, words in ((None, "ask for at least one"), (7, "7 teachers cannot share 6 private samples")):
+def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[[PartitionInputs], Any]) -> None:
+    for teachers, words in ((None, "use at least one"), (7, "7 teachers are more than 6 private samples")):
         with pytest.raises(PatebenchError, match=words):
-            strategy(deal(np.zeros(6, int), teachers=teachers, owners=np.arange(6)))
+            strategy(inputs(np.zeros(6, int), teachers=teachers, owners=np.arange(6)))
     with pytest.raises(PatebenchError, match="needs the owner of each record"):
-        by_owner(deal(np.zeros(6, int), teachers=2))
+        by_owner(inputs(np.zeros(6, int), teachers=2))
 
 
 # --- protection of a strategy ---
@@ -219,7 +219,7 @@ def held(name: str, data: list[Record], seed: int, teachers: int | None = 5) -> 
     """Return the records of each teacher."""
     rows, owned, _, y = (np.array(column) for column in zip(*data, strict=True))
     parameters = {"share": 0.3} if PARTITIONS.fact(name, "parameter") == "share" else {}
-    given = deal(y, seed, rows=rows, owners=owned, teachers=teachers, **parameters)
+    given = inputs(y, seed, rows=rows, owners=owned, teachers=teachers, **parameters)
     assignment = PARTITIONS.load(name)(given)
     found: list[set[Record]] = [set() for _ in range(teachers or len(set(owned)))]
     for record, teacher in zip(data, assignment, strict=True):
@@ -305,8 +305,8 @@ def test_the_page_on_teachers_says_what_each_strategy_protects() -> None:
         ([0, 1, 2], [1, 3], "offsets"),
         ([0, 1, 2], [0, 2], "offsets"),
         ([0, 1, 2], [0], "offsets"),
-        ([0, 1, 5], [0, 3], "points outside the 5 private samples"),
-        ([0, 1, -1], [0, 3], "points outside"),
+        ([0, 1, 5], [0, 3], "index outside 0 … 4"),
+        ([0, 1, -1], [0, 3], "index outside"),
     ],
 )
 def test_shards_that_are_none_are_refused(indices: list[int], offsets: list[int], words: str) -> None:

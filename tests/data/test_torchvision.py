@@ -171,7 +171,7 @@ def test_a_missing_data_set_says_what_to_put_where(tmp_path: Path, name: str) ->
         load(name, tmp_path)
     line = str(caught.value)
     assert "\n" not in line
-    assert f"'{name}' is not complete under {tmp_path} (downloading is off); put " in line
+    assert f"'{name}' is incomplete (downloads are not allowed); put " in line
     assert FIRST_FILES[name] in line
     assert list(tmp_path.iterdir()) == []
 
@@ -210,7 +210,7 @@ def test_a_half_fetched_archive_is_not_taken_for_good(tmp_path: Path, monkeypatc
     for name in FILES:
         (raw / f"{name}.gz").write_bytes(gzip.compress(b"half of it"))
     point_at(monkeypatch, 9)
-    with pytest.raises(PatebenchError, match="is not complete under"):
+    with pytest.raises(PatebenchError, match="is incomplete"):
         load("mnist", tmp_path, download=True)
     assert not (raw / FILES[0]).exists()
 

@@ -61,9 +61,9 @@ def test_hints_are_means_of_a_block_over_four_quarters() -> None:
 def test_networks_say_which_layers_give_hints() -> None:
     assert blocks(architectures.conv_net((1, 8, 8), 3, width=2)) == ["block1", "block2", "block3"]
     assert blocks(nn.Linear(2, 2)) == []
-    with pytest.raises(PatebenchError, match="no layer 'block4' for hints: it names block1, block2, block3"):
+    with pytest.raises(PatebenchError, match="no layer 'block4' for hints; choose one of block1, block2, block3"):
         WithHints(architectures.conv_net((1, 8, 8), 3, width=2), "block4")
-    with pytest.raises(PatebenchError, match="names no blocks; conv-small"):
+    with pytest.raises(PatebenchError, match="use the model conv-small"):
         WithHints(nn.Sequential(nn.Linear(2, 2)), "block1")
 
 

@@ -91,7 +91,9 @@ def test_a_shard_of_one_class_is_no_obstacle(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep", "conv-small"])
 def test_networks_for_images_refuse_tables_in_one_line(model: str) -> None:
-    with pytest.raises(PatebenchError, match=rf"the model '{model}' reads images.*use mlp, logistic or random-forest"):
+    with pytest.raises(
+        PatebenchError, match=rf"the model '{model}' requires images.*use mlp, logistic or random-forest"
+    ):
         make_learner(model, "paper", classes=2).fit(np.zeros((4, 3), np.float32), np.array([0, 1, 0, 1]), seed=0)
 
 

@@ -207,9 +207,9 @@ def test_a_target_becomes_the_noise_that_keeps_it(name: str) -> None:
 
 
 def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(PatebenchError, match="401 samples requested, but the pool holds only 400"):
+    with pytest.raises(PatebenchError, match="samples = 401 exceeds the 400 samples of the pool"):
         form("published").settled({**GIVEN, "samples": 401}, 400, hints=True)
-    with pytest.raises(PatebenchError, match="hint learning needs the teachers' hints"):
+    with pytest.raises(PatebenchError, match="hint learning requires hints"):
         form("published").settled({**GIVEN, "hint_epochs": 1}, 400, hints=False)
 
 

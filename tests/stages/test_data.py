@@ -72,7 +72,7 @@ def test_classes_may_be_told(tmp_path: Path) -> None:
         for role, path in files.items():
             part = read_samples(path, role)
             assert (part.meta["class_names"], part.meta["classes"]) == (names, len(names))
-        with pytest.raises(PatebenchError, match="the data set 'wine' has classes of its own; leave classes"):
+        with pytest.raises(PatebenchError, match="the data set 'wine' has fixed classes; leave out classes"):
             data.run(name="wine", root=tmp_path, download=False, option={}, parameters=parameters, **files)
 
 
@@ -80,8 +80,8 @@ def test_classes_may_be_told(tmp_path: Path) -> None:
     ("name", "options", "words"),
     [
         ("digit", {}, r"unknown data set 'digit' .did you mean 'digits'"),
-        ("digits", {"private": "a.npz"}, "the data set 'digits' has no option 'private'; known: none"),
-        ("npz", {"private": "a.npz"}, "the data set 'npz' needs the option 'public'"),
+        ("digits", {"private": "a.npz"}, "the data set 'digits' has no option 'private'; its options are: none"),
+        ("npz", {"private": "a.npz"}, "the data set 'npz' requires the option 'public'"),
         ("mine", {"loader": "npz", "privat": "a", "public": "b"}, r"has no option 'privat' .did you mean 'private'"),
         ("mine", {"loader": "npz", "private": "a", "public": "b", "class_names": "cat"}, "no option 'class_names'"),
         ("mine", {"loader": "nqz"}, r"unknown data set 'nqz' .did you mean 'npz'"),

@@ -124,7 +124,7 @@ def test_labels_of_the_secure_path_store_the_protection_of_each_chunk(tmp_path: 
     labels = tmp_path / "labels.npz"
     secure_open.run(sums=sums, labels=labels, counts=tmp_path / "counts.npz")
     other = votes_of(tmp_path / "votes.npz", 12, **protecting("hash-owners"))
-    with pytest.raises(ArtefactError, match="made with the partition_rule"):
+    with pytest.raises(ArtefactError, match="another partition_rule"):
         state_bounds(other, labels, [], tmp_path / "bounds.json")
     own = votes_of(tmp_path / "own.npz", 12, **protecting("skew"))
     assert read_json(state_bounds(own, labels, [], tmp_path / "bounds.json"), "account")["protects"] == []

@@ -116,7 +116,8 @@ def test_the_sample_of_the_pool_is_named(name: str, tmp_path: Path, monkeypatch:
 def test_a_record_of_all_private_data_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path)
     without_bounds(monkeypatch)
-    words = rf"{world.private}: the predictions of the baseline mlp are NaN; the largest value is 3.4e\+38, in feature 2 of sample 7 \(row 7 of the data\)"
+    where = r"the largest value is 3.4e\+38, in feature 2 of sample 7 \(row 7 of the data\)"
+    words = rf"{world.private}: the predictions of the baseline mlp are NaN; {where}"
     with pytest.raises(PatebenchError, match=words):
         world.baseline(private=world.private)
     assert not world.out.exists()
@@ -130,9 +131,8 @@ def test_a_test_sample_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         return x.clamp(-10, 10) if len(x) != 5 else x * torch.nan
 
     monkeypatch.setattr(Standardise, "forward", forward)
-    with pytest.raises(
-        PatebenchError, match=rf"{world.test}: the predictions of the student are NaN; .* of sample \d \(row"
-    ):
+    words = rf"{world.test}: the predictions of the student are NaN; .* of sample \d \(row"
+    with pytest.raises(PatebenchError, match=words):
         world.student(method="supervised", model="mlp", epochs=2)
 
 

@@ -141,7 +141,7 @@ def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, conten
         path.write_bytes(content)
     elif content is not None:
         np.save(path, content, allow_pickle=True)
-    with pytest.raises(ArtefactError, match=r"column\.npy: it|column\.npy: there") as caught:
+    with pytest.raises(ArtefactError, match=r"column\.npy: it|column\.npy: this") as caught:
         make(tiny, "owners", None, owners=str(path))
     assert "\n" not in str(caught.value)
 
@@ -153,7 +153,7 @@ def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, conten
         ("iid", {"share": 0.5}, "'share' belongs to the strategy 'skew', not to 'iid'; leave it out"),
         ("skew", {}, "share: the key is missing; the strategy 'skew' needs it"),
         ("owners", {}, "needs the owner of each record"),
-        ("iid", {"teachers": 61}, "61 teachers cannot share 60 private samples"),
+        ("iid", {"teachers": 61}, "61 teachers are more than 60 private samples"),
         ("skew", {"teachers": 3, "share": 1.0, "every_class": True}, "teacher 0 has no sample of class 1"),
     ],
 )
@@ -217,7 +217,7 @@ def test_a_teacher_that_loses_every_sample_is_named(tiny: Path, write_samples: W
     x[rows(read_arrays(make(tiny), PARTITION))[2]] = public["x"][0]
     write_samples("private", x, private["y"])
     (tiny / "made.npz").unlink()
-    with pytest.raises(PatebenchError, match=r"teacher 2 has no samples .10 private .* ask for fewer teachers"):
+    with pytest.raises(PatebenchError, match=r"teacher 2 has no samples .10 private .* use fewer teachers"):
         make(tiny)
     assert not (tiny / "made.npz").exists()
 

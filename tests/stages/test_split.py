@@ -72,7 +72,7 @@ def test_a_pool_from_elsewhere_is_changed_and_nothing_else(tmp_path: Path, write
         assert np.array_equal(truth["y"], plain[1]["y"])
         assert np.array_equal(test["x"], plain[2]["x"])
     table = write_samples("public", np.arange(40, dtype=np.float32)[:, None], y)
-    with pytest.raises(PatebenchError, match="not images, so they cannot be rotated; leave out pool_shift"):
+    with pytest.raises(PatebenchError, match="not images and cannot be rotated; leave out pool_shift"):
         run(tmp_path, table, 25, 10, shift="rotated")
     with refuses("unknown-name"):
         run(tmp_path, public, 25, 10, shift="rotate")
@@ -134,7 +134,7 @@ def test_the_stage_checks_what_it_is_about_to_write(
     """Plant a wrong division: no file with a sample in both parts is written."""
     public = write_samples("public", numbered(29, 40), np.zeros(40, int))
     monkeypatch.setattr(split, "divide", lambda *given: PublicSplit(np.array([3, 4]), np.array([4]), 0))
-    with pytest.raises(PatebenchError, match="1 sample of the pool also in the test set"):
+    with pytest.raises(PatebenchError, match="the test set contains 1 sample of the pool"):
         run(tmp_path, public, 2, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["public.npz"]
 
@@ -142,7 +142,7 @@ def test_the_stage_checks_what_it_is_about_to_write(
 @pytest.mark.parametrize(
     ("pool", "test", "words"),
     [
-        (41, None, "40 public samples, less 0 that are in the pool as well, are too few"),
+        (41, None, "40 public samples, without 0 copies of samples of the pool, are too few"),
         (40, None, "too few for a pool of 40 and any test samples"),
         (30, 11, "too few for a pool of 30 and 11 test samples"),
     ],

@@ -109,9 +109,9 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncod
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"form": "linaer"}, r"form: is 'linaer' \(did you mean 'linear'\?\)"),
+        ({"form": "linaer"}, r"form: 'linaer' is unknown \(did you mean 'linear'\?\)"),
         ({"form": "scratch", "model": "logistic", **FEW}, "'logistic' is not a network"),
-        ({"form": "scratch", "model": "mlp", "compression": 2, **FEW}, "needs a network that can be made smaller"),
+        ({"form": "scratch", "model": "mlp", "compression": 2, **FEW}, "for compression choose the model"),
         ({"form": "linear", "epsilon": 1e-9}, "cost more than ε"),
     ],
 )

@@ -129,6 +129,6 @@ def test_noise_or_a_target_is_needed() -> None:
 
 
 def test_an_unreachable_layer_is_refused(world: World) -> None:
-    with pytest.raises(PatebenchError, match="no layer 'block9' for hints: it names block1, block2, block3"):
+    with pytest.raises(PatebenchError, match="no layer 'block9' for hints; choose one of block1, block2, block3"):
         world.learn(guided="block9")
     assert math.isfinite(world.learn(guided="block1", distillation_epochs=1)["accuracy"])

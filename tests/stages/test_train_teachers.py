@@ -68,7 +68,7 @@ def test_every_learner_has_probabilities_and_only_networks_with_blocks_have_hint
     said = read_arrays(ensemble.train(0, 1, hints="probabilities"), CHUNK)
     assert said["probabilities"].shape == (2, 100, 10)
     assert "hints" not in said.arrays
-    for model, words in (("logistic", "no layer 'block2'"), ("mlp", "it names no blocks")):
+    for model, words in (("logistic", "no layer 'block2'"), ("mlp", "use the model conv-small or conv-middle")):
         with pytest.raises(PatebenchError, match=words):
             ensemble.train(0, 1, model=model, hints="block2")
 

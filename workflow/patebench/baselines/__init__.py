@@ -1,6 +1,6 @@
-"""Baselines: DP-SGD, Private-kNN and distillation; this file lists the forms of the first two.
+"""Baselines to compare PATE with: DP-SGD, Private-kNN and distillation.
 
-It does not import torch, so configurations are checked quickly.
+This file lists the forms of DP-SGD and Private-kNN. It does not import torch, so configurations are checked quickly.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ AnyForm = TypeVar("AnyForm")
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGDForm:
-    """A form of DP-SGD with its default settings, which are constants and so do not depend on private samples."""
+    """Form of DP-SGD with its default settings, which are constants and therefore public."""
 
     about: str
     from_encoder: bool
@@ -27,8 +27,8 @@ class DPSGDForm:
     ema: float
 
 
-#: Settings were found by about ten runs with MNIST at ε = 1. As in most papers, ε does not include what this choice
-#: leaks of MNIST; for other private data they are public numbers.
+#: The settings were chosen in about ten runs with MNIST at ε = 1. As in most papers, ε does not account for what this
+#: choice leaks about MNIST. For other private data, the settings do not depend on the data.
 DPSGD_FORMS: Mapping[str, DPSGDForm] = {
     "scratch": DPSGDForm(
         about="a network that learns from the private data alone",
@@ -44,7 +44,7 @@ DPSGD_FORMS: Mapping[str, DPSGDForm] = {
     ),
 }  # fmt: skip
 
-#: Descriptions of the forms of Private-kNN. Only the second has a proof.
+#: Descriptions of the forms of Private-kNN. Only the form "sound" has a proof.
 KNN_FORMS: Mapping[str, str] = {
     "published": "as in its authors' code, with one subset for test and label, drawn with replacement, and an answer to"
     " every query that passes",
@@ -53,7 +53,7 @@ KNN_FORMS: Mapping[str, str] = {
 
 
 def form_of(forms: Mapping[str, AnyForm], name: str) -> AnyForm:
-    """Return the form `name` among `forms`; PatebenchError if there is none."""
+    """Return the entry `name` of `forms`; raise PatebenchError for an unknown name."""
     if name not in forms:
-        raise PatebenchError(f"unknown form '{name}'{nearest(name, forms)}; there are {', '.join(forms)}")
+        raise PatebenchError(f"unknown form '{name}'{nearest(name, forms)}; choose one of {', '.join(forms)}")
     return forms[name]

@@ -1,7 +1,7 @@
-"""Models for DP-SGD (Abadi et al. 2016), with the gradient of each sample clipped: a linear one, and networks.
+"""Models for DP-SGD (Abadi et al. 2016) that compute sums of clipped gradients: a linear classifier and networks.
 
-One sample changes a sum by at most the clipping norm, for any gradient. Each sample's gradient is computed from that
-sample alone, so no layer can mix samples. A model is one vector of weights.
+The gradient of each sample is clipped, so one sample changes a sum by at most the clipping norm. A gradient depends on
+its own sample only, so layers that mix samples are not allowed. The weights of a model are one vector.
 """
 
 import math
@@ -20,31 +20,31 @@ from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN
 from patebench.models.scaling import Standardise
 
-#: Relative margin of clipped norms below the bound, larger than rounding in single precision.
+#: Relative margin by which clipped norms stay below the clipping norm; it exceeds rounding in single precision.
 _ROUNDING = 1e-5
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the factors that clip gradients of these norms to `clip`; 0 where a norm is not finite."""
+    """Return the factors that clip gradients with the given `norms` to `clip`; 0 for a norm that is not finite."""
     return torch.where(torch.isfinite(norms), (clip / norms).clamp(max=1.0) * (1 - _ROUNDING), 0.0)
 
 
-def counted(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return `gradients` with the rows of factor 0 set to 0, since 0 times a non-finite number is NaN."""
+def without_dropped(gradients: Tensor, factors: Tensor) -> Tensor:
+    """Return `gradients` with 0 in the rows whose factor is 0, which may contain NaN or infinities."""
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 
 
-#: Computes public features (samples, features) of any samples.
+#: Function that computes public features (samples, features) of samples.
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
 class LinearModel:
-    """A linear classifier of public features, with weights (features + 1, classes); the last row is for a constant 1.
+    """Linear classifier of public features, with weights (features + 1, classes); the last row is the bias.
 
-    Softmax regression after Tramèr & Boneh 2021, *Differentially private learning needs better features (or much more
-    data)*. A gradient is the outer product of an error and an input, so its norm is known without computing it: ‖(p −
-    y) xᵀ‖ = ‖p − y‖·‖x‖. The sum of all clipped gradients is one product of matrices. The gradients of single samples,
-    which hooks such as those of Opacus would compute, are never needed.
+    This is the softmax regression of Tramèr & Boneh 2021, *Differentially private learning needs better features (or
+    much more data)*. For features x, predicted probabilities p and the one-hot label y, the norm of a sample's gradient
+    is ‖(p − y) xᵀ‖ = ‖p − y‖·‖x‖. The sum of all clipped gradients is therefore one matrix product, without computing
+    the gradient of each sample.
     """
 
     def __init__(self, features: Features, x: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
@@ -55,7 +55,7 @@ class LinearModel:
         self._norms = self._inputs.norm(dim=1)
 
     def start(self) -> Tensor:
-        """Return the weights before the first step, all 0: all classes are equally likely."""
+        """Return the initial weights: all 0, so that all classes are equally likely."""
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
@@ -63,37 +63,38 @@ class LinearModel:
         inputs = self._inputs[chosen]
         errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
         factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
-        inputs, errors = counted(inputs, factors), counted(errors, factors)
+        inputs, errors = without_dropped(inputs, factors), without_dropped(errors, factors)
         return (inputs.T @ (errors * factors[:, None])).flatten()
 
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
-        """Return unnormalised log-probabilities (samples, classes) of samples `x`."""
+        """Return the logits (samples, classes) of samples `x`."""
         return self._logits(weights, self._inputs_of(x))
 
     def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:
         return inputs @ weights.view(inputs.shape[1], -1)
 
     def _inputs_of(self, x: NDArray[Any]) -> Tensor:
-        """Return the features of samples, with a last feature that is 1."""
+        """Return the features (samples, features + 1) of samples, with a last feature of 1 for the bias."""
         return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
 
 
-#: Largest number of images (views of samples) in one call, and of numbers in their samples' gradients; larger calls
-#: need more memory and are not faster.
+#: Maximum number of augmented images in one call, and of entries in the gradients of their samples; larger calls need
+#: more memory and are not faster.
 _AT_ONCE, _NUMBERS = 256, 1 << 25
 
-#: Number of groups of a group norm; fewer if it does not divide the number of channels.
+#: Number of groups of a group norm, or its largest common divisor with the number of channels.
 _GROUPS = 16
 
-#: Norm of the features that a new head reads, large enough for its weights to learn as fast as the encoder's.
+#: Norm of the features that a new linear classifier gets, so that its weights learn as fast as the encoder's.
 _LENGTH = 10.0
 
 
 class NetworkModel:
-    """A network in which a sample's gradient is the mean over random views of it (De et al. 2022, section 3.2).
+    """Network whose gradient for a sample is averaged over random augmentations (De et al. 2022, Section 3.2).
 
-    Samples are standardised by public statistics; a single view is the sample itself. All gradients of a part of the
-    batch are computed in one call by `vmap`, which passes one sample at a time, so layers cannot mix samples.
+    `views` is the number of augmentations; with 1, the sample itself is used. Samples are standardised by public
+    statistics. The gradients of a part of the batch are computed in one call by `vmap`, which applies the network to
+    each sample alone, so no layer can mix samples.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class NetworkModel:
         self._gradients = vmap(grad(self._loss), in_dims=(None, 0, 0))
 
     def start(self) -> Tensor:
-        """Return the network's own weights, as one vector."""
+        """Return the initial weights of the network as one vector."""
         return torch.cat([parameter.detach().flatten() for parameter in self._net.parameters()]).clone()
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
@@ -124,7 +125,7 @@ class NetworkModel:
             by_name = self._gradients(named, self._views_of(self._x[part]), self._y[part].to(self._device))
             gradients = torch.cat([gradient.flatten(1) for gradient in by_name.values()], 1)
             factors = clip_factors(gradients.norm(dim=1), clip)
-            total += factors @ counted(gradients, factors)
+            total += factors @ without_dropped(gradients, factors)
         return total
 
     @torch.inference_mode()
@@ -135,7 +136,7 @@ class NetworkModel:
         return torch.cat(logits).cpu()
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the weights by their names in the network."""
+        """Return the vector of weights as the network's parameters, by name."""
         shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
@@ -146,7 +147,7 @@ class NetworkModel:
         return F.cross_entropy(logits, label.expand(len(views)))
 
     def _views_of(self, samples: Tensor) -> Tensor:
-        """Return standardised views (samples, views, …)."""
+        """Return random augmentations (samples, views, …) of samples, standardised."""
         x: Tensor = self._standardise(samples.to(self._device))
         if self._views == 1:
             return x[:, None]
@@ -155,15 +156,15 @@ class NetworkModel:
         return torch.unflatten(moved, 0, (len(x), self._views))
 
 
-#: A model and the private samples that it learns from.
+#: Model for DP-SGD together with its private training samples.
 PrivateModel = LinearModel | NetworkModel
 
 
 def per_sample(net: nn.Module) -> nn.Module:
-    """Return the same network with group norm in place of batch norm, as in De et al. 2022.
+    """Replace every batch norm of `net` by a group norm, as in De et al. 2022, so that no layer mixes samples.
 
-    Raises PatebenchError for a layer that keeps statistics of many samples, or has no per-sample gradient. Opacus
-    checks the latter, but it ignores layers without weights, such as a batch norm without parameters.
+    Raises PatebenchError if a layer keeps statistics of many samples or, by the check of Opacus, has no per-sample
+    gradient. Opacus does not check layers without weights.
     """
     from opacus.validators import ModuleValidator
 
@@ -184,7 +185,7 @@ def _keeps_statistics(layer: nn.Module) -> bool:
 
 
 def _without_batch_norm(layer: nn.Module) -> nn.Module:
-    """Return a layer in which each batch norm is replaced by a group norm with the same number of channels."""
+    """Return `layer` with each batch norm in it replaced by a group norm of the same number of channels."""
     if isinstance(layer, nn.modules.batchnorm._BatchNorm):
         channels = layer.num_features
         return nn.GroupNorm(math.gcd(_GROUPS, channels), channels, affine=layer.affine)
@@ -194,21 +195,23 @@ def _without_batch_norm(layer: nn.Module) -> nn.Module:
 
 
 class UnitVectors(nn.Module):
-    """Module that scales each row to length `_LENGTH`; queries are compared by features of length 1."""
+    """Module that scales the features of each sample to the length `_LENGTH`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return _LENGTH * F.normalize(x, dim=1)
 
 
 def with_new_head(net: nn.Module, classes: int) -> nn.Module:
-    """Return an encoder followed by a linear classifier of its unit features, whose weights are 0.
+    """Return the encoder `net` followed by a linear classifier of its scaled features, with initial weights 0.
 
-    Raises PatebenchError for other networks. On MNIST at ε = 1 this reaches 98.1 %; replacing the encoder's last layer
-    by the head reaches 95 %.
+    Raises PatebenchError if `net` does not end in a linear layer. On MNIST at ε = 1 this network reaches 98.1 %; with
+    the classifier in place of the encoder's last layer it reaches 95 %.
     """
     last = net[-1] if isinstance(net, nn.Sequential) else None
     if not isinstance(net, nn.Sequential) or not isinstance(last, nn.Linear):
-        raise PatebenchError("only a network that ends in a linear layer can be fine-tuned; use the form scratch")
+        raise PatebenchError(
+            "this encoder cannot be fine-tuned, because it does not end in a linear layer; use the form 'scratch'"
+        )
     head = nn.Linear(last.out_features, classes)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)

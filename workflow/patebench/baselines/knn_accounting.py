@@ -1,11 +1,13 @@
-"""Account for labels by the nearest private records (Zhu, Yu, Chandraker, Wang 2020): a sound form, and the claim.
+"""Account for Private-kNN (Zhu, Yu, Chandraker, Wang 2020): the bound of its sound form, and the published claim.
 
-Neighbours are data sets of which one has a record that the other lacks. A *step* draws a Poisson subset of the records
-at a rate γ, takes its k records nearest to a public query, and counts their labels. It releases the largest count with
-noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose largest count is the label). One
-step costs at most Gaussian noise σ/Δ sampled at the rate γ, with Δ = 1 for a test and √2 for an answer. The sound form
-composes T tests and at most A answers that are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). An (ε, δ)-DP
-release is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2). Proof:
+Adjacent data sets differ by adding or removing one record. A *step* draws a Poisson subset of the records at a rate γ,
+selects the k records of the subset that are nearest to a public query, and counts their labels. A *test* releases the
+largest count with noise N(0, σ₁²). An *answer* releases all counts with noise N(0, σ₂²) each, and the largest one is
+the label. A step costs at most as much as the Gaussian mechanism with noise σ/Δ, subsampled at the rate γ, where Δ = 1
+for a test and √2 for an answer.
+
+The sound form composes T tests and at most A answers, with T and A fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10).
+An (ε, δ)-DP release is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2). Proof:
 docs/explanation/proofs-systems.md, "Private-kNN".
 """
 
@@ -21,16 +23,16 @@ from patebench.accounting.subsampled_gaussian import SubsampledGaussian, bound_t
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind, check_delta
 from patebench.core.errors import PatebenchError
 
-#: L2 sensitivity to one record, of the largest count in a test and of the counts in an answer.
+#: L2 sensitivity, to adding or removing one record, of the largest count (a test) and of all counts (an answer).
 TEST, ANSWER = 1.0, math.sqrt(2)
 
-#: Rényi orders of the claim: only integers, where the divergence is a finite sum.
+#: Rényi orders of the claimed bound; at integers the divergence is a finite sum.
 _ORDERS = np.arange(2.0, 513.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KNNSettings:
-    """Sampling, queries and noise of Private-kNN; `answers` limits the answers, by default to one per query."""
+    """Settings of Private-kNN that determine its cost; `answers` is the maximum number of answers, or None for all."""
 
     rate: float
     neighbours: int
@@ -42,37 +44,38 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the tests of all queries."""
+        """Return the subsampled Gaussian steps of the tests, one for each query."""
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return the steps of `answers` answers."""
+        """Return the subsampled Gaussian steps of `answers` answers."""
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """Return the largest number of answers."""
+        """Return the maximum number of answers, which is at most the number of queries."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """Return the bound of the module's proof, with every answer that may be given; PatebenchError if more was `spent`.
+    """Return the bound of the sound form, for the tests of all queries and the maximum number of answers.
 
-    The number of answers given depends on private records, so the bound does not use it.
+    The number of answers actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the
+    steps actually taken, cost more than this bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for done, most in zip(spent, stated, strict=False):
         if (done.noise, done.rate) != (most.noise, most.rate) or done.steps > most.steps:
-            raise PatebenchError(f"the steps taken ({done}) cost more than the stated ones ({most})")
+            raise PatebenchError(f"the steps taken ({done}) cost more than those that the bound assumes ({most})")
     return bound_together(stated, delta)
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the bound of the authors' code for `answered` answers.
+    """Return the bound that the authors' code computes for `answered` answers; it has no proof.
 
-    The code assumes a separate Poisson subset for each test and answer. Their Rényi divergences add up and are
-    converted by Mironov 2017, Proposition 3. This is not a proof: the code does not draw Poisson samples, and test and
-    answer share one subset.
+    The code assumes a separate Poisson subset for each test and answer, adds up their Rényi divergences and converts
+    the sum by Mironov 2017, Proposition 3. But the code draws subsets of a fixed size, and a test and its answer share
+    one subset.
     """
     check_delta(delta)
     curve = _renyi(settings.tests) + _renyi(settings.answered(answered))
@@ -94,9 +97,10 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """Return ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α − 1) per step, exact at integer orders α.
+    """Return the Rényi divergence of all `steps` at each order α of `_ORDERS`; ∞ without noise.
 
-    Mironov, Talwar, Zhang 2019, section 3.3. ∞ without noise.
+    For the sampling rate γ and noise σ, one step contributes ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α −
+    1), which is exact at integer orders (Mironov, Talwar, Zhang 2019, Section 3.3).
     """
     if steps.steps == 0:
         return np.zeros(len(_ORDERS))
@@ -107,7 +111,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """Return the divergence of one step at `order` α, times α − 1."""
+    """Return the Rényi divergence of one step at the `order` α, multiplied by α − 1."""
     from scipy.special import gammaln, logsumexp
 
     j = np.arange(order + 1)

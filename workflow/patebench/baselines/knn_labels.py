@@ -1,6 +1,6 @@
-"""Labels by the nearest private records (Private-kNN; Zhu, Yu, Chandraker, Wang, CVPR 2020).
+"""Private-kNN (Zhu, Yu, Chandraker, Wang, CVPR 2020): label public queries by the nearest private records.
 
-`sound_labels` is the form with a proven cost (`knn_accounting.py`), `published_labels` the published one.
+`sound_labels` has a proven privacy cost (`knn_accounting.py`); `published_labels` follows the authors' code.
 """
 
 from functools import partial
@@ -18,7 +18,11 @@ from patebench.features.cells import on_grid
 
 
 class NearestVotes:
-    """Votes of private records on public queries, by public features (…, features) of at most unit length."""
+    """Votes of the private records nearest to a public query.
+
+    Records (records, features) and queries (queries, features) are public features of at most unit length. `neighbours`
+    records vote on each query with their `labels` (records,).
+    """
 
     def __init__(
         self,
@@ -38,10 +42,10 @@ class NearestVotes:
         return len(self._records)
 
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the counts (classes,) of a query, by the records at positions `chosen`, which may contain repetitions.
+        """Return the vote counts (classes,) for a query; only records at the positions `chosen` vote, with repetitions.
 
-        Of equally near records, the first are taken. Distances are exact on their grid (`features/cells.py`), so the
-        order of two records does not depend on a third one.
+        Ties in distance are broken by position. Features are rounded to a grid on which distances are exact
+        (`features/cells.py`), so the order of two records does not depend on any other record.
         """
         distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
         nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
@@ -59,10 +63,10 @@ def sound_labels(
     rng: torch.Generator,
     report: Report | None = None,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Return labels (queries,), −1 where there is none, and the steps taken: tests and answers.
+    """Return labels (queries,), with −1 for unanswered queries, and the steps taken in tests and in answers.
 
-    All queries are tested, then the first that passed are answered. Every step draws its own subset, adds the noise and
-    counts itself (`noisy_steps.py`), so the account is based on the steps actually taken.
+    All queries are tested, and then the first queries that passed are answered. `NoisySteps` draws a new subset for
+    every step, adds the noise and counts the steps, so the account is based on the steps actually taken.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -81,22 +85,22 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the statistic of a test: one record changes it by 1."""
+    """Return the largest count, which a test releases with noise; one record changes it by at most 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the statistic of an answer: one record changes it by √2."""
+    """Return the counts, which an answer releases with noise; one record changes them by at most √2 in L2 norm."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 
 def published_labels(
     votes: NearestVotes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None
 ) -> Labels:
-    """Return labels (queries,), −1 where there is none, as the authors' code computes them.
+    """Return labels (queries,) as the authors' code computes them, with −1 for unanswered queries.
 
-    Each query draws one subset, of a fixed size and with replacement, for its test and its answer; a record drawn twice
-    votes twice. All queries that pass are answered.
+    For each query, one subset of a fixed size is drawn with replacement and used for both the test and the answer. A
+    record that is drawn twice votes twice. All queries that pass are answered.
     """
     labels, size = np.full(settings.queries, NO_ANSWER, dtype=np.int64), int(settings.rate * len(votes))
     for query in range(settings.queries):

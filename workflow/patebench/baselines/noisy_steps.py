@@ -1,9 +1,9 @@
-"""The only way to private gradients: a Poisson batch, a clipped sum, noise, and a step counter.
+"""Noisy steps on private samples: draw a Poisson batch, sum clipped contributions, add noise, and count the step.
 
-The account uses this count, the rate of the sampler and the noise actually added, so it is valid for the run. A sampler
-that does not draw as stated is refused. Everything except `NoisySteps` is post-processing: noisy sums drive Adam
-(`train`), and an average of the weights predicts. Adam's steps do not change when all gradients are scaled alike, so
-sums work as well as means, and the number of private samples stays private.
+`NoisySteps` is the only access to private samples in DP-SGD. The account uses its number of steps, the sampling rate
+and the noise actually added. A sampler that does not draw at the stated rate is refused. The rest is post-processing:
+`train` passes the noisy sums to Adam, and averaged weights predict. Adam's steps do not depend on the scale of
+gradients, so sums are used instead of means, and the number of private samples is not revealed.
 """
 
 import math
@@ -21,64 +21,71 @@ from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.models.optimisers import Adam, ema_update_tensors
 
-#: Computes a sum over the samples at these positions to which each adds at most the given norm, such as the sum of
-#: their clipped gradients.
+#: Function of positions and a clipping norm. It returns a sum over the samples at these positions, such as the sum of
+#: their gradients, in which the contribution of each sample is clipped to that norm.
 ClippedSum = Callable[[Tensor, float], Tensor]
 
 
 class PoissonSampler:
-    """Sampler that includes every sample with probability `rate`, independently of all others and of other steps."""
+    """Sampler that includes each sample in a batch with probability `rate`, independently of samples and batches."""
 
     def __init__(self, rate: float, rng: torch.Generator) -> None:
         self.rate, self._rng = rate, rng
 
     def draw(self, samples: int) -> Tensor:
-        """Draw positions among `samples` samples."""
+        """Draw a batch of `samples` samples and return its positions."""
         return torch.nonzero(torch.rand(samples, generator=self._rng, dtype=torch.float64) < self.rate).flatten()
 
 
 class NoisySteps:
-    """Steps of the Poisson-subsampled Gaussian mechanism on one set of samples.
+    """Steps of the Poisson-subsampled Gaussian mechanism on one set of private samples.
 
-    `noise` is the standard deviation divided by the clipping norm. It never depends on the samples, nor on the number
-    of samples or of drawn samples, since these numbers are private.
+    `noise` is the standard deviation divided by the clipping norm. It must not depend on the samples, on their number
+    or on the batch sizes, because all of these are private.
     """
 
     def __init__(
         self, sampler: PoissonSampler, samples: int, *, noise: float, clip: float, rng: torch.Generator
     ) -> None:
         if not (0 <= noise < math.inf and 0 < clip < math.inf):
-            raise PatebenchError(f"noise = {noise} and clip = {clip}; both must be finite, and the clip above 0")
+            raise PatebenchError(
+                f"noise = {noise} and clip = {clip} are invalid; give finite numbers, with noise ≥ 0 and clip > 0"
+            )
         self._sampler, self._samples = sampler, samples
         self._noise, self._clip, self._rng = noise, clip, rng
         self._rate = SubsampledGaussian(noise, sampler.rate, steps=0).rate  # refuses a rate of 0 or above 1
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
-        """Return the noisy sum of a fresh batch's clipped gradients, in units of the clipping norm."""
+        """Draw a batch and return its noisy `clipped_sum`, in units of the clipping norm."""
         chosen = self._sampler.draw(self._samples)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:
-            raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; draw from these only")
+            raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; use PoissonSampler")
         if len(torch.unique(chosen)) < len(chosen):
-            raise PatebenchError("a step drew a sample twice; the account of Poisson sampling is not valid for that")
+            raise PatebenchError(
+                "the sampler drew a sample twice in one batch, for which the account of Poisson sampling is not valid;"
+                " use PoissonSampler"
+            )
         self._drawn.add(chosen.cpu().numpy())
         total = clipped_sum(chosen, self._clip)
         normal = torch.randn(total.shape, generator=self._rng).to(total.device)
         return total / self._clip + self._noise * normal
 
     def spent(self) -> SubsampledGaussian:
-        """Return the steps taken so far.
+        """Return the steps taken so far, for the account.
 
-        Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate; the test looks only
-        at the sampler's draws, never at a sample.
+        Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate. This test uses only
+        the positions that the sampler drew, not the samples.
         """
         if self._rate != self._sampler.rate:
-            raise PatebenchError(f"the sampler's rate changed from {self._rate} to {self._sampler.rate}")
+            raise PatebenchError(
+                f"the sampler's rate changed from {self._rate} to {self._sampler.rate}; use one rate for all steps"
+            )
         fault = self._drawn.failed()
         if fault is not None:
             raise PatebenchError(
-                f"{fault} cannot come from Poisson sampling at a rate of {self._rate:g}, which the account assumes;"
-                " use PoissonSampler"
+                f"the account assumes Poisson sampling at a rate of {self._rate:g}, which {fault} rule out; use"
+                " PoissonSampler"
             )
         return SubsampledGaussian(self._noise, self._rate, self._drawn.steps)
 
@@ -89,7 +96,7 @@ _POINTS = 10
 
 @dataclass(frozen=True)
 class Trained:
-    """The averaged weights, and the learning curve of accuracies."""
+    """Averaged weights of a trained model, and the accuracies during training."""
 
     weights: Tensor
     curve: list[dict[str, float]]
@@ -105,9 +112,10 @@ def train(
     evaluate: Callable[[Tensor], float],
     report: Report | None = None,
 ) -> Trained:
-    """Take `steps` noisy steps, with a learning rate that falls linearly to 0.
+    """Train `model` by Adam in `steps` noisy steps, with a learning rate that falls linearly to 0.
 
-    `evaluate` returns the accuracy of weights on public samples; it is called ten times during training.
+    `ema` is the decay of the averaged weights. `evaluate` returns the accuracy of weights on public samples; it is
+    called ten times during training.
     """
     weights = model.start()
     average = weights.clone()

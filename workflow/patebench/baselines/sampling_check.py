@@ -1,9 +1,10 @@
-"""Test if batches can come from Poisson sampling at the stated rate.
+"""Test whether batches can come from Poisson sampling at the stated rate.
 
-Five statistics of the inclusions (steps × samples) have a known distribution under Poisson sampling: their number, the
-variation of batch sizes, that of the times each sample was drawn, joint inclusions of pairs with the same history, and
-inclusions of the half drawn least recently. p-values of binomial numbers are exact, those of variation are upper bounds
-(Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".
+Five statistics of the batches have a known distribution under Poisson sampling: the number of all draws, the variance
+of the batch sizes, the variance of the number of draws per sample, the number of times that both samples of a pair with
+the same history are drawn together, and the number of draws from the half of the samples that was drawn least recently.
+The p-values of the three numbers, which are binomial, are exact; those of the variances are upper bounds (Chernoff
+1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".
 """
 
 import math
@@ -12,14 +13,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-#: Probability with which all tests together refuse a run of Poisson sampling. The refusal is visible, so it adds
-#: e^ε times this to the δ of a run.
+#: Probability with which the tests together refuse true Poisson sampling. Others can see a refusal, so it adds e^ε
+#: times this probability to the δ of a run.
 ALPHA = 1e-12
 
 #: Number of two-sided tests that share `ALPHA`.
 _TESTS = 5
 
-#: Centres around which counts may vary too little, in standard deviations from their expectation.
+#: Centres around which the test of too little variation measures it, in standard deviations from the expected count.
 _CENTRES = np.linspace(-2, 2, 9)
 
 #: Multiplier of the hash of a sample's history (Knuth's MMIX generator).
@@ -30,7 +31,7 @@ Positions = NDArray[np.intp]
 
 
 class SamplingCheck:
-    """Statistics of batches drawn from `samples` samples at the stated `rate`."""
+    """Statistics of batches that were drawn from `samples` samples at a stated `rate`, and their tests."""
 
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples
@@ -43,7 +44,7 @@ class SamplingCheck:
 
     @property
     def steps(self) -> int:
-        """Return the number of batches so far."""
+        """Return the number of batches added so far."""
         return len(self._sizes)
 
     def add(self, chosen: NDArray[np.int64]) -> None:
@@ -64,23 +65,26 @@ class SamplingCheck:
             self._pairs = pairs_by_history(self._history)
 
     def failed(self) -> str | None:
-        """Return which statistic cannot come from Poisson sampling at this rate, in words, or None."""
+        """Return the statistic, as text, that rules out Poisson sampling at the stated rate, or None if none does."""
         if self._rate == 1:
             return None if all(size == self._samples for size in self._sizes) else "the sizes of the batches"
-        return next((what for what, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)
+        return next((statistic for statistic, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)
 
     def _p_values(self) -> Iterator[tuple[str, float]]:
         q, n, steps, half = self._rate, self._samples, self.steps, self._samples // 2
         sizes = np.array(self._sizes, dtype=np.int64)
-        yield "the number of samples drawn", _binomial(int(sizes.sum()), n * steps, q)
+        yield "the numbers of samples drawn", _binomial(int(sizes.sum()), n * steps, q)
         yield "the sizes of the batches", _variation(sizes, n, q)
-        yield "how often each sample was drawn", _variation(self._often, steps, q)
-        yield "how often samples were drawn together", _binomial(self._both, half * steps, q * q)
-        yield "when samples were drawn again", _binomial(self._stale, half * steps, q)
+        yield "the numbers of draws of each sample", _variation(self._often, steps, q)
+        yield "the numbers of joint draws of two samples", _binomial(self._both, half * steps, q * q)
+        yield "the intervals between draws of a sample", _binomial(self._stale, half * steps, q)
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]:
-    """Divide the samples into pairs, first those with equal history; one remains if their number is odd."""
+    """Divide the samples into pairs and return the first and the second positions of the pairs.
+
+    Samples with the same `history` (samples,) are paired if possible. One sample remains if their number is odd.
+    """
     order = np.argsort(history, kind="stable")
     if len(order) < 2:
         return order[:0], order[:0]
@@ -103,10 +107,10 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Return an upper bound on the two-sided p-value of the variation of independent binomial counts.
+    """Return an upper bound on the two-sided p-value of the variation of independent binomial `counts`.
 
-    Too much variation is measured around their expectation. Too little is measured around several centres, since counts
-    of another mean may also vary too little; the union bound covers all centres.
+    Too much variation is measured around the expected count. Too little variation is measured around several centres,
+    because the counts may have another mean; a union bound covers all centres.
     """
     from scipy.special import gammaln
 

@@ -1,4 +1,4 @@
-"""Distillation (PATE 2017, Figure 5 and Appendix C.1): target probabilities, and fitting networks to them."""
+"""Distillation (PATE 2017, Figure 5 and Appendix C.1): fit networks to probabilities derived from the teachers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,10 +18,11 @@ PLURALITY = "plurality"
 def targets(
     votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], soft: NDArray[np.floating]
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
-    """Yield each kind of label, by its name and temperature: the probability of every class for every query.
+    """Yield the target probabilities (queries, classes) of each kind of label, with its name and temperature.
 
-    The plurality's are 0 and 1; soft ones are the sum of the teachers' probabilities at that temperature, normalised
-    (Figure 5). `votes` are teachers × queries, `soft` the sums: temperatures × queries × classes.
+    "plurality" has probability 1 for the class with the most votes. "soft" is the normalised sum of the teachers'
+    probabilities at a temperature (Figure 5). `votes` is (teachers, queries); `soft` are the sums (temperatures,
+    queries, classes).
     """
     yield (PLURALITY, 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
     for temperature, total in zip(temperatures, soft.astype(np.float64), strict=True):
@@ -29,9 +30,10 @@ def targets(
 
 
 def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperature: float, *, seed: int) -> None:
-    """Fit a network to the probabilities (samples × classes) of `x`, both softened by the temperature.
+    """Fit a network to samples `x` with target probabilities (samples, classes).
 
-    As in Hinton et al. (2015), Section 2, the loss is multiplied by T², so that its gradients keep their size.
+    The network's logits are divided by `temperature`, as the targets were. As in Hinton et al. (2015), Section 2, the
+    loss is multiplied by the squared temperature, so that the size of gradients does not depend on it.
     """
     probabilities = torch.from_numpy(target).float().to(learner.device)
 

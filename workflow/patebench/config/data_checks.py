@@ -15,7 +15,7 @@ from patebench.core.seeds import Mode
 from patebench.data import known_outline, outline_of
 from patebench.data.dataset import Outline
 from patebench.data.division import check_shift
-from patebench.data.partitions import check_owners, check_teachers, deals_people, read_owners
+from patebench.data.partitions import assigns_people, check_owners, check_teachers, read_owners
 from patebench.models import on_queries
 
 Check = Callable[[], object]
@@ -65,7 +65,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
         with located(f"{where}.partition.owners"):
             check_owners(owners := read_owners(Path(partition.owners)), known.private)
         people = len(np.unique(owners))
-    whole_people = deals_people(partition.strategy) and not on_queries(settings.model)
+    whole_people = assigns_people(partition.strategy) and not on_queries(settings.model)
     with located(f"{where}.teachers"):
         check_teachers(max(settings.teachers), known.private, people if whole_people else None)
 

@@ -14,7 +14,7 @@ from patebench.core.registry import Registry, called_with, imported, nearest
 from patebench.data.dataset import Dataset, Outline
 
 DATASETS = Registry("data set", "patebench.datasets", called_with("root", "download", by_name=True))
-# Outlines (numbers of private and public samples, and the shape of one) allow checks of a configuration before loading.
+# A configuration is checked against outlines (numbers and shape of private and public samples) without loading data.
 DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", outline=Outline(1197, 600, (1, 8, 8)))
 DATASETS.add("mnist", "patebench.data.torchvision_sets:mnist", outline=Outline(60_000, 10_000, (1, 28, 28)))
 DATASETS.add(
@@ -42,13 +42,13 @@ DATASETS.add(
 
 
 def known_outline(name: str) -> Outline | None:
-    """Return the outline of the data set `name`; None if it is not built in or reads a user's own files."""
+    """Return the outline of a built-in data set, or None if `name` is not built in or reads a user's own files."""
     outline: Outline | None = DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
     return outline
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Check a user's own data and return their outline; errors are those of the loader."""
+    """Read and check a user's own data by `loader` and return its outline; raises the errors of the loader."""
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")
     if measure is None:
@@ -59,7 +59,7 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the arguments of a loader; PatebenchError for an unknown or a missing option."""
+    """Return the arguments of a loader from its options; raise PatebenchError for an unknown or missing option."""
     load: Callable[..., Dataset] = DATASETS.load(loader)
     taken = inspect.signature(load).parameters
     wanted = [name for name in taken if name not in ("root", "download", "class_names")]
@@ -67,23 +67,20 @@ def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence
         if name not in wanted:
             known = ", ".join(wanted) or "none"
             raise PatebenchError(
-                f"the data set '{loader}' has no option '{name}'{nearest(name, wanted)}; known: {known}"
+                f"the data set '{loader}' has no option '{name}'{nearest(name, wanted)}; its options are: {known}"
             )
     for name in wanted:
         if name not in options and taken[name].default is inspect.Parameter.empty:
             raise PatebenchError(
-                f"the data set '{loader}' needs the option '{name}'; give the path of the {name} files"
+                f"the data set '{loader}' requires the option '{name}'; give it, such as --option {name}=…"
             )
     if class_names is None:
         return dict(options)
     if "class_names" not in taken:
-        raise PatebenchError(f"the data set '{loader}' has classes of its own; leave classes and class_names out")
+        raise PatebenchError(f"the data set '{loader}' has fixed classes; leave out classes and class_names")
     return {**options, "class_names": class_names}
 
 
 def reads_own_files(name: str) -> bool:
-    """Return the fact `own_files` of the entry `name`: True if it reads a user's own files (default False).
-
-    Raises PatebenchError for an unknown name.
-    """
+    """Return True if the data set `name` reads a user's own files; raise PatebenchError for an unknown name."""
     return bool(DATASETS.fact(name, "own_files", False))

@@ -75,7 +75,7 @@ def _read(root: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]
 
 
 def _fetch(path: Path) -> None:
-    """Download a file atomically: after an interruption there is no partial file."""
+    """Download a file atomically, so that an interrupted download leaves no partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         torchvision_datasets().utils.download_url(URL + path.name, folder, path.name, SOURCE.files[path.name])
@@ -87,6 +87,6 @@ def _features(row: list[str]) -> list[float]:
     for (name, words), cell in zip(_COLUMNS.items(), row[:-1], strict=True):
         if name not in _LEFT_OUT:
             if words and cell not in (*words, "?"):
-                raise ValueError(f"'{cell}' is no {name}")
+                raise ValueError(f"'{cell}' is not a value of {name}")
             features += [float(cell == word) for word in words] if words else [float(cell)]
     return features

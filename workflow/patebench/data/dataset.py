@@ -1,7 +1,7 @@
-"""Hold labelled private and public samples as a loader returns them.
+"""Data set: labelled private and public samples as a loader returns them.
 
-Nothing is standardised here. A mean or scale of the private data would be a further release; each learner standardises
-by its own shard or by the public pool.
+Samples are not standardised, because the mean and scale of the private data are themselves private. Each learner
+standardises by its own shard or by the public pool.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
 
 #: Reference to the documentation in messages about a user's own files.
-OWN_DATA = "docs/how-to/own-data.md shows how own data are laid out"
+OWN_DATA = "see docs/how-to/own-data.md for the layout of your own data"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +29,12 @@ class Dataset:
     private_x, public_x : (samples, channels, height, width) uint8 images or (samples, features) float32 tables
     private_y, public_y : (samples,) int64 labels in 0 … len(class_names) − 1
     private_rows, public_rows : (samples,) int64
-        Identifiers that records keep when others are added or removed, distinct and non-negative; None: the position.
+        Distinct, non-negative number of each record, which stays the same when other records are added or removed; by
+        default its position.
     private_owners, public_owners : (samples,) int64
         Person of each record, non-negative; None if unknown. No person has records in both parts.
     notes
-        Sentences for the owner of the data on ignored or missing items.
+        Sentences about ignored or missing items, for the owner of the data.
 
     Raises
     ------
@@ -63,8 +64,8 @@ class Dataset:
         check_people(self.private_owners, self.public_owners)
         if self.private_x.shape[1:] != self.public_x.shape[1:]:
             raise PatebenchError(
-                f"a private sample has shape {self.private_x.shape[1:]} and a public one {self.public_x.shape[1:]};"
-                " bring them to one shape"
+                f"private samples have shape {self.private_x.shape[1:]}, but public samples have shape"
+                f" {self.public_x.shape[1:]}; give both the same shape"
             )
 
     @property
@@ -74,13 +75,13 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Outline:
-    """Facts on a data set that are needed before a run.
+    """Numbers and shape of a data set's samples, against which a configuration is checked before a run.
 
     Parameters
     ----------
-    private, public : numbers of samples.
-    shape : the shape of one sample.
-    people : number of people in the private part, where their records name them.
+    private, public : numbers of private and public samples
+    shape : shape of one sample
+    people : number of owners of the private records, or None if they are not named
     """
 
     private: int
@@ -95,20 +96,21 @@ class Outline:
 
 
 def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | None) -> None:
-    """Refuse owners who have both private and public samples, if owners are known."""
+    """Raise PatebenchError if an owner has both private and public samples; None means that owners are unknown."""
     if private is None or public is None:
         return
     both = np.intersect1d(private, public)
     if len(both):
         raise PatebenchError(
-            f"{plural(len(both), 'person')} own private and public records, such as private sample "
-            f"{int(np.flatnonzero(private == both[0])[0])}; ε would not protect them: divide the data by person",
+            f"{plural(len(both), 'person')} {'have' if both[1:].size else 'has'} both private and public records, for"
+            f" example the owner of private sample {int(np.flatnonzero(private == both[0])[0])}, so ε would not protect"
+            " them; put all records of a person into one part",
             code="person-in-both-parts",
         )
 
 
 def not_finite(x: NDArray[Any]) -> str | None:
-    """Describe the positions of NaN and infinite values in a table `x` (samples, features); None if there are none."""
+    """Describe where a table `x` (samples, features) has NaN or infinite values; return None if all are finite."""
     wrong = ~np.isfinite(x)
     if not wrong.any():
         return None
@@ -121,27 +123,29 @@ def not_finite(x: NDArray[Any]) -> str | None:
 def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: int) -> None:
     if (x.dtype, x.ndim) not in ((np.dtype(np.uint8), 4), (np.dtype(np.float32), 2)):
         raise PatebenchError(
-            f"the {role} samples are {x.dtype} of shape {x.shape}; images must be uint8 (samples, channels, height,"
-            " width), tables float32 (samples, features)"
+            f"the {role} samples have dtype {x.dtype} and shape {x.shape}; images must be uint8 of shape (samples,"
+            " channels, height, width), tables float32 of shape (samples, features)"
         )
     if y.shape != x.shape[:1]:
-        raise PatebenchError(f"the {role} part has {len(x)} samples and labels of shape {y.shape}; give one label each")
+        raise PatebenchError(
+            f"the {role} part has {len(x)} samples, but labels of shape {y.shape}; give one label for each sample"
+        )
     if x.size == 0:
-        raise PatebenchError(f"the {role} part is empty")
+        raise PatebenchError(f"the {role} part has no samples; give at least one sample with features")
     if x.dtype.kind == "f" and (fault := not_finite(x)):
-        raise PatebenchError(f"the {role} samples hold {fault}; fill or drop them first", code="not-finite")
+        raise PatebenchError(f"the {role} samples contain {fault}; fill or drop them first", code="not-finite")
     if y.min() < 0 or y.max() >= classes:
         raise PatebenchError(
-            f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}, as given by the"
-            " public data or the configuration; correct the labels or give classes or class_names"
+            f"the {role} labels run from {y.min()} to {y.max()}, but the public data or the configuration declare the"
+            f" classes 0 … {classes - 1}; correct the labels, or declare more classes by classes or class_names"
         )
 
 
 def _check_owners(role: str, owners: NDArray[np.int64] | None, samples: int) -> None:
     if owners is not None and (owners.dtype != np.int64 or owners.shape != (samples,) or owners.min() < 0):
         raise PatebenchError(
-            f"the {role} part has {samples} samples and owners that are {owners.dtype} of shape {owners.shape}; number"
-            " the owner of each from 0"
+            f"the owners of the {role} part have dtype {owners.dtype} and shape {owners.shape}; give one integer of at"
+            f" least 0 for each of the {samples} samples"
         )
 
 
@@ -150,14 +154,14 @@ def _check_rows(role: str, rows: NDArray[np.int64] | None, samples: int) -> None
         return
     if rows.dtype != np.int64 or rows.shape != (samples,):
         raise PatebenchError(
-            f"the {role} part has {samples} samples and rows that are {rows.dtype} of shape {rows.shape}; give one"
-            " integer for each"
+            f"the rows of the {role} part have dtype {rows.dtype} and shape {rows.shape}; give one integer for each of"
+            f" the {samples} samples"
         )
     if rows.min() < 0:
-        raise PatebenchError(f"the {role} rows hold numbers below 0 or above 2^63 - 1; give others")
+        raise PatebenchError(f"a row of the {role} part is below 0 or above 2^63 - 1; number the records from 0")
     numbers, counts = np.unique(rows, return_counts=True)
     if (counts > 1).any():
         first, second = np.flatnonzero(rows == numbers[counts > 1][0])[:2]
         raise PatebenchError(
-            f"the {role} samples {first} and {second} have the same row {rows[first]}; give each a row of its own"
+            f"the {role} samples {first} and {second} have the same row {rows[first]}; give each a different row"
         )

@@ -1,7 +1,7 @@
-"""Declare a user's data in a configuration: the columns of a table, and the resizing of images.
+"""Declarations of a user's data in a configuration: the columns of a table, or the resizing of images.
 
-The encoding of a record is declared by the user or derived from public data, so nothing is learned from private
-records. A value outside its declaration is clipped or becomes "other", so its encoding depends on its own record alone.
+The user declares how values are encoded, or the encoding is derived from public data, so it does not depend on private
+records. A value outside the declared range is clipped, and an undeclared category becomes "other".
 """
 
 import datetime
@@ -24,45 +24,45 @@ _Byte = Annotated[int, Field(ge=0, le=255)]
 
 
 class Declaration(Parameters):
-    """Declaration that can be given as JSON on the command line."""
+    """Base class of declarations, which can be given as JSON on the command line."""
 
     @classmethod
     def read(cls, given: object, where: str) -> Self:
-        """Return the declaration from an instance, a mapping or JSON; `where` names it in errors."""
+        """Return the declaration that an instance, a mapping or JSON text contains; `where` is its key in errors."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str):
             try:
                 given = json.loads(given)
             except ValueError as fault:
-                raise PatebenchError(f"is not valid JSON ({fault})", code="value", where=where) from None
+                raise PatebenchError(f"the text is not valid JSON ({fault})", code="value", where=where) from None
         return cls.checked(given, where)
 
 
 class Feature(Parameters):
-    """A feature of a table: exactly one of `number`, `category`, `date` and `text`."""
+    """Feature of a table, declared by exactly one of `number`, `category`, `date` and `text`."""
 
     number: tuple[float, float] | None = Field(
-        None, description="A number: its lowest and its highest value; values beyond are clipped."
+        None, description="For a number: the lowest and the highest value; values outside are clipped."
     )
     category: tuple[str, ...] | None = Field(
-        None, description='A category: its values; every other value becomes "other".'
+        None, description='For a category: all its values; every other value becomes "other".'
     )
     date: tuple[datetime.date, datetime.date] | None = Field(
-        None, description="A date (2024-12-31): the first and the last day; days beyond are clipped."
+        None, description="For a date (2024-12-31): the first and the last day; days outside are clipped."
     )
     text: int | None = Field(
-        None, ge=1, le=4096, description="Text: the number of columns into which its character n-grams are hashed."
+        None, ge=1, le=4096, description="For text: the number of columns into which character n-grams are hashed."
     )
     missing: Literal["refuse", "column"] = Field(
         "refuse",
-        description="Treatment of missing values: refuse them, or add a column that marks them.",
+        description="Treatment of missing values: refuse (an error) or column (add a column that marks them).",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _read_texts(cls, given: Any) -> Any:
-        """Take values of a category that YAML reads as numbers, truth values or dates as text."""
+        """Convert the values of a category to text, as YAML reads some of them as numbers or dates."""
         if isinstance(given, dict) and isinstance(given.get("category"), list | tuple):
             given = {**given, "category": [as_text(value) for value in given["category"]]}
         return given
@@ -71,21 +71,24 @@ class Feature(Parameters):
     def _check(self) -> Self:
         kinds = [name for name in ("number", "category", "date", "text") if getattr(self, name) is not None]
         if len(kinds) != 1:
-            raise mistake("declare one of number: [low, high], category: [values], date: [first, last], text: columns")
+            raise mistake(
+                "a feature must have one kind; declare exactly one of number: [low, high], category: [values], date:"
+                " [first, last] and text: columns"
+            )
         if self.number is not None and not 0 < self.number[1] - self.number[0] < 1e300:
-            raise mistake("the bounds of a number must be finite, the lower one first, and at most 1e300 apart")
+            raise mistake("the bounds of a number are invalid; give a lower and a larger upper bound below 1e300 apart")
         if self.date is not None and not self.date[0] < self.date[1]:
-            raise mistake("the first day must be before the last")
+            raise mistake("the first day of a date must be before its last day; swap or correct them")
         if self.category is not None and (not self.category or len(set(self.category)) < len(self.category)):
-            raise mistake("a category needs at least one value, each once")
+            raise mistake("the values of a category must be different; list at least one value, and each value once")
         return self
 
 
 class Label(Parameters):
     """The column to predict and its classes."""
 
-    column: str = Field(description="The column.")
-    classes: tuple[str, ...] = Field(description="The classes, as the column spells them; public.")
+    column: str = Field(description="Name of the column to predict.")
+    classes: tuple[str, ...] = Field(description="All classes, spelled as in the column; they are public.")
 
     @model_validator(mode="before")
     @classmethod
@@ -97,34 +100,34 @@ class Label(Parameters):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(set(self.classes)) < max(2, len(self.classes)):
-            raise mistake("give at least two classes, each once")
+            raise mistake("the classes must be different; list at least two classes, and each class once")
         return self
 
 
 class TableDeclaration(Declaration):
-    """The columns of a table."""
+    """Declaration of the columns of a table, and of its public records."""
 
     label: Label = Field(description="The column to predict and its classes.")
     features: dict[str, Feature] = Field(
-        description="The features, by column; embedding_* means all columns of the public file that start with"
+        description="Features by column name; embedding_* stands for all columns of the public file that start with"
         " embedding_."
     )
     owner: str | None = Field(
         None,
-        description="The column with the person of each record, any text or number; ε then protects all records of a"
-        " person.",
+        description="Column that identifies the person of each record by any text or number; ε then protects all"
+        " records of a person.",
     )
     people: Literal["refuse", "leave-out"] = Field(
         "refuse",
-        description="Treatment of people with records in both parts: refuse them, or leave out their private records."
-        " Moving public records would reveal who is in the private part.",
+        description="Treatment of people with private and public records: refuse (an error) or leave-out (of their"
+        " private records). Public records are never left out, as this would reveal who is in the private part.",
     )
     public_share: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="With one file: the share of people, or of records without a declared owner, that becomes public,"
-        " selected by a hash of the owner or of the record.",
+        description="If there is no public file: fraction of the people, or of the records without an owner column,"
+        " that becomes public. They are selected by a hash of the owner or record.",
     )
     drop: tuple[str, ...] = Field((), description="Columns that are not used.")
     missing_values: tuple[str, ...] = Field(MISSING, description="Texts that stand for a missing value in CSV and TSV.")
@@ -136,18 +139,20 @@ class TableDeclaration(Declaration):
         roles = [self.label.column, *self.features, *self.drop, *([self.owner] if self.owner is not None else [])]
         twice = sorted({name for name in roles if roles.count(name) > 1})
         if twice:
-            raise mistake(f"the column '{twice[0]}' is declared twice; label, owner, features and drop share no column")
+            raise mistake(
+                f"the column '{twice[0]}' is declared twice; name it only once in label, owner, features and drop"
+            )
         return self
 
     def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
-        """Return the columns that a feature's name stands for: itself, or all undeclared columns that match it."""
+        """Return the undeclared columns that match `pattern`; a name without "*" matches only itself."""
         if "*" not in pattern or pattern in columns:
             return [pattern]
         return [name for name in columns if fnmatchcase(name, pattern) and name not in (*self.columns, *self.drop)]
 
     @property
     def columns(self) -> list[str]:
-        """All declared columns that are read."""
+        """Return the names of the label column, the owner column, if any, and the features."""
         owner = [] if self.owner is None else [self.owner]
         return [self.label.column, *owner, *self.features]
 
@@ -164,12 +169,12 @@ class ImageParameters(Declaration):
         " fit (stretch).",
     )
     background: tuple[_Byte, _Byte, _Byte] = Field(
-        (255, 255, 255), description="The colour behind transparent pixels and padding: red, green and blue, 0 to 255."
+        (255, 255, 255), description="Colour of padding and behind transparent pixels: red, green, blue from 0 to 255."
     )
 
 
 def as_text(value: object) -> str:
-    """Return a declared value as a table spells it."""
+    """Return a value of the declaration as text; refuse a truth value, because YAML has lost its spelling."""
     if isinstance(value, bool):
-        raise mistake("YAML reads yes, no, true and false as truth values; put quotes around each value of a column")
+        raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
     return str(value)

@@ -1,7 +1,7 @@
-"""Divide the public samples into disjoint pool and test set, shift images, and hash contents.
+"""Divide the public samples into a pool and a disjoint test set, shift images, and hash samples.
 
-Samples with the same bytes count as one. Private data are not used here; a private sample that is also public is
-removed from the teachers' shards (`partitions`).
+Samples with the same bytes count as the same sample. Private data are not used here; a private sample that is also
+public is removed from the teachers' shards (`partitions`).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from patebench.core.text import plural
 
 
 def identifiers(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return 63 bits of a hash of each name, so that a name keeps its number when others are added or removed."""
+    """Return a 63-bit hash of each name as its number, which does not depend on other names."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
@@ -26,7 +26,7 @@ def identifiers(names: Iterable[str]) -> NDArray[np.int64]:
 def content(x: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
 
-    A collision would remove a sample too many, and never keep one that should be removed.
+    Equal hashes mark duplicates. A collision of hashes could only remove one sample too many.
     """
     if x.dtype.kind == "f":
         x = np.where(x == 0, np.zeros((), x.dtype), x)
@@ -41,10 +41,10 @@ def records(x: NDArray[Any], y: NDArray[Any]) -> str:
 
 
 def tallies(counts: NDArray[np.integer]) -> str:
-    """Return a digest of vote counts (queries, classes), invariant to the order of queries, classes and teachers.
+    """Return a digest that identifies vote counts (queries, classes) in any order of queries, classes and teachers.
 
-    It uses the counts of each query in descending order, without columns that are then all zero. Tables with the same
-    digest are treated as the same data.
+    The counts of each query are sorted in descending order, and columns of zeros are left out. Tables of counts with
+    the same digest are treated as the same data.
     """
     ordered = -np.sort(-np.asarray(counts, dtype="<i8"), axis=1)
     voted = ordered[:, : max(1, int(ordered.any(axis=0).sum()))]
@@ -59,17 +59,17 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def check_shift(shift: str, shape: tuple[int, ...]) -> None:
-    """Refuse to shift samples of `shape` that are not images."""
+    """Raise PatebenchError if samples of `shape` are not images, as only images can be shifted."""
     if len(shape) != 3:
         raise PatebenchError(
-            f"these samples are not images, so they cannot be {shift}; leave out pool_shift", code="shape"
+            f"samples of shape {shape} are not images and cannot be {shift}; leave out pool_shift", code="shape"
         )
 
 
 def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
-    """Apply the named shift, if any, to images `x`; PatebenchError for tables.
+    """Apply the distribution shift of `SHIFTS` named `shift`, if any, to images `x`; PatebenchError for tables.
 
-    A shift of the pool makes public images differ from private ones, to test methods that learn from such a pool.
+    A shifted pool tests methods whose public images differ from the private ones.
     """
     if shift is None:
         return x
@@ -79,7 +79,7 @@ def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PublicSplit:
-    """Positions in the public data, and the number of samples left out of the test set because the pool has them."""
+    """Positions in the public data of pool and test set; `in_pool` test samples were left out as copies of the pool."""
 
     pool: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -87,27 +87,27 @@ class PublicSplit:
 
 
 def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> PublicSplit:
-    """Shuffle the public samples; the first `pool` are queries and the next `test` (None: all others) the test set.
+    """Divide the public samples at random into `pool` queries and `test` test samples (None: all others).
 
-    `public` are hashes of the samples' contents. Test samples that also occur in the pool are skipped. Raises
-    PatebenchError if too few remain.
+    `public` are hashes of the samples. Test samples that also occur in the pool are skipped. Raises PatebenchError if
+    too few samples remain.
     """
     if pool < 1 or (test is not None and test < 1):
-        raise PatebenchError(f"pool = {pool} and test = {test} were asked for; both need at least one sample")
+        raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")
     order = rng.permutation(len(public))
     queries, others = order[:pool], order[pool:]
     unseen = others[~np.isin(public[others], public[queries])]
     split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
-            f"{len(public)} public samples, less {split.in_pool} that are in the pool as well, are too few for a pool"
-            f" of {pool} and {test or 'any'} test samples; choose smaller numbers"
+            f"{len(public)} public samples, without {split.in_pool} copies of samples of the pool, are too few for a"
+            f" pool of {pool} and {test or 'any'} test samples; choose smaller numbers"
         )
     return split
 
 
 def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
-    """Refuse a pool and a test set, given as hashes of contents, that share a sample."""
+    """Raise PatebenchError if a pool and a test set, given as hashes of their samples, share a sample."""
     shared = int(np.isin(pool, test).sum())
     if shared:
-        raise PatebenchError(f"{plural(shared, 'sample')} of the pool also in the test set; make the split again")
+        raise PatebenchError(f"the test set contains {plural(shared, 'sample')} of the pool; make the split again")

@@ -1,10 +1,10 @@
-"""Load a user's own images from one folder per class below a private and a public folder, or from an index of files.
+"""Load a user's own images from a private and a public folder, each with a folder per class, or from a list of files.
 
     private/cat/*.png  private/dog/*.png  public/cat/*.png  public/dog/*.png
 
-A record is identified by its class folder and file name, or by its path in the index. Order and rows depend only on
-these, so adding or removing a record does not move another. Classes, size, mode and background are public: they come
-from the public images or from the configuration.
+The list of files is called an index. An image is identified by its class folder and file name, or by its path in the
+index. Its row is a hash of that identity, so adding or removing an image does not change the row of another. Classes,
+size, colour mode and background are public: they come from the public images or from the configuration.
 """
 
 import os
@@ -45,7 +45,7 @@ _AS_THEY_ARE = ImageParameters()
 
 @dataclass(frozen=True)
 class _Image:
-    """One file, its label, and the identity that determines its row."""
+    """Image file with its label, the identity whose hash is its row, and its owner if known."""
 
     path: Path
     label: str
@@ -60,7 +60,7 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Check the images by their names and headers only; parameters and errors are those of `load`."""
+    """Check the names and headers of the images and return their outline; parameters and errors are those of `load`."""
     parameters = ImageParameters.read(images, "images")
     own, shown, _ = _listed(private, public, index, class_names, [])
     (width, height), mode = _headers([*shown, *own], len(shown), parameters)
@@ -93,7 +93,7 @@ def load(
     Raises
     ------
     ArtefactError
-        Naming the files and the fault; all unreadable images are named at once.
+        For an invalid file; one error names all unreadable images.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
     own, shown, names = _listed(private, public, index, class_names, notes)
@@ -130,13 +130,15 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """Return the private and the public images and the classes; refuse an image of an unknown class."""
+    """List the private and the public images and the classes; raise ArtefactError for an image of an unknown class."""
     if index is not None:
         if private is not None or public is not None:
-            raise PatebenchError("give an index, or a private and a public folder, not both", where="index")
+            hint = "the index already lists all images; leave out either the index or the folders private and public"
+            raise PatebenchError(hint, where="index")
         own, shown = _of_index(Path(index))
     elif private is None or public is None:
-        raise PatebenchError("images need a private and a public folder, or an index", code="missing", where="private")
+        hint = "the images are not specified; give a private and a public folder, or an index"
+        raise PatebenchError(hint, code="missing", where="private")
     else:
         own, shown = _of_folder(Path(private), notes), _of_folder(Path(public), notes)
     names = tuple(class_names or sorted({image.label for image in shown}))
@@ -144,9 +146,9 @@ def _listed(
         if image.label not in names:
             raise ArtefactError(
                 image.path,
-                f"its class '{image.label}' is none of the classes, which the public images or the configuration name: "
-                f"{listing(names)}",
-                "move it away, or name all classes in the configuration: class_names",
+                f"its class '{image.label}' is not among the classes of the public images or the configuration:"
+                f" {listing(names)}",
+                "remove the image, or list all classes in the configuration as class_names",
                 code="undeclared-label",
             )
     return own, shown, names
@@ -160,12 +162,12 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
     """Return the images below `folder`, sorted by file name and then class; count other files in `notes`."""
     if not folder.is_dir():
         raise ArtefactError(
-            folder, "there is no such folder", f"give a folder that holds one folder for each class; {OWN_DATA}"
+            folder, "this folder does not exist", f"give a folder that contains one folder for each class; {OWN_DATA}"
         )
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
         raise ArtefactError(
-            folder, "it holds no class folders", f"put the images of each class into a folder of its own; {OWN_DATA}"
+            folder, "it contains no folders", f"put the images of each class into a folder of that name; {OWN_DATA}"
         )
     images = [
         _Image(path, class_folder.name, f"{class_folder.name}/{path.name}")
@@ -175,23 +177,28 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
     ]
     if not images:
         raise ArtefactError(
-            folder, "it holds no images", f"put images there ({', '.join(sorted(SUFFIXES))}); {OWN_DATA}"
+            folder,
+            "its folders contain no images",
+            f"put images into them, of the types {', '.join(sorted(SUFFIXES))}; {OWN_DATA}",
         )
     known = {image.path for image in images}
     if others := sorted(path for path in folder.rglob("*") if path not in known and not path.is_dir()):
-        notes.append(f"{folder}: ignored {plural(len(others), 'file')}, no images of a class, such as {others[0].name}")
+        notes.append(
+            f"{folder}: ignored {plural(len(others), 'file')} not in a class folder or not an image, such as"
+            f" {others[0].name}"
+        )
     return sorted(images, key=lambda image: (image.path.name, image.label))
 
 
 def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
-    """Return the private and the public images of an index; paths start from its folder."""
+    """Return the private and the public images that an index lists; their paths are relative to its folder."""
     from patebench.data.own_table import read_frame
 
     frame = read_frame(index, MISSING).astype(object)
     columns = list(map(str, frame.columns))
     if not set(_INDEX_COLUMNS[:3]) <= set(columns) <= set(_INDEX_COLUMNS):
         raise ArtefactError(
-            index, f"its columns are {listing(columns)}", "give path, label, part and, if known, owner",
+            index, f"its columns are {listing(columns)}", "use the columns path, label, part and, if known, owner",
             code="missing-column",
         )  # fmt: skip
     parts: dict[str, list[_Image]] = {"private": [], "public": []}
@@ -199,14 +206,14 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
     for number, record in enumerate(frame.to_dict("records"), 1):
         for column in columns:
             if not isinstance(record[column], str):
-                raise ArtefactError(index, f"record {number}, column '{column}': is missing", "fill it")
+                raise ArtefactError(index, f"record {number} has no value in column '{column}'", "add the value")
         path, part = str(record["path"]), str(record["part"])
         if part not in parts:
             raise ArtefactError(
-                index, f"record {number}, column 'part': '{part}' is neither private nor public", "correct it"
+                index, f"record {number} has the part '{part}'", "use either private or public in this column"
             )
         if path in seen:
-            raise ArtefactError(index, f"record {number}, column 'path': '{path}' occurs twice", "remove one")
+            raise ArtefactError(index, f"record {number} repeats the path '{path}'", "remove one of the two records")
         seen.add(path)
         owner = record.get("owner")
         parts[part].append(
@@ -214,14 +221,14 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         )
     for role, images in parts.items():
         if not images:
-            raise ArtefactError(index, f"no image is {role}", "mark some in the column part")
+            raise ArtefactError(index, f"no image is {role}", f"set part to {role} for some images")
     return tuple(sorted(images, key=lambda image: image.identity) for images in parts.values())  # type: ignore[return-value]
 
 
 def _read(
     images: Sequence[_Image], public: int, parameters: ImageParameters
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read images, of which the first `public` determine size and mode; return the public and the private pixels.
+    """Return the pixels of the public images, which are the first `public` of `images`, and of the private ones.
 
     All headers are checked before any image is decoded.
     """
@@ -234,7 +241,7 @@ def _read(
 def _headers(
     images: Sequence[_Image], public: int, parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return width and height of the first image and the mode of all images, from the headers of the files."""
+    """Return width and height of the first image, and the mode of all: grey (L) if the first `public` are, else RGB."""
     headers = _each(images, _header)
     (width, height), _ = headers[0]
     if parameters.size is None:
@@ -242,8 +249,8 @@ def _headers(
             if size != (width, height):
                 raise ArtefactError(
                     image.path,
-                    f"it has {size[0]}×{size[1]} pixels and {images[0].path} has {width}×{height}",
-                    "declare a size for all images in the configuration (images: {size: [height, width]})",
+                    f"it has {size[0]}×{size[1]} pixels, but {images[0].path} has {width}×{height}",
+                    "declare one size in the configuration, to which all are resized (images: {size: [height, width]})",
                     code="image-size",
                 )
     return (width, height), "L" if all(grey for _, grey in headers[:public]) else "RGB"
@@ -261,29 +268,29 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
             faults.append((image.path, str(fault) or type(fault).__name__))
     if faults:
         (path, words), *more = faults
-        others = f"; {plural(len(more), 'more file')}: {listing([str(path) for path, _ in more])}" if more else ""
+        others = f", and neither can {listing([str(path) for path, _ in more])}" if more else ""
         raise ArtefactError(
-            path, f"it cannot be read as an image ({words}){others}", "replace or remove them", code="image"
+            path, f"it cannot be read as an image ({words}){others}", "replace or remove such files", code="image"
         )
     return results
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
-    """Return width and height after rotation by EXIF, and True if the image is grey."""
+    """Return ((width, height), grey) of an image: the size after rotation by EXIF, and True if it is grey."""
     from PIL import Image
 
     with Image.open(path) as image:
         if image.mode.startswith(("I", "F")):
-            raise ValueError("it has more than 8 bits for each grey value; convert it to 8 bits")
+            raise ValueError("grey values have more than 8 bits; convert the image to 8 bits")
         if image.width * image.height > _PIXELS:
-            raise ValueError(f"it has {image.width}×{image.height} pixels, more than {_PIXELS:,}; make it smaller")
+            raise ValueError(f"{image.width}×{image.height} pixels are more than {_PIXELS:,}; make the image smaller")
         on_its_side = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
         width, height = image.size
         return (height, width) if on_its_side else (width, height), image.mode in _GREY
 
 
 def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.uint8]:
-    """Return pixels (height, width) or (height, width, channels), upright, opaque and of the declared size."""
+    """Return the pixels (height, width[, channels]) of an image, rotated by EXIF, opaque and of the declared size."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as image:
@@ -323,11 +330,11 @@ def _copies(
         counts = Counter(keys.tolist())
         if twice := [image for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
             yield (
-                f"{plural(len(twice), 'image')} are identical to another one of the same part, such as {twice[0].path} "
-                f"and {twice[1].path}; remove copies, or each counts as a record"
+                f"{plural(len(twice), 'image')} of one part are identical to another of it, such as {twice[0].path} "
+                f"and {twice[1].path}; each copy counts as a record, so remove copies"
             )
     if both := [image for image, key in zip(own, np.isin(*hashes), strict=True) if key]:
         yield (
-            f"{plural(len(both), 'private image')} {'are' if both[1:] else 'is'} identical to public ones, such as "
-            f"{both[0].path}; no teacher has them: remove them from the public part to protect them"
+            f"{plural(len(both), 'private image')} {'are' if both[1:] else 'is'} identical to a public image, such as "
+            f"{both[0].path}; teachers do not use such images: remove them from the public part to protect them"
         )

@@ -1,9 +1,10 @@
 """Load a user's own arrays from one `.npz` file with the private samples and one with the public samples.
 
-Each file contains `x` and `y`. The public file may contain `class_names`; those of the private file must be the same.
-Each may contain `row`, a distinct integer that a record keeps when others are added or removed, and `owner`, the number
-of each record's person. Images are uint8 (samples, height, width), (samples, height, width, channels) or (samples,
-channels, height, width); tables are numbers (samples, features).
+Both files contain `x`, the samples, and `y`, their labels. The public file may contain `class_names`; if the private
+file contains them too, they must be the same. Both may contain `row`, a distinct integer that a record keeps when
+others are added or removed, and `owner`, the number of the person of each record. Images are uint8 (samples, height,
+width), (samples, height, width, channels) or (samples, channels, height, width); tables are numbers (samples,
+features).
 """
 
 import itertools
@@ -29,23 +30,23 @@ CHANNELS = range(1, 5)
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Read the files `private` and `public`; relative paths start from the working directory.
 
-    Without `class_names`, here or in the public file, the classes are 0 … the largest public label, each of which needs
-    a public sample: the number of classes is public, so it must not depend on the private file. Raises ArtefactError
-    naming the file and the fault.
+    If neither the argument nor the public file gives `class_names`, the classes are 0 … the largest public label, and
+    each needs a public sample. The private file does not influence the classes, which are public. Raises ArtefactError
+    for an invalid file.
     """
     own, shown = _File.read(Path(private)), _File.read(Path(public))
     public_x, private_x, public_y, private_y = shown.samples(), own.samples(), shown.labels(), own.labels()
     names = tuple(class_names or shown.class_names() or shown.shown_classes(public_y))
     if public_y.size and public_y.max() >= len(names):  # `Dataset` checks the other faults of labels
         raise shown.fault(
-            f"its labels go up to {public_y.max()}, which needs {public_y.max() + 1} classes, and"
-            f" {plural(len(names), 'class')} {'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
-            f"give one name for each label, that of 0 first; {OWN_DATA}",
+            f"its largest label is {public_y.max()}, but only {plural(len(names), 'class')}"
+            f" {'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
+            f"give {public_y.max() + 1} class names, that of label 0 first; {OWN_DATA}",
         )
     if own.class_names() not in (None, names):
         raise own.fault(
-            f"its class names are not those of the data set, which come from {public} or the configuration",
-            "leave them out here, or give the same ones as class_names there",
+            f"its class names differ from those of {public} or the configuration",
+            "leave class_names out of this file, or give the same class names in both places",
         )
     (rows, owners), (public_rows, public_owners) = (
         (part.whole_numbers("row"), part.whole_numbers("owner")) for part in (own, shown)
@@ -56,7 +57,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 
 @dataclass(frozen=True, eq=False)
 class _File:
-    """Known arrays of a file, and notes on ignored ones."""
+    """Arrays of one file that are used, and notes about arrays that are ignored."""
 
     path: Path
     arrays: dict[str, NDArray[Any]]
@@ -65,23 +66,24 @@ class _File:
     @classmethod
     def read(cls, path: Path) -> Self:
         if not path.is_file():
-            raise ArtefactError(path, "there is no such file", "give the path of an .npz file with the arrays x and y")
+            fix = "give the path of an .npz file with the arrays x and y"
+            raise ArtefactError(path, "this file does not exist", fix)
         try:
             with open(path, "rb") as stream:
                 if stream.read(2) != b"PK":  # otherwise numpy's message would mention pickles
-                    raise ArtefactError(path, "it is not an archive of arrays as written by numpy.savez", OWN_DATA)
+                    raise ArtefactError(path, "it is not an .npz file as written by numpy.savez", OWN_DATA)
                 stream.seek(0)
                 archive = np.load(stream, allow_pickle=False)
                 known = set(archive.files)
                 arrays = {name: archive[name] for name in ARRAYS if name in archive}
         except (ValueError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
             if "Object arrays" in str(fault):
-                raise ArtefactError(path, "it holds pickled objects, which are never loaded", OWN_DATA) from None
+                raise ArtefactError(path, "it contains pickled objects, which are never loaded", OWN_DATA) from None
             raise ArtefactError(path, f"it is not a readable .npz file ({fault})", OWN_DATA) from None
         for name in ("x", "y"):
             if name not in arrays:
-                held = listing(sorted(known)) or "none"
-                raise ArtefactError(path, f"it lacks the array '{name}' and holds {held}", OWN_DATA)
+                names = listing(sorted(known)) or "none"
+                raise ArtefactError(path, f"the array '{name}' is missing; arrays in the file: {names}", OWN_DATA)
         ignored = sorted(known - set(ARRAYS))
         notes = [f"{path}: ignored {plural(len(ignored), 'array')}: {listing(ignored)}"] if ignored else []
         return cls(path, arrays, notes)
@@ -97,53 +99,58 @@ class _File:
                 table = x.astype(np.float32)
             if fault := not_finite(table):
                 raise ArtefactError(
-                    self.path, f"its array 'x' holds {fault}", "fill or drop them first", code="not-finite"
+                    self.path, f"its array 'x' contains {fault}", "fill or drop them first", code="not-finite"
                 )
             return table
-        shape = f"its array 'x' is {x.dtype} of shape {x.shape}"
+        shape = f"its array 'x' has dtype {x.dtype} and shape {x.shape}"
         if x.ndim not in (3, 4) or x.dtype != np.uint8:
-            raise self.fault(shape, "images must be uint8, tables (samples, features)")
+            raise self.fault(shape, "give images as uint8, or a table of numbers of shape (samples, features)")
         if x.ndim == 3:
             return x[:, None]
         first, last = x.shape[1] in CHANNELS, x.shape[3] in CHANNELS
         if first == last:
             raise self.fault(
-                f"{shape}, in which the channel axis is ambiguous",
-                "give one to four channels on the second or the last axis, and larger images",
+                f"{shape}, so the axis of the channels is ambiguous",
+                "give 1 to 4 channels on either the second or the last axis; images must be larger than that",
             )
         return x if first else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
 
     def labels(self) -> NDArray[np.int64]:
         y = self.arrays["y"]
         if y.dtype.kind not in "iu" or y.ndim != 1:
-            fault = f"its array 'y' is {y.dtype} of shape {y.shape}"
+            fault = f"its array 'y' has dtype {y.dtype} and shape {y.shape}"
             raise self.fault(fault, "give one integer label for each sample")
         return y.astype(np.int64)
 
     def whole_numbers(self, name: str) -> NDArray[np.int64] | None:
-        """Return an array of integers, if any; numbers too large for int64 become negative and are refused later."""
+        """Return the array `name` as int64, or None if the file has none.
+
+        Numbers beyond int64 become negative, which `Dataset` refuses.
+        """
         if (numbers := self.arrays.get(name)) is None:
             return None
         if numbers.dtype.kind not in "iu":
             raise self.fault(
-                f"its array '{name}' is {numbers.dtype}", "give one integer for each sample, or none at all"
+                f"its array '{name}' has dtype {numbers.dtype}",
+                "give one integer for each sample, or leave out the array",
             )
         return numbers.astype(np.int64)
 
     def class_names(self) -> tuple[str, ...] | None:
-        """Return the array `class_names`, if any."""
+        """Return the array `class_names` as text, or None if the file has none."""
         if (array := self.arrays.get("class_names")) is None:
             return None
         if array.dtype.kind not in "Uiu" or array.ndim != 1:
-            fault = f"its array 'class_names' is {array.dtype} of shape {array.shape}"
-            raise self.fault(fault, f"give one text each; {OWN_DATA}")
+            fault = f"its array 'class_names' has dtype {array.dtype} and shape {array.shape}"
+            raise self.fault(fault, f"give one text for each class; {OWN_DATA}")
         names = tuple(map(str, array.tolist()))
         if len(set(names)) < len(names) or "" in names:
-            raise self.fault("its array 'class_names' has an empty name, or one twice", "give each class its own")
+            fault = "its array 'class_names' contains an empty name or a name twice"
+            raise self.fault(fault, "give each class a different name")
         return names
 
     def shown_classes(self, y: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the classes that occur in public labels `y`; ArtefactError if a number is missing."""
+        """Return the classes 0 … largest label of `y` as text; raise ArtefactError if one of them does not occur."""
         labels = np.unique(y[y >= 0])
         most = int(labels.max(initial=-1)) + 1
         if len(labels) == most:
@@ -151,7 +158,7 @@ class _File:
         runs = [(a + 1, b - 1) for a, b in itertools.pairwise([-1, *labels.tolist()]) if b - a > 1]
         gaps = listing([str(first) if first == last else f"{first} to {last}" for first, last in runs])
         raise self.fault(
-            f"its labels are {listing(labels.tolist())}, so of 0 … {most - 1} these have no sample: {gaps}",
-            f"number the classes from 0 without a gap, or declare all of them in the configuration (classes: {most} or"
-            f" class_names); {OWN_DATA}",
+            f"its labels are {listing(labels.tolist())}, but these labels below {most} have no sample: {gaps}",
+            f"number the classes 0, 1, …, or declare all of them in the configuration (classes: {most} or class_names);"
+            f" {OWN_DATA}",
         )

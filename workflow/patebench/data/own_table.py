@@ -1,8 +1,8 @@
-"""Load a user's own table from CSV, TSV or Parquet, in one file or in a private and a public one.
+"""Load a user's own table from CSV, TSV or Parquet, either one file or a private and a public file.
 
 The declaration (`data.declaration`) defines the meaning and the values of each column. Numbers and dates are scaled to
 0 … 1 between their declared bounds. A category becomes one column per value and one for "other". Text becomes counts of
-hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
+hashed character n-grams, scaled to norm 1. The encoding of a record does not depend on other records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,19 +39,20 @@ def load(
     Parameters
     ----------
     root, download : ignored; relative paths start from the working directory.
-    private : path of the private table, or of the only one.
+    private : path of the private table, or of the table to divide.
     table : the declaration of its columns, also as JSON.
-    public : path of the public table; None if `table.public_share` sets the share that becomes public.
+    public : path of the public table; None if one table is divided and `table.public_share` of it becomes public.
 
     Raises
     ------
     ArtefactError
-        Naming the file, the record (counted from 1 without the header) and the column.
+        For an invalid value; the message names the file, the record (counted from 1 after the header) and the column.
     """
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
         raise PatebenchError(
-            "a table needs either a public file (public) or the share of one file that is public (table.public_share)",
+            "a table needs public records; give either a public file (public), or the share of the private file that"
+            " becomes public (table.public_share)",
             code="missing",
             where="public",
         )
@@ -64,7 +65,7 @@ def load(
         shown = public_by_hash(frame, declared.owner, declared.public_share or 0)
         open_part, own_part = whole.where(shown), whole.where(~shown)
         unit = "people" if declared.owner else "records"
-        notes.append(f"{path}: a hash of each of the {unit} made {len(open_part)} of {len(whole)} records public")
+        notes.append(f"{path}: made {len(open_part)} of {len(whole)} records public, selected by a hash of the {unit}")
     else:
         paths = Path(public), Path(private)
         frames = together(partial(read_frame, path, declared.missing_values) for path in paths)
@@ -72,11 +73,12 @@ def load(
         open_part, own_part = together(
             partial(_Part.of, frame, path, declared) for frame, path in zip(frames, paths, strict=True)
         )
-    own_part, left_out = _apart(own_part, open_part, declared)
+    own_part, left_out = _separate_people(own_part, open_part, declared)
     notes += left_out
     for role, part in (("public", open_part), ("private", own_part)):
         if not len(part):
-            raise ArtefactError(part.path, f"the {role} part has no record", "give more records, or another share")
+            fix = "give more records, or another public_share"
+            raise ArtefactError(part.path, f"no {role} record remains", fix)
     notes += own_part.without_label(declared) + open_part.without_label(declared)
     return Dataset(
         own_part.x,
@@ -94,7 +96,7 @@ def load(
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Encoded records of one file: features, labels, rows, and owners where they are declared."""
+    """Encoded records of one file: features, labels, rows, and owners (None if no owner column is declared)."""
 
     path: Path
     x: NDArray[np.float32]
@@ -126,10 +128,10 @@ class _Part:
         return [f"{self.path}: no record has {plural(len(lacking), 'class')}: {listing(lacking)}"] if lacking else []
 
 
-def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part, list[str]]:
-    """Refuse people with records in both parts, or leave out their private records.
+def _separate_people(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part, list[str]]:
+    """Return the private part without people who also have public records, and notes; or raise ArtefactError.
 
-    The public part must not depend on who is in the private part, so no public record is moved or dropped.
+    The declaration decides which. Public records are never dropped, as that would reveal who is in the private part.
     """
     if own.owners is None or shown.owners is None:
         return own, []
@@ -142,7 +144,7 @@ def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part,
             own.path,
             f"{people} of column '{declared.owner}' also have records in {shown.path}, for example that of record "
             f"{int(np.flatnonzero(both)[0]) + 1}; ε would not protect them",
-            "divide the data by person, or say people: leave-out, which leaves their private records out",
+            "put all records of a person into one part, or set people: leave-out to leave out their private records",
             code="person-in-both-parts",
         )
     return own.where(~both), [f"{own.path}: left out {records} of {people} who also have public records"]
@@ -167,9 +169,9 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
-    """Select a share of the owners, or of the records without an owner column, by a hash of each alone.
+    """Return a mask of the public records: a share of the owners, or of the records if `owner` is None.
 
-    Returns a mask of the public records. Adding or removing a record or owner does not change the part of another.
+    They are selected by a hash of the owner or record. Adding or removing one therefore does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -181,7 +183,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     import pandas as pd
 
     if not path.is_file():
-        raise ArtefactError(path, "there is no such file", "give the path of a .csv, .tsv or .parquet file")
+        raise ArtefactError(path, "this file does not exist", "give the path of a .csv, .tsv or .parquet file")
     suffix = path.suffix.lower()
     try:
         if suffix in _PARQUET:
@@ -201,27 +203,33 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
                 skipinitialspace=True,
             )
         else:
-            raise ArtefactError(path, f"its name ends in '{path.suffix}'", "give a .csv, .tsv or .parquet file")
+            fault = f"the file type '{path.suffix}' is not supported"
+            raise ArtefactError(path, fault, "give a .csv, .tsv or .parquet file")
     except ImportError:
         raise ArtefactError(
-            path, "Parquet needs pyarrow", "pip install 'patebench[parquet]', or give a .csv file"
+            path,
+            "reading Parquet requires pyarrow",
+            "install it by pip install 'patebench[parquet]', or give a .csv file",
         ) from None
     except ArtefactError:
         raise
     except Exception as fault:  # parsers raise many kinds of errors
         raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
     if not len(frame):
-        raise ArtefactError(path, "it holds no record below its header", "give a table with records")
+        raise ArtefactError(path, "it has no records below the header", "give a table with records")
     return frame
 
 
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
-    """Return the declaration with the columns of the public table in place of patterns, such as embedding_*."""
+    """Return the declaration with each pattern, such as embedding_*, replaced by the public columns that match it."""
     columns = list(map(str, public.columns))
     for pattern in declared.features:
         if "*" in pattern and not declared.matching(pattern, columns):
             raise ArtefactError(
-                path, f"no other column matches '{pattern}'", "correct the declaration (table)", code="missing-column"
+                path,
+                f"no undeclared column matches the pattern '{pattern}'",
+                "correct the declaration (table)",
+                code="missing-column",
             )
     features = {name: feature for pattern, feature in declared.features.items()
                 for name in declared.matching(pattern, columns)}  # fmt: skip
@@ -233,28 +241,28 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
         if name not in present:
             raise ArtefactError(
                 path,
-                f"it has no column '{name}', and has {listing(present)}",
+                f"the declared column '{name}' is not in the file, whose columns are {listing(present)}",
                 "correct the declaration (table)",
                 code="missing-column",
             )
     if extra := [name for name in present if name not in (*declared.columns, *declared.drop)]:
         raise ArtefactError(
             path,
-            f"these columns are not declared: {listing(extra)}",
-            "declare them as features, or list them in drop",
+            f"columns of the file are not declared: {listing(extra)}",
+            "declare them as features, or list them in table.drop",
             code="undeclared-column",
         )
 
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
-    """Encode the declared features of all records as (records, columns); see `column_names`."""
+    """Encode the declared features of all records as (records, columns); `column_names` names the columns."""
     parts = together(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     encoded: NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
     return encoded
 
 
 def column_names(declared: TableDeclaration) -> list[str]:
-    """Return the name of each encoded column: age, age missing, sex = f, sex = other, note #0."""
+    """Return the name of each encoded column, such as "age", "age missing", "sex = f", "sex = other" or "note #0"."""
     names: list[str] = []
     for name, feature in declared.features.items():
         if feature.category is not None:
@@ -271,7 +279,8 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
     """Encode one feature of all records as (records, columns)."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
-        raise _fault(path, absent, name, "is missing", "say missing: column, or fill the values", "missing-value")
+        fix = "fill the values, or declare missing: column for it"
+        raise _fault(path, absent, name, "the value is missing", fix, "missing-value")
     if feature.category is not None:
         positions = {value: i for i, value in enumerate(feature.category)}
         codes = np.array([-1 if gone else positions.get(str(value), len(positions)) for value, gone in
@@ -308,7 +317,7 @@ def _numbers(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, pat
 
 
 def _days(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
-    """Return proleptic Gregorian ordinals; 0001-01-01 is day 1."""
+    """Return the number of days since 0000-12-31 of each date (proleptic Gregorian calendar), 0 where absent."""
     import pandas as pd
 
     stamps = pd.to_datetime(column.astype(str).where(~absent), errors="coerce", format="ISO8601", utc=True)
@@ -325,17 +334,18 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
         [-1 if gone else positions.get(str(value), -1) for value, gone in zip(column, absent, strict=True)], np.int64
     )
     if (labels < 0).any():
-        what = "is missing" if absent[labels < 0][0] else f"{_quoted(column, labels < 0)} is not a declared class"
+        value = _quoted(column, labels < 0)
+        what = "the label is missing" if absent[labels < 0][0] else f"{value} is not a declared class"
         fix = "correct or remove it, or declare the class (table.label.classes)"
         raise _fault(path, labels < 0, declared.label.column, what, fix, "undeclared-label")
     return labels
 
 
 def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
-    """Return 63 bits of a hash of each owner, so that owners keep their number when others are added or removed."""
+    """Return a 63-bit hash of each owner as its number, which does not depend on other owners."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
-        raise _fault(path, absent, name, "is missing", "name the owner of each record", "missing-value")
+        raise _fault(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
     owners = [str(value) for value in column]
     numbers = identifiers(owners)
     if len(np.unique(numbers)) < len(set(owners)):
@@ -351,7 +361,7 @@ def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
 def _fault(
     path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
 ) -> ArtefactError:
-    """Return an error that names the first record where `wrong` is True and the number of further ones."""
+    """Return an error with the fault `what`, naming the first record where `wrong` is True and counting the others."""
     first, count = int(np.flatnonzero(wrong)[0]) + 1, int(wrong.sum())
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return ArtefactError(path, f"record {first}{more}, column '{column}': {what}", fix, code=code)

@@ -1,11 +1,11 @@
 """Partition the private samples among the teachers; each strategy assigns every sample to exactly one teacher.
 
-A strategy is a function from a `Deal` to the number of the teacher of each sample, so shards neither overlap nor omit
-a sample. Samples that are also public are removed from their shards afterwards.
+A strategy is a function from `PartitionInputs` to the number of the teacher of each sample, so shards neither overlap
+nor omit a sample. Samples that are also public are removed from their shards afterwards.
 
-A bound on ε holds for data sets that differ in one teacher's shard. Its meaning for a record depends on the strategy:
-if one record can move others, no record is protected. Every strategy therefore states the changes of the private data
-that alter at most one shard: as `protects` (values of `Change`) and as `protection` (text).
+A bound on ε holds for data sets that differ in one teacher's shard. It protects a record only if changing the record
+leaves all other shards unchanged. Every strategy therefore states the changes of the private data that alter at most
+one shard: as `protects` (values of `Change`) and as `protection` (text).
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from patebench.core.text import plural
 
 
 class Change(StrEnum):
-    """Change of the private data; the owner and the `row` of a record, and all other records, stay the same."""
+    """Change of the private data that leaves all other records, and the owner and row of a replaced one, the same."""
 
     REPLACE = "replace"  # replace the content and the label of one record
     REMOVE = "remove"  # remove one record
@@ -77,12 +77,12 @@ PARTITIONS.add(
 
 
 def default_strategy(mode: Mode) -> str:
-    """Return the default strategy of a mode."""
+    """Return the name of the strategy that is used in `mode` if none is given."""
     return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)
 
 
 def protecting() -> str:
-    """Return the names of all strategies that protect some change of the private data, separated by commas."""
+    """Return the names of all strategies with which a release protects records, separated by commas."""
     return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
 
 
@@ -93,11 +93,11 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Deal:
+class PartitionInputs:
     """Arguments of a strategy: labels and rows of the private records (samples,), randomness and parameters.
 
-    `key` is for strategies that hash instead of drawing: up to 64 bytes derived from seed and stream, and as public as
-    these.
+    `key` keys the hash of strategies that do not draw at random: up to 64 bytes derived from seed and stream. Like
+    them, it is public.
     """
 
     y: NDArray[Any]
@@ -110,82 +110,80 @@ class Deal:
     owners: NDArray[Any] | None = None
 
 
-def iid(deal: Deal) -> Assignment:
+def iid(inputs: PartitionInputs) -> Assignment:
     """Assign the samples in random order; shard sizes differ by at most one."""
-    sizes = _shard_sizes(deal)
-    return deal.rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    sizes = _shard_sizes(inputs)
+    return inputs.rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
 
 
-def skew(deal: Deal) -> Assignment:
-    """Give a share of each shard to one label, as in PET-DL's unbalanced experiment (82 % of one label each).
+def skew(inputs: PartitionInputs) -> Assignment:
+    """Assign samples so that a share of each shard has one main label, as in the unbalanced experiment of PET-DL.
 
-    Shard sizes differ by at most one, and all samples are assigned. Teacher i's main label is i mod `classes`; exactly
-    round(share · size) of its samples, halves rounded up, have that label. Both parts are drawn at random.
+    Shard sizes differ by at most one. Teacher i's main label is i mod `classes`; round(share · size) of its samples,
+    halves rounded up, have that label. These and its other samples are drawn at random.
 
     Raises
     ------
     PatebenchError
-        If a label has too few samples for the teachers whose main label it is, or too many for the other shards.
+        If a label has too few samples for its own teachers, or more samples than fit into all shards.
     """
-    if deal.share is None or not 0 < deal.share <= 1:
-        raise PatebenchError(f"the partition 'skew' needs a share above 0 and at most 1, and not {deal.share}")
-    sizes = _shard_sizes(deal)
-    quotas = np.floor(deal.share * sizes + 0.5).astype(np.int64)
-    mains = np.arange(len(sizes)) % deal.classes
-    assignment = np.full(len(deal.y), -1)
-    for label in range(deal.classes):
+    if inputs.share is None or not 0 < inputs.share <= 1:
+        raise PatebenchError(f"the share {inputs.share} is invalid for the partition 'skew'; give 0 < share ≤ 1")
+    sizes = _shard_sizes(inputs)
+    quotas = np.floor(inputs.share * sizes + 0.5).astype(np.int64)
+    mains = np.arange(len(sizes)) % inputs.classes
+    assignment = np.full(len(inputs.y), -1)
+    for label in range(inputs.classes):
         own = mains == label
-        stock = deal.rng.permutation(np.flatnonzero(deal.y == label))
+        stock = inputs.rng.permutation(np.flatnonzero(inputs.y == label))
         needed, room = int(quotas[own].sum()), int((sizes - quotas)[~own].sum())
         fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
         if len(stock) < needed:
             raise PatebenchError(
-                f"label {label} has {len(stock)} private samples, and a share of {deal.share:g} in {own.sum()} shards"
-                f" takes {needed}; {fix}"
+                f"label {label} has {len(stock)} private samples, but a share of {inputs.share:g} in {own.sum()} shards"
+                f" requires {needed}; {fix}"
             )
         if len(stock) - needed > room:
             raise PatebenchError(
-                f"label {label} keeps {len(stock) - needed} private samples beyond its share of {deal.share:g}, and the"
-                f" other shards have room for {room}; {fix}"
+                f"label {label} has {len(stock) - needed} private samples more than a share of {inputs.share:g}"
+                f" requires, but the other shards have room for only {room}; {fix}"
             )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots
     rest = np.flatnonzero(assignment < 0)
-    slots = deal.rng.permutation(np.repeat(np.arange(len(sizes)), sizes - quotas))
-    assignment[rest] = _keep_apart(slots, mains, deal.y[rest], deal.rng)
+    slots = inputs.rng.permutation(np.repeat(np.arange(len(sizes)), sizes - quotas))
+    assignment[rest] = _keep_apart(slots, mains, inputs.y[rest], inputs.rng)
     return assignment
 
 
-def owners(deal: Deal) -> Assignment:
-    """Assign each owner's samples to a teacher of its own, by the user's file.
+def owners(inputs: PartitionInputs) -> Assignment:
+    """Assign all samples of each owner to one teacher, a different one for each owner.
 
-    `deal.owners` holds one non-negative integer per private sample; the distinct ones, in ascending order, become
-    teachers 0, 1, … The number of teachers, if given, must equal their number.
+    `inputs.owners` contains one non-negative integer per private sample. The owners in ascending order become teachers
+    0, 1, … If the number of teachers is given, it must equal the number of owners.
     """
-    identities, assignment = np.unique(_column(deal), return_inverse=True)
-    present, teachers = len(identities), deal.teachers
+    identities, assignment = np.unique(_column(inputs), return_inverse=True)
+    present, teachers = len(identities), inputs.teachers
     if teachers is None or teachers == present:
         return assignment.astype(np.int64)
-    asked = plural(present, "teacher")
+    fix = f"set the number of teachers to {present}"
     if identities.max() < teachers:
         absent = np.setdiff1d(np.arange(teachers), identities)[0]
-        raise PatebenchError(f"owner {absent} of 0 … {teachers - 1} has no samples; ask for {asked} or fix the column")
-    raise PatebenchError(
-        f"the column names {plural(present, 'owner')}, and {teachers} teachers are asked for; ask for {asked}"
-    )
+        raise PatebenchError(f"owner {absent} of 0 … {teachers - 1} has no samples; {fix} or correct the owners")
+    raise PatebenchError(f"{plural(present, 'owner')} cannot be assigned to {teachers} teachers one to one; {fix}")
 
 
-def by_row(deal: Deal) -> Assignment:
-    """Assign each record by a keyed hash of its row, independently of other records, content and labels.
+def by_row(inputs: PartitionInputs) -> Assignment:
+    """Assign each record by a keyed hash of its row; other records, its content and its label have no influence.
 
     Shard sizes vary at random, with a standard deviation of about the square root of their mean.
     """
-    return _hashed(deal.rows, deal.key, _teachers(deal))
+    return _hashed(inputs.rows, inputs.key, _teachers(inputs))
 
 
-def by_owner(deal: Deal) -> Assignment:
+def by_owner(inputs: PartitionInputs) -> Assignment:
     """Assign each record by a keyed hash of its owner, so that all records of an owner are in one shard."""
-    return _hashed(_column(deal), deal.key, _teachers(deal))
+    return _hashed(_column(inputs), inputs.key, _teachers(inputs))
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
@@ -195,70 +193,71 @@ def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
 
 
-def _column(deal: Deal) -> NDArray[Any]:
-    """Return the owner of each sample from the user's file."""
-    column = deal.owners
+def _column(inputs: PartitionInputs) -> NDArray[Any]:
+    """Return the owner of each sample, or raise PatebenchError if owners are missing or invalid."""
+    column = inputs.owners
     if column is None:
         raise PatebenchError(
-            "this partition needs the owner of each record; declare the column of a table (owner), or give the path of"
-            " a .npy file (owners)"
+            "this partition needs the owner of each record; declare the owner column of the table, or set"
+            " partition.owners to a .npy file"
         )
-    check_owners(column, len(deal.y))
+    check_owners(column, len(inputs.y))
     return column
 
 
 def check_owners(column: NDArray[Any], samples: int) -> None:
-    """Refuse a column of owners that is not one integer from 0 for each private sample."""
+    """Raise PatebenchError unless `column` contains one integer of at least 0 for each private sample."""
     if column.dtype.kind not in "iu" or column.shape != (samples,):
         raise PatebenchError(
-            f"the column of owners is {column.dtype} of shape {column.shape}; give one integer for each of the"
+            f"the owners have dtype {column.dtype} and shape {column.shape}; give one integer for each of the"
             f" {samples} private samples"
         )
     if column.min() < 0:
-        raise PatebenchError(f"the column of owners holds {column.min()}; number the owners from 0")
+        raise PatebenchError(f"the owner number {column.min()} is negative; number the owners from 0")
 
 
-def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
+def _shard_sizes(inputs: PartitionInputs) -> NDArray[np.int64]:
     """Return shard sizes that differ by at most one, the larger shards first."""
-    teachers = _teachers(deal)
-    small, larger = divmod(len(deal.y), teachers)
+    teachers = _teachers(inputs)
+    small, larger = divmod(len(inputs.y), teachers)
     return np.full(teachers, small) + (np.arange(teachers) < larger)
 
 
-def _teachers(deal: Deal) -> int:
-    """Return the number of teachers; PatebenchError if some would get no samples."""
-    samples, teachers = len(deal.y), deal.teachers
+def _teachers(inputs: PartitionInputs) -> int:
+    """Return the number of teachers; raise PatebenchError if it is not between 1 and the number of samples."""
+    samples, teachers = len(inputs.y), inputs.teachers
     if teachers is None or teachers < 1:
-        raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
+        raise PatebenchError(f"the number of teachers is {teachers}; use at least one teacher")
     check_teachers(teachers, samples)
     return teachers
 
 
 def check_teachers(teachers: int, samples: int, people: int | None = None) -> None:
-    """Refuse more teachers than private samples, or than people if whole people are assigned."""
+    """Raise PatebenchError for more teachers than private samples, or than `people` if each is assigned as a whole."""
     for most, what in ((samples, "private sample"), (people, "person")):
         if most is not None and teachers > most:
             raise PatebenchError(
-                f"{teachers} teachers cannot share {plural(most, what)}; ask for at most {most}", code="bound"
+                f"{teachers} teachers are more than {plural(most, what)}; use at most {plural(most, 'teacher')}",
+                code="bound",
             )
 
 
-def deals_people(strategy: str) -> bool:
-    """Return True if a strategy assigns whole people; PatebenchError for an unknown name."""
+def assigns_people(strategy: str) -> bool:
+    """Return True if a strategy assigns all records of a person to one teacher; PatebenchError for an unknown name."""
     return bool(PARTITIONS.fact(strategy, "parameter") == "owners")
 
 
 def read_owners(path: Path) -> NDArray[Any]:
-    """Read the column of owners from a `.npy` file; ArtefactError for a file of another kind."""
+    """Read the owner of each private sample from a `.npy` file; raise ArtefactError if the file cannot be read."""
     fix = "give a .npy file with one integer for each private sample"
     if not path.is_file():
-        raise ArtefactError(path, "there is no such file", fix)
+        raise ArtefactError(path, "this file does not exist", fix)
     try:
         with open(path, "rb") as stream:
             owners: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     except (ValueError, EOFError, OSError) as fault:
         if "Object arrays" in str(fault):
-            raise ArtefactError(path, "it holds pickled objects, which are never loaded", fix) from None
+            raise ArtefactError(path, "it contains pickled objects, which are never loaded", fix) from None
         raise ArtefactError(path, f"it is not a readable .npy file ({fault})", fix) from None
     return owners
 
@@ -266,24 +265,26 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Swap slots at random until no teacher has its own main label among its other samples.
+    """Return the teacher of each remaining sample, so that no teacher gets more samples of its main label.
 
-    A slot of teacher i with label mains[i] = l is swapped with a slot in which neither the teacher's main label nor the
-    sample's label is l. There are enough of these because the labels fit, and no swap creates a new fault.
+    `slots` (samples,) are teachers in random order, `labels` the labels of the samples, and mains[i] is the main label
+    of teacher i. A sample whose label is its teacher's main label l is swapped with a sample of another label whose
+    teacher has another main label. Enough of these exist, as `skew` has checked, and no swap creates a new conflict.
     """
     slots = slots.copy()
     for label in np.unique(labels):
-        main, held = mains[slots] == label, labels == label
-        faults = np.flatnonzero(main & held)
-        partners = rng.choice(np.flatnonzero(~main & ~held), size=len(faults), replace=False)
-        slots[faults], slots[partners] = slots[partners], slots[faults]
+        main, has_label = mains[slots] == label, labels == label
+        conflicts = np.flatnonzero(main & has_label)
+        partners = rng.choice(np.flatnonzero(~main & ~has_label), size=len(conflicts), replace=False)
+        slots[conflicts], slots[partners] = slots[partners], slots[conflicts]
     return slots
 
 
 def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in ascending order.
+    """Return the shards as arrays `indices` and `offsets`.
 
-    Samples assigned to `NOBODY` are in no shard.
+    Teacher i owns the samples indices[offsets[i]:offsets[i + 1]], in ascending order. Samples assigned to `NOBODY` are
+    in no shard.
     """
     sizes = np.bincount(assignment[assignment != NOBODY], minlength=teachers)
     order = np.argsort(assignment, kind="stable")
@@ -291,23 +292,23 @@ def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDAr
 
 
 def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
-    """Refuse a shard without samples; `left_out` private samples were removed because they are also public."""
+    """Raise PatebenchError for an empty shard; the message mentions the `left_out` samples that are also public."""
     if (sizes < 1).any():
         note = f" ({left_out} private samples are left out because they are also public)" if left_out else ""
-        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{note}; ask for fewer teachers")
+        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{note}; use fewer teachers")
 
 
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
-    """Refuse shards that overlap, point outside 0 … samples − 1 or, unless `empty`, have no samples."""
+    """Raise PatebenchError if shards overlap, contain indices outside 0 … samples − 1 or, unless `empty`, are empty."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
-        raise PatebenchError("the offsets of the shards do not begin at 0 and end at the number of indices")
+        raise PatebenchError(f"the offsets of the shards must begin with 0 and end with {len(indices)}")
     sizes = np.diff(offsets.astype(np.int64))
     if (sizes < (0 if empty else 1)).any():
         raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples")
     if not len(indices):
-        raise PatebenchError("no teacher has a sample")
+        raise PatebenchError("no teacher has any samples")
     if indices.min() < 0 or indices.max() >= samples:
-        raise PatebenchError(f"a shard points outside the {samples} private samples")
+        raise PatebenchError(f"a shard contains an index outside 0 … {samples - 1}, the private samples")
     counts = np.bincount(indices.astype(np.int64), minlength=samples)
     if (counts > 1).any():
         sample = int(np.argmax(counts > 1))
@@ -316,12 +317,12 @@ def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *
 
 
 def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequence[str]) -> None:
-    """Refuse a partition in which a teacher has no sample of a class; the error names both."""
+    """Raise PatebenchError if a teacher has no sample of some class; the message names the teacher and the class."""
     teachers, classes = int(assignment.max()) + 1, len(class_names)
     seen = np.bincount(assignment * classes + y, minlength=teachers * classes).reshape(teachers, classes)
     if (seen == 0).any():
         teacher, label = (int(axis[0]) for axis in np.nonzero(seen == 0))
         raise PatebenchError(
-            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), which this learner needs;"
-            " ask for fewer teachers, a smaller skew or another learner"
+            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but this model needs samples"
+            " of all classes; use fewer teachers, a smaller share or another model"
         )

@@ -1,7 +1,7 @@
-"""Propose the declaration of a table from public records, and a configuration that uses it.
+"""Propose the declaration of a table, and a configuration that uses it, from the table's public records.
 
-Only public records are used: a range or a category derived from private records would be a release of them. With a
-single file, the share of people that becomes public is selected first, by the hash that the loader uses.
+Private records are not used, because a range or category that is derived from them would leak. If there is only one
+file, its public records are selected first, by the same hash as in the loader.
 """
 
 import math
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 #: Substrings of names of columns that identify people.
 _PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
 
-#: Maximum number of values of a category; least mean length of texts that become hashed n-grams; their columns.
+#: Maximum number of values of a category; minimum mean length, in characters, of a column that counts as text; number
+#: of columns into which its n-grams are hashed.
 _CATEGORIES, _LONG_TEXT, _TEXT_COLUMNS = 20, 12, 64
 
 #: Minimum fraction of values that parse as numbers or dates for a column to count as such.
@@ -31,10 +32,10 @@ _MOSTLY = 0.95
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed declaration as lines of YAML, each with a comment on what to decide.
+    """Proposed declaration as lines of YAML with comments about what the user must decide.
 
-    `public_records` and `public_people` count the records it is based on and their people; without an owner column,
-    each record counts as a person.
+    `public_records` is the number of public records from which it was derived, and `public_people` the number of their
+    owners. Without an owner column, each record counts as a person.
     """
 
     lines: tuple[str, ...]
@@ -52,31 +53,33 @@ def propose(
     path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
     label : the column to predict; the last one by default.
     owner : the column that identifies people; by default one whose name contains a word such as "patient".
-    public_share : the share of people, or of records, that becomes public; the others are not used.
+    public_share : the share of people, or of records without an owner, that becomes public; the others are not used.
     """
     frame = read_frame(path, MISSING)
     columns = [str(name) for name in frame.columns]
     for name in (label, owner):
         if name is not None and name not in columns:
             raise ArtefactError(
-                path, f"it has no column '{name}'{nearest(name, columns)}", f"give one of {listing(columns)}",
+                path, f"it has no column '{name}'{nearest(name, columns)}", f"choose one of {listing(columns)}",
                 code="missing-column",
             )  # fmt: skip
     owner = owner or next((name for name in columns if any(part in name.lower() for part in _PEOPLE)), None)
     others = [name for name in columns if name != owner]
     if len(others) < 2:
-        raise ArtefactError(path, f"its columns are {listing(columns)}", "give a table with a label and a feature")
+        fault = f"its columns are {listing(columns)}, which are too few"
+        raise ArtefactError(path, fault, "give a table with a label and at least one feature")
     label = label or others[-1]
     if public_share is not None:
         frame = frame[public_by_hash(frame, owner, public_share)]
     if not len(frame):
-        raise ArtefactError(path, "no public record is left to describe", "give more records, or a larger share")
+        raise ArtefactError(path, "it has no public records", "give more records, or a larger public share")
     classes = sorted({str(value) for value in frame[label].dropna()})
     if len(classes) < 2:
         raise ArtefactError(
             path,
-            f"the public values of column '{label}' are {listing(classes) or 'all missing'}, and a label needs two",
-            "choose another column by --label",
+            f"the column '{label}' cannot be the label, because its public values are"
+            f" {f'all {classes[0]}' if classes else 'all missing'}",
+            "choose another column with --label",
         )
     lines = [f"label: {{column: {_quoted(label)}, classes: {_listed(classes)}}}  # decide: are these all classes?"]
     if owner is not None:
@@ -85,11 +88,12 @@ def propose(
         )
     if public_share is not None:
         unit = "records" if owner is None else "people"
-        lines.append(f"public_share: {public_share:g}  # decide: this share of the {unit} is shown to everybody")
+        lines.append(f"public_share: {public_share:g}  # decide: this share of the {unit} becomes public")
     features = {name: _feature(frame[name]) for name in columns if name not in (label, owner)}
     dropped = [name for name, feature in features.items() if feature is None]
     if len(dropped) == len(features):
-        raise ArtefactError(path, "no column is a feature: values are all equal or all different", "add features")
+        fault = "no column can be a feature, because the values of each are all equal or all different"
+        raise ArtefactError(path, fault, "give a table with other columns")
     lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
     if dropped:
         lines.append(f"drop: {_listed(dropped)}  # no two records share a value, or all do")
@@ -97,7 +101,10 @@ def propose(
 
 
 def configuration(path: Path, public: Path | None, proposal: Proposal, people: int) -> Iterator[str]:
-    """Yield the lines of a configuration with the proposed declaration for about `people` private people."""
+    """Yield the lines of a configuration with the proposed declaration; `people` is about the number of private people.
+
+    It determines the proposed number of teachers. `path` and `public` are the private and the public file.
+    """
     name = "".join(letter if letter.isalnum() else "-" for letter in path.stem.lower()).strip("-") or "table"
     pool = max(1, proposal.public_records // 2)
     teachers = next((size for size in (250, 100, 50, 25, 10) if people >= 12 * size), 5)
@@ -127,7 +134,10 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
 
 
 def _feature(column: "pd.Series[Any]") -> str | None:
-    """Return the declaration of a feature as YAML with a comment; None for a column without information."""
+    """Return the proposed declaration of a column as YAML with a comment, or None if it cannot be a feature.
+
+    A column is no feature if its values are all equal, or if they are record numbers or other unique texts.
+    """
     import pandas as pd
 
     present = column.dropna()
@@ -159,7 +169,10 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _outwards(low: float, high: float, side: int) -> str:
-    """Return a bound as a round number: the end of the public range on this side, moved outwards by a tenth."""
+    """Return a round number outside the public range `low` … `high`, at its upper end if `side` > 0, else its lower.
+
+    The bound lies about a tenth of the range's width beyond that end.
+    """
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
     value = (high + width / 10) if side > 0 else (low - width / 10)
@@ -174,7 +187,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text quoted so that YAML reads it back as the same text."""
+    """Return `text` in YAML notation, in quotes unless YAML reads it back unchanged without them."""
     import yaml
 
     plain = all(letter.isalnum() or letter in "-_ ./" for letter in text) and text == text.strip() != ""

@@ -1,4 +1,4 @@
-"""Load data sets included in scikit-learn, without a network; they have no official division."""
+"""Load the data sets included in scikit-learn and divide them, as they have no official division."""
 
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from patebench.data.dataset import Dataset
 
 
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
-    """Shuffle by a generator fixed by `name`; the first `private` samples are private and the others public.
+    """Return the data set with `private` samples as private and the others as public, in a fixed random order.
 
-    `x` are the samples of scikit-learn's `table`, which holds their labels and the names of the classes.
+    The order depends only on `name`. `x` are the samples of scikit-learn's `table`, which contains their labels and the
+    names of the classes.
     """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Load MNIST, Fashion-MNIST, CIFAR-10 and SVHN by torchvision, with its downloads and checksums."""
+"""Load MNIST, Fashion-MNIST, CIFAR-10 and SVHN with torchvision, which downloads and checks the files."""
 
 import hashlib
 import importlib
@@ -21,26 +21,29 @@ TIMEOUT = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """Files of a data set in a folder below the data root, each with its MD5, or None if unknown."""
+    """Files of a data set: a folder below the data root, and the MD5 of each file (None if it is not checked here)."""
 
     name: str
     folder: str
     files: Mapping[str, str | None]
 
     def require(self, root: Path, download: bool) -> None:
-        """Raise PatebenchError if a file is missing and must not be downloaded."""
+        """Raise PatebenchError if a file is missing and downloads are not allowed."""
         missing = self.missing(root)
         if missing and not download:
-            raise self._lacks(root, missing, "downloading is off")
+            raise self._incomplete(root, missing, "downloads are not allowed")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Return the result of `reader`, which may download; PatebenchError if it fails or a checksum is wrong."""
+        """Call `reader`, which may download the files, and return its result.
+
+        Raises PatebenchError if a download or reading fails, or if a checksum is wrong.
+        """
         try:
-            with _impatient():
+            with _socket_timeout():
                 contents = reader()
         except (OSError, RuntimeError, ValueError, TypeError, AssertionError, EOFError, HTTPException) as fault:
             if missing := self.missing(root):
-                raise self._lacks(root, missing, f"the download failed: {fault}") from None
+                raise self._incomplete(root, missing, f"the download failed: {fault}") from None
             raise self._damaged(root, str(fault) or type(fault).__name__) from None
         for name, expected in self.files.items():
             if expected is not None and _md5(root / self.folder / name) != expected:
@@ -50,22 +53,22 @@ class Files:
     def missing(self, root: Path) -> list[str]:
         return [name for name in self.files if not (root / self.folder / name).is_file()]
 
-    def _lacks(self, root: Path, missing: list[str], why: str) -> PatebenchError:
+    def _incomplete(self, root: Path, missing: list[str], why: str) -> PatebenchError:
         return PatebenchError(
-            f"the data set '{self.name}' is not complete under {root} ({why}); put {', '.join(missing)} into"
-            f" {root / self.folder}, or allow the download where there is a network"
+            f"the data set '{self.name}' is incomplete ({why}); put {', '.join(missing)} into {root / self.folder}, or"
+            " allow the download on a machine with internet access"
         )
 
     def _damaged(self, root: Path, why: str) -> PatebenchError:
         return PatebenchError(
-            f"the data set '{self.name}' in {root / self.folder} is damaged ({why}); put good"
-            f" files in the place of {', '.join(self.files)}, or move these away and let them be downloaded again"
+            f"the data set '{self.name}' in {root / self.folder} is damaged ({why}); replace {', '.join(self.files)},"
+            " or delete these files and run again to download them"
         )
 
 
 @contextmanager
-def _impatient() -> Iterator[None]:
-    """Set a timeout for sockets, so that a download behind a silent firewall fails within seconds."""
+def _socket_timeout() -> Iterator[None]:
+    """Set a timeout for sockets, so that a download that gets no answer fails within seconds."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
@@ -82,9 +85,9 @@ def _md5(path: Path) -> str:
 def torchvision_datasets() -> Any:
     """Import `torchvision.datasets`.
 
-    If torchvision's compiled part does not match torch (a CUDA build with a CPU torch), its import fails with
-    "operator torchvision::nms does not exist" (pytorch/vision#9085). Data sets need no compiled operator, so declaring
-    the two that the import expects is enough.
+    If torchvision was built for CUDA but torch for the CPU, the import fails with "operator torchvision::nms does not
+    exist" (pytorch/vision#9085). Data sets use no compiled operator, so this function declares the two operators that
+    the import expects and tries again.
     """
     try:
         return importlib.import_module("torchvision.datasets")
@@ -102,15 +105,15 @@ def torchvision_datasets() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class TorchvisionSet(Files):
-    """Data set of torchvision: the name of its class there, and its files below the data root.
+    """Data set of torchvision, read by its class `torchvision.datasets.<attribute>`.
 
-    `files` gives an MD5 where torchvision itself does not check the file; otherwise None.
+    `files` gives the MD5 of files that torchvision does not check itself.
     """
 
     attribute: str
 
     def open(self, root: Path, download: bool, **arguments: Any) -> Any:
-        """Open torchvision's data set; PatebenchError when a file is missing, damaged or cannot be fetched."""
+        """Open torchvision's data set; raise PatebenchError if a file is missing, damaged or cannot be downloaded."""
         self.require(root, download)
         reader = getattr(torchvision_datasets(), self.attribute)
         return self.read(root, lambda: reader(root, download=download, **arguments))

@@ -1,14 +1,15 @@
-"""Learners: anything that fits labelled samples and predicts labels can be a teacher, a student or a baseline.
+"""Learners: the models of teachers, students and baselines, with their training recipes.
 
-PATE treats its models as black boxes, so a learner is any class with the methods of `learner.Learner`. Networks differ
-only in their architecture and share one training loop (`network.py`).
+PATE treats models as black boxes, so a learner is any class with the methods of `learner.Learner`. Networks differ only
+in their architecture and share one training loop (`network.py`).
 
 Registry facts of a model:
 
-- `by_recipe` (default True): a recipe trains it, in epochs;
-- `compressible` (default False): it can be built with fewer parameters;
-- `images` (default False): it reads only images;
-- `on_queries` (default False): it only votes on given queries, by public features (`features/cells.py`).
+- `by_recipe` (default True): the model is trained by a recipe, in epochs;
+- `compressible` (default False): the model can be built with fewer parameters;
+- `images` (default False): the model accepts only images;
+- `on_queries` (default False): the model does not predict any sample, but votes on the queries nearest to its records
+  (`features/cells.py`).
 """
 
 from patebench.core.errors import PatebenchError
@@ -37,26 +38,26 @@ RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
 
 
 def on_queries(model: str) -> bool:
-    """Return True if `model` only votes on given queries, by public features; PatebenchError for an unknown name."""
+    """Return True if `model` only votes on the queries nearest to its records; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "on_queries", False))
 
 
 def by_recipe(model: str) -> bool:
-    """Return True if a recipe trains `model`, in epochs; PatebenchError for an unknown name."""
+    """Return True if `model` is trained by a recipe, in epochs; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "by_recipe", True))
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:
-    """Refuse samples of `shape`, (features,) or (channels, height, width), for a model that reads only images."""
+    """Raise PatebenchError if `model` accepts only images and samples of `shape` are not images."""
     if MODELS.fact(model, "images", False):
         check_images(model, shape)
 
 
 def check_images(model: str, shape: tuple[int, ...]) -> None:
-    """Refuse samples of `shape` for the network `model` unless they are images of at least 4×4 pixels."""
+    """Raise PatebenchError, naming `model`, unless samples of `shape` are images of at least 4×4 pixels."""
     if len(shape) != 3 or min(shape[1:]) < 4:
         raise PatebenchError(
-            f"the model '{model}' reads images of at least 4×4 pixels, and these samples have shape {shape}; "
+            f"the model '{model}' requires images of at least 4×4 pixels, but these samples have shape {shape}; "
             "use mlp, logistic or random-forest",
             code="shape",
         )
@@ -66,4 +67,5 @@ def check_compressible(model: str | None) -> None:
     """Raise PatebenchError for None or a model that cannot be built with fewer parameters."""
     if model is None or not MODELS.fact(model, "compressible", False):
         able = " or ".join(name for name in MODELS if MODELS.fact(name, "compressible", False))
-        raise PatebenchError(f"needs a network that can be made smaller, model: {able}")
+        what = "no model is given" if model is None else f"the model '{model}' cannot be built with fewer parameters"
+        raise PatebenchError(f"{what}; for compression choose the model {able}")

@@ -1,7 +1,7 @@
-"""The architectures of all networks, and untrained networks for a pool.
+"""Architectures of all networks.
 
-Each builder returns an untrained network for samples of `shape`, (channels, height, width) for images, with one output
-per class. Each registered model is a builder with the shared training loop (`network.Network`).
+Each builder returns an untrained network for samples of `shape`, which is (channels, height, width) for images, with
+one output per class. A registered model combines a builder with the shared training loop (`network.Network`).
 """
 
 import math
@@ -23,14 +23,14 @@ from patebench.models.scaling import Standardise
 
 #: Hidden units of the perceptron's two layers.
 _HIDDEN = 128
-#: Shortest side, in pixels, of images that are large enough for the filters of tanh-cnn's paper.
+#: Minimum side, in pixels, of images for which tanh-cnn has the filters of its paper.
 _SHORTEST_SIDE = 20
 #: Widths w of Conv-Small and Conv-Middle.
 SMALL, MIDDLE = 32, 96
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return `shape` as (channels, height, width); PatebenchError, which suggests other models, if it is no image."""
+    """Return `shape` as (channels, height, width); raise PatebenchError, naming `model`, if it is not an image's."""
     check_images(model, shape)
     channels, height, width = shape
     return channels, height, width
@@ -51,9 +51,9 @@ def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def small_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build two 5×5 convolutions of 16 and 32 channels and 64 hidden units: good teachers from 240 images."""
+    """Build a CNN for teachers with about 240 images: 5×5 convolutions of 16 and 32 channels, and 64 hidden units."""
     channels, _, _ = image_shape("small-cnn", shape)
-    # Pooling and ReLU commute; pooling first leaves the ReLU a quarter of the work.
+    # Pooling and ReLU commute; after pooling, ReLU processes a quarter of the values.
     features = nn.Sequential(
         nn.Conv2d(channels, 16, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(16, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
@@ -63,7 +63,7 @@ def small_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build three 3×3 convolutions, for students: they are few and see far more samples than a teacher."""
+    """Build a CNN for students, which have more samples than a teacher: three 3×3 convolutions."""
     layers: list[nn.Module] = []
     width, _, _ = image_shape("student-cnn", shape)
     for channels in (32, 64, 128):
@@ -74,11 +74,11 @@ def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build a small CNN with bounded activations, which learns more under DP-SGD than one with ReLU.
+    """Build a small CNN with tanh activations, which reaches a higher accuracy under DP-SGD than ReLU.
 
-    The architecture for MNIST of Papernot, Thakurta, Song, Chien, Erlingsson 2021, *Tempered sigmoid activations for
-    deep learning with differential privacy*: 26,010 weights, and no layer that mixes samples. Small images get small
-    filters.
+    This is the architecture for MNIST of Papernot, Thakurta, Song, Chien, Erlingsson 2021, *Tempered sigmoid
+    activations for deep learning with differential privacy*. It has 26,010 weights and no layer that mixes samples. For
+    images smaller than 20 pixels the filters are smaller.
     """
     channels, height, width = image_shape("tanh-cnn", shape)
     if min(height, width) >= _SHORTEST_SIDE:
@@ -96,7 +96,7 @@ def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def paper_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build the CNN of PATE 2017's official code (research/pate_2017), after TensorFlow's tutorial on deep CNNs."""
+    """Build the CNN of PATE 2017's official code (research/pate_2017), which follows TensorFlow's deep CNN tutorial."""
     channels, _, _ = image_shape("paper-cnn", shape)
     return _with_paper_head(shape, classes, nn.Sequential(
         nn.Conv2d(channels, 64, 5, padding=2), _paper_pool(), nn.ReLU(), ChannelNormalise(64),
@@ -106,7 +106,10 @@ def paper_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def paper_cnn_deep(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build PATE 2017's CNN for SVHN: "we add two hidden layers" (Section 4), here one more convolution a stage."""
+    """Build the CNN of PATE 2017 for SVHN, here with one more convolution before each pooling.
+
+    The paper says only "we add two hidden layers" (Section 4).
+    """
     channels, _, _ = image_shape("paper-cnn-deep", shape)
     return _with_paper_head(shape, classes, nn.Sequential(
         nn.Conv2d(channels, 64, 5, padding=2), nn.ReLU(),
@@ -129,10 +132,10 @@ def _with_paper_head(shape: tuple[int, ...], classes: int, features: nn.Module) 
 
 
 class ChannelNormalise(nn.Module):
-    """TensorFlow's `lrn(4, bias=1, alpha=0.001/9, beta=0.75)`: local response normalisation over 9 channels.
+    """Local response normalisation over 9 channels: TensorFlow's `lrn(4, bias=1, alpha=0.001/9, beta=0.75)`.
 
-    Equal to `nn.LocalResponseNorm(9, alpha=1e-3, beta=0.75, k=1)`, and several times faster on a CPU: the sum over
-    neighbouring channels is a 1×1 convolution with a band matrix, the power −3/4 two square roots.
+    It equals `nn.LocalResponseNorm(9, alpha=1e-3, beta=0.75, k=1)` but is several times faster on a CPU. The sum over
+    neighbouring channels is computed as a 1×1 convolution with a band matrix, and the power −3/4 by square roots.
     """
 
     band: Tensor
@@ -149,14 +152,15 @@ class ChannelNormalise(nn.Module):
 
 
 def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequential:
-    """Build Conv-Middle or Conv-Small (Laine & Aila 2017; Park et al. 2017): nine convolutions in three named blocks.
+    """Build Conv-Small or Conv-Middle (Laine & Aila 2017; Park et al. 2017): nine convolutions in three named blocks.
 
-    The layout is that of Laine & Aila's Table 5 in three widths w: w, w, w | pool | 2w, 2w, 2w | pool | 2w, 2w, 2w |
-    mean | linear, where the last two convolutions are 1×1. At w = 32 with one colour it has 157.1K parameters, as
-    PET-DL states for its teachers on MNIST. At w = 96 with three colours it has 1.41M, where PET-DL states 1.43M.
+    The numbers of channels, for `width` w, are w, w, w | pool | 2w, 2w, 2w | pool | 2w, 2w, 2w | mean | linear, as in
+    Laine & Aila's Table 5. The last two convolutions are 1×1. With w = 32 and one colour channel, the network has
+    157.1K parameters, as PET-DL states for its teachers on MNIST. With w = 96 and three, it has 1.41M; PET-DL states
+    1.43M.
     """
     channels, *size = image_shape("conv-middle" if width == MIDDLE else "conv-small", shape)
-    # Without padding, nothing would be left of small images.
+    # Small images need padding in the last block; otherwise no pixels remain.
     last = 0 if min(size) >= 12 else 1
     wide = 2 * width
     return nn.Sequential(
@@ -171,10 +175,10 @@ def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequenti
 
 
 def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: int = 1) -> Iterator[nn.Module]:
-    """Yield convolutions, each normalised and followed by a leaky ReLU of slope 0.1; 1×1 ones need no padding.
+    """Yield a convolution per kernel size, each followed by batch normalisation and a leaky ReLU of slope 0.1.
 
-    Batch normalisation has no parameters, so the counts match those of the papers. Normalising each sample by itself is
-    far worse: after two passes over 4,000 digits its accuracy is 64 %, that of batch normalisation 94 %.
+    Batch normalisation has no parameters here, so the number of parameters matches the papers. With normalisation of
+    each sample instead, accuracy after two epochs of 4,000 digits is 64 % instead of 94 %.
     """
     for kernel in kernels:
         yield nn.Conv2d(channels, width, kernel, padding=padding if kernel == 3 else 0)
@@ -184,9 +188,10 @@ def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: 
 
 
 class Siamese(nn.Module):
-    """Siamese network for the logit that two images are equal: a weighted L1 distance of features, after Koch (2015).
+    """Siamese network that computes the logit that two images are equal (Koch 2015).
 
-    Images are standardised by `x` (samples, channels, height, width).
+    The logit is a bias minus a weighted L1 distance of the images' features. Images are standardised by the statistics
+    of `x` (samples, channels, height, width).
     """
 
     def __init__(self, x: Tensor, width: int = 32) -> None:
@@ -207,19 +212,19 @@ class Siamese(nn.Module):
 
 
 def compressed(whole: Build, compression: float) -> Build:
-    """Return a builder of `conv_net`s with `compression` times fewer parameters than those that `whole` builds."""
+    """Return a builder of `conv_net`s with `compression` times fewer parameters than those of the builder `whole`."""
     assert isinstance(whole, partial)
     assert whole.func is conv_net
 
     def smaller(shape: tuple[int, ...], classes: int) -> nn.Module:
-        wanted = parameters(whole.keywords["width"], shape, classes) / compression
-        return conv_net(shape, classes, width=width_of(wanted, shape, classes))
+        count = parameters(whole.keywords["width"], shape, classes) / compression
+        return conv_net(shape, classes, width=width_of(count, shape, classes))
 
     return smaller
 
 
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
-    """Return the width, at least 1, at which the number of parameters of a `conv_net` is closest to `count`."""
+    """Return the width of the `conv_net` whose number of parameters is closest to `count`."""
     width = 1
     while parameters(width + 1, shape, classes) <= count:
         width += 1
@@ -227,12 +232,12 @@ def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
 
 
 def parameters(width: int, shape: tuple[int, ...], classes: int) -> int:
-    """Return the number of parameters of a `conv_net` of that width."""
+    """Return the number of parameters of a `conv_net` of the given width."""
     with torch.device("meta"):  # allocates no memory
         return sum(weights.numel() for weights in conv_net(shape, classes, width=width).parameters())
 
 
-# The registered learners: called with a recipe and a number of classes.
+# Registered models; each is called with a recipe and the number of classes.
 SMALL_CNN = partial(Network, small_cnn)
 STUDENT_CNN = partial(Network, student_cnn)
 TANH_CNN = partial(Network, tanh_cnn)
@@ -244,19 +249,21 @@ MLP = partial(Network, mlp)
 
 
 def require_network(learner: Learner, model: str) -> Network:
-    """Return `learner` if it is a network; else raise PatebenchError with the name of its `model`."""
+    """Return `learner` if it is a network; otherwise raise PatebenchError, which names its `model`."""
     if not isinstance(learner, Network):
-        raise PatebenchError(f"the model '{model}' is not a network, and this method needs one; use small-cnn or mlp")
+        raise PatebenchError(
+            f"the model '{model}' is not a network, but this method requires one; use small-cnn or mlp"
+        )
     return learner
 
 
 def untrained_network(
     model: str, pool: NDArray[Any], outputs: int, compression: float = 1.0
 ) -> tuple[nn.Module, Standardise]:
-    """Build a network of the registered `model` for samples like those of `pool`, and a module that standardises them.
+    """Build an untrained network of the registered `model` for samples like those of `pool`, and their standardisation.
 
-    Both are on the device of `models.device`. The network has `compression` times fewer parameters, like PET-DL's
-    students. Raises PatebenchError if the model is not a network, or cannot be compressed.
+    Both modules are on this process's device (`models.device`). The network has `compression` times fewer parameters
+    than the model. Raises PatebenchError if the model is not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build = learner.build

@@ -1,7 +1,7 @@
-"""Random affine maps of a batch of images, drawn per image, and smooth distortions (Simard, Steinkraus, Platt 2003).
+"""Augmentation: a random affine map for each image of a batch, and smooth distortions (Simard, Steinkraus, Platt 2003).
 
-Drawing and moving are two functions, for stacks of networks: each network draws from its own generator, and the images
-of all networks are moved in one call.
+`draw` draws the random numbers of the maps, and `move` applies the maps. In a stack of networks, each network draws
+from its own generator, and `move` is called once for the images of all networks.
 """
 
 import math
@@ -13,23 +13,23 @@ from torch import Tensor
 
 from patebench.models.recipes import Recipe
 
-#: Random numbers per affine map, and grid points per side at which a bend is drawn, each with two coordinates.
+#: Number of random numbers per affine map; number of points on each side of the grid on which distortions are drawn.
 _AFFINE, _POINTS = 6, 5
 
 
 def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: float) -> Tensor:
     """Rotate, shear, scale, shift and bend each image of `x` (samples, channels, height, width) at random.
 
-    Pixels from outside the image get the value `fill`.
+    Pixels that come from outside the image get the value `fill`.
     """
     return move(x, draw(len(x), recipe, rng).to(x.device), recipe, fill=fill)
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Return the random numbers of the maps of images: (samples, 6), or (samples, 56) if `recipe` bends.
+    """Return the random numbers of the maps of `samples` images: (samples, 6), or (samples, 56) with distortions.
 
-    Six numbers are uniform on [−1, 1), the others normal. They are drawn from `rng` on the CPU, so the maps are the
-    same on every device.
+    The first six are uniform on [−1, 1), the others normal. They are drawn on the CPU, so the maps are the same on
+    every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:
@@ -38,9 +38,9 @@ def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> Tensor:
-    """Return each image of `x` (samples, channels, height, width) under the map of its row of `draws`.
+    """Apply to each image of `x` (samples, channels, height, width) the map given by its row of `draws`.
 
-    `fill` is the value outside of all images, or of each image: (samples, 1, 1, 1).
+    `fill` is the value of pixels outside the image: one number, or one per image (samples, 1, 1, 1).
     """
     turn, slant, wider, taller, right, lower = draws[:, :_AFFINE].T
     angle, shear = turn * math.radians(recipe.rotation), torch.tan(slant * math.radians(recipe.shear))
@@ -57,10 +57,10 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return displacements (samples, height, width, 2) that are smooth over each image.
+    """Return smooth displacements (samples, height, width, 2) of the pixels of each image, which is 2 units wide.
 
-    They are random at 5×5 points and cubic between them. Their standard deviation at those points is `deviation`, a
-    fraction of the image's size; the whole image is 2 units wide.
+    They are random at 5×5 points, with the standard deviation `deviation` as a fraction of the image's size, and
+    interpolated cubically between these points.
     """
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
     down, across = (_cubic(length).to(points.device) for length in size)
@@ -69,6 +69,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """Return the matrix (size, points) that interpolates values at evenly spaced points cubically to `size` places."""
+    """Return the matrix (size, points) of cubic interpolation from evenly spaced points to `size` pixels."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

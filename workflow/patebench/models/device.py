@@ -1,8 +1,8 @@
-"""The one device that a process trains on, and the precision that networks compute in.
+"""Choice of the device on which a process trains, and of the precision of networks.
 
-The device is a GPU that no other job of this machine has claimed, or the CPU. Everything that trains asks `device()`,
-so a job never takes a second GPU. Precision is mixed (autocast to bfloat16) where the device computes it natively, and
-single elsewhere.
+The device is a GPU that no other process on this machine has claimed, or the CPU. All training code gets it from
+`device()`, so a process never uses a second GPU. Networks compute in bfloat16 (autocast) if the device does so
+natively, and otherwise in single precision.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from patebench.models.recipes import Recipe
 
 log = logging.getLogger("patebench")
 
-#: Open lock files of this process: a lock lasts until its file is closed, by `release` or by the end of the process.
+#: Descriptors of the lock files of this process; a lock ends when `release` or the end of the process closes its file.
 _held: list[int] = []
 
 #: glibc's parameters of `mallopt`: the free memory above which it returns memory to the kernel, and the size above
@@ -34,9 +34,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 @cache
 def device() -> torch.device:
-    """Return the device of this process: one GPU if there is any, else the CPU (see `keep_freed_memory`).
+    """Return the device of this process: a GPU if the machine has one, else the CPU.
 
-    The GPU is the first that no other process has claimed, or a shared one if all are claimed.
+    It is the first GPU that no other process has claimed, or a shared one if all are claimed. On the CPU, this function
+    also calls `keep_freed_memory`.
     """
     if not torch.cuda.is_available():
         keep_freed_memory()
@@ -50,10 +51,10 @@ def device() -> torch.device:
 
 
 def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
-    """Claim the first of the GPUs `names` that no process of any user holds, and return its index.
+    """Claim the first of the GPUs `names` that no other process has claimed; return its index, or None if all are.
 
-    The claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
-    process ends. Return None if all GPUs are held. A GPU whose file cannot be opened or locked counts as held.
+    A claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
+    process ends. A GPU whose lock file cannot be opened or locked counts as claimed.
     """
     for index, name in enumerate(names):
         with suppress(OSError):
@@ -63,9 +64,9 @@ def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
 
 
 def _lock(path: Path) -> int:
-    """Lock the file `path`, which may belong to any user, and return its descriptor; OSError if that fails.
+    """Lock the file `path`, which may belong to another user, and return its descriptor; raise OSError if this fails.
 
-    Everybody may write to the temporary folder, so links are not followed, and the file is opened only for reading.
+    All users may write to the temporary folder, so links are not followed, and the file is opened only for reading.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -75,7 +76,7 @@ def _lock(path: Path) -> int:
     try:
         status = os.fstat(lock)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # a hard link could be any file of this user
-            raise OSError(f"{path} is no lock file")
+            raise OSError(f"{path} is not a lock file")
         if os.fstat(lock).st_uid == os.geteuid():
             os.fchmod(lock, 0o444)  # regardless of the umask, so that other users can open it
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,17 +87,17 @@ def _lock(path: Path) -> int:
 
 
 def release() -> None:
-    """Release every claim of this process, and let the next call of `device` choose again."""
+    """Release all GPUs that this process has claimed, and let the next call of `device` choose again."""
     while _held:
         os.close(_held.pop())
     device.cache_clear()
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, for its next batch.
+    """Make glibc keep freed memory for the next batch instead of returning it to the kernel.
 
-    glibc returns large blocks to the kernel, which provides them again page by page and zeroed. That takes a third of
-    the time in which a small network predicts a pool. Other C libraries are left unchanged.
+    The kernel would provide the memory again page by page, filled with zeros. This takes a third of the time in which a
+    small network predicts a pool. Other C libraries have no such setting.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:
@@ -107,15 +108,13 @@ def keep_freed_memory() -> None:
 #: Environment variable; the value "single" turns autocast off for the whole process.
 SWITCH = "PATEBENCH_PRECISION"
 
-#: Minimum number of multiplications per sample for bfloat16; below it, conversions take longer than they save.
+#: Minimum number of multiplications per sample of networks that use bfloat16; in smaller ones, conversions take longer
+#: than bfloat16 saves.
 _WORTH_IT = 1_000_000
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which matrix products and convolutions run in `compute_dtype(device)`.
-
-    bfloat16 is twice as fast on processors with AVX512-BF16 or AMX. Others would emulate it, so they do not use it.
-    """
+    """Return a context in which matrix products and convolutions on `device` run in `compute_dtype(device)`."""
     return autocast_to(device, compute_dtype(device))
 
 
@@ -125,13 +124,16 @@ def autocast_to(device: torch.device, dtype: torch.dtype) -> AbstractContextMana
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
-    """Return bfloat16 where `device` computes it natively and `SWITCH` does not forbid it, else float32.
+    """Return bfloat16 if `device` computes it natively and the environment variable `SWITCH` allows it, else float32.
 
-    Raises PatebenchError if the variable `SWITCH` is neither "reduced" nor "single".
+    On processors with AVX512-BF16 or AMX, bfloat16 is twice as fast as float32; other processors emulate it. Raises
+    PatebenchError if `SWITCH` is neither "reduced" nor "single".
     """
     allowed = os.environ.get(SWITCH, "reduced")
     if allowed not in ("reduced", "single"):
-        raise PatebenchError(f"{SWITCH} is '{allowed}'; set it to single, or leave it unset")
+        raise PatebenchError(
+            f"the environment variable {SWITCH} is '{allowed}'; set it to single or reduced, or leave it unset"
+        )
     native = device.type == "cuda" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return torch.bfloat16 if native and allowed == "reduced" else torch.float32
 
@@ -139,7 +141,7 @@ def compute_dtype(device: torch.device) -> torch.dtype:
 def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, device: torch.device) -> torch.dtype:
     """Return `compute_dtype(device)` if `recipe` allows it and `net` is large enough to benefit, else float32.
 
-    `net` is still on the CPU; it reads samples of `shape`, without the batch axis.
+    `net` must be on the CPU; `shape` is the shape of one sample.
     """
     worth_it = recipe.precision == "reduced" and _multiplications(net, shape) >= _WORTH_IT
     return compute_dtype(device) if worth_it else torch.float32

@@ -1,4 +1,4 @@
-"""Learners from scikit-learn, without torch or epochs; recipes have no effect on them."""
+"""Learners that use classifiers of scikit-learn; training recipes have no effect on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,14 @@ from patebench.models.learner import Progress
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Columns
 
-#: Suppresses warnings of scikit-learn, which looks for NaN in a sum of all values that may overflow.
+#: Suppresses warnings about overflow in the sum that scikit-learn computes to search for NaN.
 _quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """A learner made of a scikit-learn classifier on flattened samples, with bytes scaled to [0, 1].
+    """Learner that fits a scikit-learn classifier to flattened samples; images are scaled to [0, 1].
 
-    With `standardise`, columns are standardised by the samples that the classifier is fitted to.
+    If `standardise`, columns are standardised by the training samples.
     """
 
     def __init__(self, build: Callable[[int], Any], classes: int, *, standardise: bool = False) -> None:
@@ -25,7 +25,7 @@ class Estimator:
 
     @_quiet_sums
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
-        # scikit-learn's linear models refuse data of one class, and a shard may contain only one.
+        # A shard may contain only one class, for which scikit-learn's linear models raise an error.
         self.constant = int(y[0]) if (y == y[0]).all() else None
         if self.constant is None:
             self.scaler = Columns.of(_flatten(x)) if self.standardise else None
@@ -62,7 +62,7 @@ def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def logistic(recipe: Recipe, classes: int) -> Estimator:
-    """Make a multinomial logistic regression on features standardised by the shard itself."""
+    """Return an unfitted multinomial logistic regression, which standardises features by its training samples."""
 
     def build(seed: int) -> Any:
         from sklearn.linear_model import LogisticRegression
@@ -73,7 +73,7 @@ def logistic(recipe: Recipe, classes: int) -> Estimator:
 
 
 def random_forest(recipe: Recipe, classes: int) -> Estimator:
-    """Make a random forest."""
+    """Return an unfitted random forest of 100 trees."""
 
     def build(seed: int) -> Any:
         from sklearn.ensemble import RandomForestClassifier

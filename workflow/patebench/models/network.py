@@ -1,4 +1,4 @@
-"""The training loop that all networks share, and the hints of their layers."""
+"""Training loop that all networks share, and outputs of their hidden layers (hints)."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -20,14 +20,14 @@ from patebench.models.optimisers import SGD, AdamW, ema_copy, ema_update
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Standardise
 
-#: Cells on each side of the grid over which a layer's maps are averaged: hints of a sample stay small.
+#: Number of cells on each side of the grid over which the outputs of a layer are averaged, so that hints are small.
 GRID = 2
 
 
 class WithHints(nn.Module):
-    """A network that returns the hints of one of its layers next to its logits; it shares the network's weights.
+    """Module that returns the logits of a network and the hints of one layer; it shares the network's weights.
 
-    Hints are the outputs of a hidden layer (FitNets: Romero et al. 2015).
+    Hints are the outputs of a hidden layer, averaged over a grid (FitNets: Romero et al. 2015).
     """
 
     def __init__(self, net: nn.Module, layer: str) -> None:
@@ -46,7 +46,7 @@ class WithHints(nn.Module):
         return x, hints
 
     def hints(self, x: Tensor) -> Tensor:
-        """Return only the hints, without computing later layers."""
+        """Return the hints (samples, channels, `GRID`, `GRID`) of samples `x` without computing later layers."""
         for name, part in self.net.named_children():
             x = part(x)
             if name == self.layer:
@@ -55,22 +55,23 @@ class WithHints(nn.Module):
 
 
 def blocks(net: nn.Module) -> list[str]:
-    """Return the layers of a network that can give hints: those named block1, block2 and so on."""
+    """Return the names of the layers of a network that can provide hints: block1, block2 and so on."""
     names = [name for name, _ in net.named_children()] if isinstance(net, nn.Sequential) else []
     return [name for name in names if name.startswith("block")]
 
 
 def check_layer(net: nn.Module, layer: str) -> None:
-    """Raise PatebenchError unless `net` can give hints of `layer`."""
+    """Raise PatebenchError unless `layer` is a layer of `net` that can provide hints."""
     if layer not in (names := blocks(net)):
-        words = f"it names {', '.join(names)}" if names else "it names no blocks; conv-small and conv-middle do"
-        raise PatebenchError(f"this network has no layer '{layer}' for hints: {words}")
+        fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
+        raise PatebenchError(f"this network has no layer '{layer}' for hints; {fix}")
 
 
-#: Builds an untrained network from the shape of a sample, (channels, height, width) or (features,), and the classes.
+#: Function that builds an untrained network for the shape of a sample, (channels, height, width) or (features,), and
+#: the number of classes.
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
-#: Samples per batch in prediction: activations stay in a core's cache, which is twice as fast as 1000 on a CPU.
+#: Samples per batch in prediction on a CPU. Activations then fit into the cache; batches of 1000 take twice as long.
 _PREDICT_BATCH = 100
 
 #: The loss to minimise, from a batch's logits (samples, classes) and its labels (samples,).
@@ -78,7 +79,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class Network:
-    """A learner made of an architecture and a recipe."""
+    """Learner that builds a network of an architecture and trains it by a recipe."""
 
     def __init__(self, build: Build, recipe: Recipe, classes: int) -> None:
         self.build, self.recipe, self.classes = build, recipe, classes
@@ -102,10 +103,10 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Return the fit of samples `x` to labels `y` before its first epoch, for callers that train epoch by epoch.
+        """Prepare the training on samples `x` with labels `y`; the caller then trains epoch by epoch.
 
-        `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. `loss` is the
-        recipe's cross-entropy by default.
+        `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. By default,
+        `loss` is the cross-entropy with the recipe's label smoothing.
         """
         if self.recipe.oversample:
             x, y = oversampled(x, y)
@@ -137,7 +138,7 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the outputs of `layer` for samples `x`: (samples, features), maps averaged over a grid (`GRID`)."""
+        """Return the outputs (samples, features) of `layer` for samples `x`, averaged over a grid (`GRID`)."""
         net = WithHints(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast_to(self.device, self.compute_dtype):
@@ -150,7 +151,7 @@ class Network:
 
 
 class Fitting:
-    """One fit of a network to standardised samples, epoch by epoch."""
+    """Training of a network on standardised samples, epoch by epoch."""
 
     def __init__(self, network: Network, x: Tensor, y: Tensor, seed: int, loss: Loss | None) -> None:
         self.net, self.recipe, self.x, self.y = network.net, network.recipe, x, y
@@ -164,7 +165,7 @@ class Fitting:
         self._stateful = {name: part for name, part in parts.items() if part is not None}
 
     def epoch(self) -> float:
-        """Pass once over all samples, and return the mean loss of the batches."""
+        """Train on all samples once; return the mean loss of the batches."""
         self.net.train()
         order, draws = (
             drawn.to(self.x.device).split(self.recipe.batch)  # type: ignore[no-untyped-call]
@@ -189,40 +190,37 @@ class Fitting:
 
     @property
     def result(self) -> nn.Module:
-        """Return the network that predicts: the EMA of the weights if the recipe has one."""
+        """Return the network to predict with: its weights are averaged if the recipe has an `ema`."""
         return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:
-        """Return everything that the rest of the fit depends on."""
+        """Return the state (weights, optimiser, schedule, generator) from which `restore` continues the training."""
         return {name: part.state_dict() for name, part in self._stateful.items()} | {"rng": self.rng.get_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from the value of `state`."""
+        """Continue the training from a value that `state` returned."""
         for name, part in self._stateful.items():
             part.load_state_dict(state[name])
         self.rng.set_state(state["rng"])
 
 
 def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:
-    """Return the device type and compute dtype, which change predictions by rounding."""
+    """Return the device type and compute dtype as text for records; both change predictions by rounding."""
     return {"device": device.type, "precision": str(compute_dtype).removeprefix("torch.")}
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generator, the source of initial weights, with `seed` within this context.
-
-    Afterwards the generator has its previous state.
-    """
+    """Seed torch's global generator, which draws initial weights, within the context; restore its state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
-    """Return samples and labels with every present class repeated until it is as frequent as the largest one.
+    """Return samples and labels in which the samples of smaller classes are repeated until all classes are equal.
 
-    No sample is left out, and balanced data stay as they are.
+    No sample is left out, and balanced data are unchanged.
     """
     counts = np.bincount(y)
     rows = [np.resize(np.flatnonzero(y == label), counts.max()) for label in np.flatnonzero(counts)]
@@ -233,14 +231,14 @@ def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], 
 
 
 def steps(samples: int, recipe: Recipe) -> int:
-    """Return the number of optimiser steps of `recipe` on a shard of `samples` samples, over all epochs."""
+    """Return the number of optimiser steps in all epochs of `recipe` for `samples` training samples."""
     return recipe.epochs * math.ceil(samples / recipe.batch)
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the random draws of one epoch: the order of the samples, and the draws of their affine maps.
+    """Draw the order of the samples in one epoch, (samples,), and the random numbers of their affine maps.
 
-    The order is (samples,). The draws (samples, draws) are in that order; see `augment.draw`.
+    The random numbers (samples, numbers) are in that order; see `augment.draw`.
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)
@@ -249,7 +247,7 @@ def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor,
 def optimisation(
     weights: Iterable[Tensor], recipe: Recipe, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """Return the optimiser of `weights` that `recipe` names, and the schedule of its learning rate over `steps`."""
+    """Return the optimiser of `weights` for `recipe`, and the schedule of its learning rate over `steps` steps."""
     algorithm = SGD if recipe.optimiser == "sgd" else AdamW
     optimiser = algorithm(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     if recipe.schedule == "one-cycle" and steps > 1:

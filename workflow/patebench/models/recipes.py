@@ -1,21 +1,22 @@
-"""Training recipes of networks: only numbers, so that a recipe can be read, printed and hashed without torch."""
+"""Training recipes of networks; this module does not import torch, so configurations are checked quickly."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One way to train a network.
+    """Optimiser, learning rate, augmentation and other settings with which a network is trained.
 
     Parameters
     ----------
     optimiser : "sgd" or "adamw"
     schedule : "constant", or "one-cycle" (warm up to `learning_rate`, then anneal to zero)
-    ema : decay of the exponential moving average of the weights, which then predicts; None: the last weights predict
-    rotation, shear : largest angles of the random affine map, in degrees
-    scale, shift : largest change of size, and largest shift, as fractions
-    bend : standard deviation of smooth displacements, as a fraction of the size
-    precision : "single", or "reduced" (autocast to bfloat16 where the device computes it natively; `device.py`)
+    ema : decay of the exponential moving average of the weights, used for prediction; None to predict with the last
+        weights
+    rotation, shear : largest angles of the random affine map of an image, in degrees
+    scale, shift : largest change of the image's size, and largest shift, as fractions
+    bend : standard deviation of smooth displacements, as a fraction of the image's size
+    precision : "single", or "reduced" (bfloat16 if the device computes it natively; see `device.py`)
     oversample : repeat the samples of rarer classes until all classes are equally frequent (`network.oversampled`)
     """
 
@@ -40,11 +41,11 @@ class Recipe:
         return any((self.rotation, self.shear, self.scale, self.shift))
 
 
-#: PATE 2017's official code: SGD at 0.05 with batches of 128, averaged weights, no augmentation. The code takes 3000
-#: steps for every shard size, which is 1500 epochs of 240 samples; here `epochs` fixes the number of passes.
+#: Recipe of PATE 2017's official code: SGD at 0.05 with batches of 128, averaged weights, no augmentation. The code
+#: takes 3000 steps for every shard size, which for 240 samples are 1500 epochs. Here the number of epochs is fixed.
 PAPER = Recipe(optimiser="sgd", learning_rate=0.05, batch=128, epochs=1500, ema=0.9999)
 
-#: AdamW with one cycle and random affine augmentation: far stronger teachers from few samples.
+#: AdamW with a one-cycle schedule and random affine augmentation, for teachers with few samples.
 MODERN = Recipe(
     optimiser="adamw",
     learning_rate=4e-3,
@@ -59,11 +60,11 @@ MODERN = Recipe(
     precision="reduced",
 )
 
-#: The modern recipe in a third of the time: larger steps and smoothed labels replace the missing epochs.
+#: The modern recipe with a third of its epochs, a larger learning rate and label smoothing.
 FAST = replace(MODERN, learning_rate=8e-3, epochs=16, label_smoothing=0.2)
 
 #: The modern recipe without augmentation.
 PLAIN = replace(MODERN, rotation=0.0, shear=0.0, scale=0.0, shift=0.0)
 
-#: The modern recipe, with and without augmentation, for shards dominated by one class.
+#: The modern and the plain recipe with oversampling, for shards in which one class dominates.
 MODERN_OVERSAMPLED, PLAIN_OVERSAMPLED = replace(MODERN, oversample=True), replace(PLAIN, oversample=True)

@@ -1,7 +1,7 @@
-"""Standardisation of images and tables, and the bound on every standardised value.
+"""Standardisation of images and tables: subtract the mean, divide by the standard deviation, and clip.
 
-Statistics and differences are computed in double precision, where no table of single-precision values overflows: such
-tables hold values up to ±3.4e38 and subnormal ones.
+Tables are standardised in double precision, because sums of squares of single-precision values, up to 3.4e38, would
+overflow.
 """
 
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-#: Bound on the absolute value of a standardised number, in standard deviations. None of n values is more than √(n − 1)
-#: standard deviations from their mean, so with up to 101 fitted samples only values of other samples can exceed it.
+#: Bound on the absolute value of a standardised number, in standard deviations. Each of n values is within √(n − 1)
+#: standard deviations of their mean, so with up to 101 training samples the bound clips no training sample.
 LIMIT = 10.0
 
-#: Values whose standard deviation is at most this fraction of their mean differ by the rounding of single precision.
+#: A column counts as constant up to rounding if its standard deviation is at most this fraction of its mean.
 ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Mean and divisor (features,) of each column of a table: its standard deviation, or 1 for a constant column.
+    """Mean and divisor (features,) of the columns of a table, by which the table is standardised.
 
-    Where values differ by no more than the rounding of single precision, the divisor is at least 1. Such a column is
-    constant, or its differences are small compared with an offset, as in time stamps.
+    The divisor is a column's standard deviation, but at least 1 if the column is constant up to the rounding of single
+    precision. Columns of time stamps can be constant in this sense.
     """
 
     mean: NDArray[np.float64]
@@ -33,24 +33,24 @@ class Columns:
 
     @classmethod
     def of(cls, table: NDArray[Any]) -> Self:
-        """Measure a `table` (samples, features) of finite single-precision values."""
+        """Compute mean and divisor of each column of `table` (samples, features), which must be finite."""
         values = np.asarray(table, np.float64)
         mean, deviation = values.mean(axis=0), values.std(axis=0)
         rounded = deviation <= ROUNDING * np.abs(mean)
         return cls(mean, np.where(rounded, np.maximum(deviation, 1.0), deviation))
 
     def transform(self, table: NDArray[Any]) -> NDArray[np.float32]:
-        """Standardise a table of the same columns; values beyond ±`LIMIT` become ±`LIMIT`."""
+        """Return a table of the same columns, standardised and clipped to ±`LIMIT`."""
         scaled = (np.asarray(table, np.float64) - self.mean) / self.scale
         return np.clip(scaled, -LIMIT, LIMIT).astype(np.float32)
 
 
 class Standardise(nn.Module):
-    """Module that subtracts the mean and divides by the standard deviation of the samples that a network is fitted to.
+    """Module that subtracts the mean and divides by the standard deviation of the training samples `x`.
 
-    Both are per channel for images (samples, channels, height, width), per feature for tables (samples, features). For
-    a teacher, these samples are only its own shard. A constant channel or feature is divided by 1, and no result
-    exceeds ±`scaling.LIMIT`. Tables are computed in double precision, and images, which are bytes, in single precision.
+    They are computed per channel of images (samples, channels, height, width) or per feature of tables (samples,
+    features). A teacher uses only its own shard. A constant channel or feature is divided by at least 1, and results
+    are clipped to ±`LIMIT`. Tables are computed in double precision, images in single precision.
     """
 
     mean: Tensor
@@ -67,17 +67,17 @@ class Standardise(nn.Module):
 
     @property
     def background(self) -> float:
-        """Return the standardised value of 0 (black), in the channel where it is lowest."""
+        """Return the standardised value of a black pixel (0), the lowest over the channels."""
         return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
 
 
 def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """Standardise `x` in the precision of `mean`, within ±`LIMIT`; the result is in single precision."""
+    """Return (x − mean)/spread, computed in the precision of `mean`, clipped to ±`LIMIT`, as single precision."""
     return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()
 
 
 def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and divisor (1, channels, 1, 1) of images."""
+    """Return mean and divisor (1, channels, 1, 1) of the channels of images."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -85,7 +85,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and divisor (1, features) of a table."""
+    """Return mean and divisor (1, features) of the columns of a table."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

@@ -1,11 +1,12 @@
-"""Train many networks of one architecture and recipe as one, each with its own shard.
+"""Train many networks of one architecture and recipe at once, each on its own shard.
 
-Weights are stacked along a first axis, so one call computes a step of all networks, enough work for a GPU. Each network
-keeps its own generators, so up to rounding it equals the network that `Network.fit` makes of the same shard and seed.
+Weights are stacked along a first axis, so one call computes a training step of all networks, which uses a GPU well.
+Each network has its own random generator. Up to rounding, it equals the network that `Network.fit` trains on the same
+shard with the same seed.
 
-No network depends on the shard of another, not even in its last bits or where another network's numbers become
-infinite. Every batch is padded with samples of its own network to the recipe's batch size, so shapes depend on public
-numbers alone. Padded samples are left out of the loss rather than multiplied by 0.
+No network depends on the shard of another, not even by rounding or if another network's numbers become infinite. Every
+batch is padded to the recipe's batch size with samples of the same network, so that shapes depend only on public
+numbers. The loss does not include the padding.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,26 +34,26 @@ from patebench.models.network import (
 from patebench.models.optimisers import ema_update_tensors
 from patebench.models.scaling import Standardise, standardised
 
-#: The samples of a shard and their labels.
+#: Samples and labels of one teacher's shard.
 Shard = tuple[NDArray[Any], NDArray[np.integer]]
 
-#: Samples, summed over the networks, in one batch of `Stack.predict`, which bounds the memory for activations.
+#: Number of samples in one batch of `Stack.predict`, summed over the networks; it limits the memory for activations.
 _AT_ONCE = 1 << 15
 
-#: Layers that cannot be stacked: they mix samples, including padding, or draw from one generator for all networks.
+#: Layers that cannot be stacked, because they mix samples with padding or use one random generator for all networks.
 _UNSTACKABLE = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 def stackable(net: nn.Module) -> bool:
-    """Return True if networks like `net` can be trained as one."""
+    """Return True if networks with the layers of `net` can be trained as a stack."""
     return not any(isinstance(module, _UNSTACKABLE) for module in net.modules())
 
 
 class Stack:
-    """Networks like `template`, one for each shard and seed.
+    """Stack of networks with the architecture and recipe of `template`, one for each shard and seed.
 
-    All shards must take the same number of steps per epoch, or ValueError is raised. With `shown`, results contain only
-    the networks at these positions; the others are placeholders for networks of other stacks.
+    All shards must have the same number of steps per epoch; otherwise ValueError is raised. If `shown` is given,
+    results contain only the networks at these positions; the others are placeholders for networks of other stacks.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Stack:
         self.optimiser, self.schedule = optimisation(self.weights.values(), self.recipe, self.steps)
 
     def fit(self, progress: Progress | None = None) -> None:
-        """Train all networks to the end."""
+        """Train all networks for all epochs of the recipe."""
         self.net.train()
         for epoch in range(self.recipe.epochs):
             for rows, draws, mask in self._batches():
@@ -86,7 +87,7 @@ class Stack:
 
     @torch.inference_mode()
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the label (networks, samples) that each network predicts for each of the samples `x`."""
+        """Return the labels (networks, samples) that the networks predict for samples `x`."""
         labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
         return labels[self.shown]
 
@@ -99,7 +100,7 @@ class Stack:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the hints of a layer of each network for samples `x` (networks, samples, features)."""
+        """Return the outputs (networks, samples, features) of `layer` of each network for samples `x`."""
         net = WithHints(self.net, layer).eval()
 
         def one(weights: dict[str, Tensor], samples: Tensor) -> Tensor:
@@ -122,7 +123,7 @@ class Stack:
         return (self._logits(batch) for batch in self._batches_of(x))
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield each batch (networks, batch, …) of `x`, as standardised by each network."""
+        """Yield the batches (networks, batch, …) of `x`, standardised separately for each network."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
@@ -130,10 +131,10 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Yield the batches of one epoch: rows of `self.x`, the draws of their affine maps, and a mask.
+        """Yield the batches of one epoch: positions in `self.x`, random numbers of their affine maps, and a mask.
 
-        Rows are (networks, batch), draws (networks, batch, draws). The mask (networks, batch) is False for padding,
-        which repeats the first sample of the network.
+        Positions are (networks, batch), random numbers (networks, batch, numbers). The mask (networks, batch) is False
+        for padding, which repeats the first sample of the network.
         """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         length = self.recipe.batch * (self.steps // self.recipe.epochs)
@@ -154,7 +155,7 @@ class Stack:
         losses = F.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), reduction="none", label_smoothing=self.recipe.label_smoothing
         ).view(rows.shape)
-        # Networks share no weight, so the gradient of the sum of their losses holds the gradient of each.
+        # Networks share no weights, so the gradient of the sum of their losses contains the gradient of each loss.
         (torch.where(mask, losses, 0.0).sum(1) / mask.sum(1)).sum().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.schedule.step()
@@ -175,8 +176,8 @@ class Stack:
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
     """Return a network for `functional_call`, and the stacked initial weights of all networks.
 
-    Networks are built one after another, so that only one exists at a time, and stacked on the CPU. Moving each tensor
-    of each of 250 networks to an H100 separately took a fifth of the whole training.
+    The networks are built one after another, to save memory. Their weights are stacked on the CPU and then moved to the
+    device: moving the weights of 250 networks separately to an H100 took a fifth of the training time.
     """
     weights: dict[str, Tensor] = {}
     for position, seed in enumerate(seeds):
@@ -195,10 +196,10 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _FiniteInput(torch.autograd.Function):
-    """Function that replaces NaN and infinities in the input of a convolution.
+    """Function that replaces NaN and infinities in the input of a convolution, to keep networks independent.
 
-    Stacked convolutions are one grouped convolution. A library may compute several groups as one with zero weights
-    between them. There 0 times a non-finite number is NaN, so the network of one group would affect others.
+    The convolutions of a stack are computed as one grouped convolution. A library may compute several groups together,
+    with zero weights between them. Then 0 times a non-finite number of one network is NaN in another network.
     """
 
     generate_vmap_rule = True
@@ -217,7 +218,7 @@ class _FiniteInput(torch.autograd.Function):
 
 
 class _FiniteGradient(torch.autograd.Function):
-    """Function that replaces NaN and infinities in the gradient that a convolution reads, for the same reason."""
+    """Function that replaces NaN and infinities in the gradient of a convolution's output, for the same reason."""
 
     generate_vmap_rule = True
 
@@ -235,7 +236,7 @@ class _FiniteGradient(torch.autograd.Function):
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Return tensors of unequal length as one (tensors, length, …), padded with zeros."""
+    """Return one tensor (rows, length, …) of tensors with different lengths, padded with zeros."""
     padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row

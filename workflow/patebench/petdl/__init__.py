@@ -1,8 +1,8 @@
-"""PET-DL (Sun et al. 2019): a student learns from teachers' outputs on public samples beyond their votes.
+"""PET-DL (Sun et al. 2019): a student learns from the probabilities and hidden layers of teachers on public samples.
 
-There is the published form, and two sound forms of the same idea. Each form is a `form.Form` in its own file; they
-share the student, the loop and the accounting. The teachers' outputs come as `student.Knowledge`; only stages read
-files.
+The package contains the published form, which is not private, and two sound forms of the same idea. Each form is a
+subclass of `form.Form` in its own file. The forms share the student, the training loop and the accounting. The outputs
+of the teachers are passed as `student.Knowledge`.
 """
 
 from patebench.core.registry import Registry, instance_of

@@ -1,4 +1,4 @@
-"""Interface of the forms of PET-DL: how knowledge reaches a student, its cost, and the shared training."""
+"""Base class of the forms of PET-DL: noisy releases of the teachers' outputs, their cost, and the shared training."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,7 +21,8 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 #: Progress callback, called after each epoch of distillation with its number from 1.
 Done = Callable[[int], None]
-#: Sets the gradients of the weights for one batch, from its samples and their positions in the pool.
+#: Function that sets the gradients of the student's weights for a batch, from its samples and their positions in the
+#: pool.
 Backward = Callable[[Tensor, Tensor], None]
 
 
@@ -29,8 +30,9 @@ Backward = Callable[[Tensor, Tensor], None]
 class Settings:
     """Settings of a student's training; `noise` is the standard deviation in units of the clip.
 
-    `clip` bounds the contribution of one teacher: PET-DL's B of a loss, or the norm S of a gradient or of softened
-    outputs. `hint_clip` bounds the norm of hints. The first `samples` of the pool are used; None: all.
+    `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper) or the norm
+    of a gradient or of softened outputs. `hint_clip` bounds the norm of hints. The student is trained on the first
+    `samples` samples of the pool, or on all if None.
     """
 
     noise: float
@@ -45,13 +47,16 @@ class Settings:
     learning_rate: float = 4e-3
 
     def steps(self, samples: int) -> int:
-        """Return the number of batches of hint learning and distillation together, over `samples` samples."""
+        """Return the number of batches in all epochs of hint learning and distillation, with `samples` samples."""
         return (self.hint_epochs + self.distillation_epochs) * math.ceil(samples / self.batch)
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Random generators by name: shuffling is public, and noise protects. Each value of `noises` gives other noise."""
+    """Random generators of a student, derived from `seed`: one for shuffling by name, and one for noise.
+
+    Each value of `noises` gives different noise with the same shuffling.
+    """
 
     seed: int
     noises: int = 0
@@ -64,7 +69,7 @@ class Streams:
 
 
 class Form(ABC):
-    """One form of PET-DL; `defaults` are its default settings, `augments` is True if it augments images to distil."""
+    """Form of PET-DL, with its default settings; `augments` is True if it augments images in distillation."""
 
     name: ClassVar[str]
     defaults: ClassVar[Settings]
@@ -74,28 +79,31 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return the number of noisy releases of each sort over `samples` public samples."""
+        """Return the number of noisy releases of each sort in a training with `samples` public samples."""
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return functions that set the gradients of a batch in hint learning, and in distillation."""
+        """Return two functions that set the gradients for a batch: for hint learning, and for distillation."""
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """Return the norm to which vectors of this sort are clipped."""
+        """Return the norm to which a teacher's vectors of the given sort are clipped."""
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
-        """Return the form's noisy sum of `vectors` (teachers, features), for audits; None if it has no such sum."""
+        """Return the noisy sum of `vectors` (teachers, features) as the form releases it, for audits.
+
+        Returns None if the form does not release sums of vectors.
+        """
         return None
 
     def learn(
         self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
-        """Train the student on standardised public samples `x`, with the teachers' `knowledge` of them.
+        """Train the student on standardised public samples `x`, with the teachers' outputs for these samples.
 
-        Hint learning comes first, then distillation, each by AdamW with one cycle of learning rates.
+        Hint learning comes first, and then distillation. Both use AdamW with a one-cycle learning rate.
         """
         hint, distil = self.gradients(student, knowledge, settings, streams.noise())
         stages = (
@@ -130,10 +138,11 @@ class Form(ABC):
                     done(epoch + 1)
 
     def settled(self, given: Mapping[str, Any], samples: int, hints: bool) -> Settings:
-        """Return all settings for a pool of `samples`; a target `epsilon` at `delta` is replaced by the noise for it.
+        """Return all settings: those in `given` that are not None, and the defaults of the form for the others.
 
-        Entries of `given` that are None keep the default. Raises PatebenchError for more samples than there are, hint
-        learning without hints, or a target that no noise reaches.
+        `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `given` contains
+        a target `epsilon` at `delta`, `noise` is the least noise that reaches it. Raises PatebenchError for more
+        samples than the pool contains, hint learning without hints, or a target that no noise reaches.
         """
         names = {field.name for field in fields(Settings)}
         chosen = {name: value for name, value in given.items() if name in names and value is not None}
@@ -141,12 +150,12 @@ class Form(ABC):
         used = settings.samples
         assert used is not None
         if used > samples:
-            raise PatebenchError(f"{plural(used, 'sample')} requested, but the pool holds only {samples}")
+            raise PatebenchError(f"samples = {used} exceeds the {plural(samples, 'sample')} of the pool; use fewer")
         if settings.hint_epochs and not hints:
             if given.get("hint_epochs"):
                 raise PatebenchError(
-                    "hint learning needs the teachers' hints; name the ensemble's layer, hints: block2, or give"
-                    " hint_epochs: 0"
+                    "hint learning requires hints of the teachers, which the ensemble does not store; set hints: block2"
+                    " for the ensemble, or hint_epochs: 0"
                 )
             settings = replace(settings, hint_epochs=0)
         if given.get("epsilon") is None:
@@ -154,7 +163,10 @@ class Form(ABC):
         return replace(settings, noise=noise_for(given["epsilon"], self.releases(settings, used), given["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
-        """Return the total cost of all releases, for fresh noise; seeded noise is not a private release."""
+        """Return the total ε of all releases at `delta`.
+
+        It is not publishable, because the noise here is drawn from a seed.
+        """
         assert settings.samples is not None
         releases = self.releases(settings, settings.samples)
         return Bound(

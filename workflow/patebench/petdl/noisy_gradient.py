@@ -1,12 +1,13 @@
-"""The noisy gradient: each teacher's gradient is clipped, and their sum gets noise before the student takes a step.
+"""PET-DL with noisy gradients: clip each teacher's gradient, and add noise to their sum before the student's step.
 
-A teacher's output for a public batch gives the gradient of its loss with respect to the student's weights. It is
-clipped to the norm S. Gaussian noise of standard deviation zS is added to every entry of the sum, which is divided by
-n. Each step is one release of the sort `noisy_sums.Summand.VECTOR`, (2/z)-GDP for any outcome of the steps before.
+Each of n teachers contributes the gradient, with respect to the student's weights, of the loss between the student's
+outputs and its own for a public batch. The gradient is clipped to the norm S. Gaussian noise of standard deviation zS
+is added to every entry of the sum, which is then divided by n. A step is one release of the sort `Summand.VECTOR` and
+is (2/z)-GDP, whatever the earlier steps released.
 
-The samples are public and all teachers take part in all steps, so no subsampling reduces the cost. With `weighted`, a
-teacher is weighted by its own confidence alone: dividing by the sum over teachers would let each teacher change all
-others.
+The samples are public and all teachers take part in every step, so there is no subsampling that would reduce the cost.
+If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. It is not divided by the sum of all
+confidences, because then each teacher would change the contributions of all others.
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,12 @@ from patebench.petdl.form import Backward, Form, Settings
 from patebench.petdl.noisy_sums import Summand, factors, with_noise
 from patebench.petdl.student import Knowledge, PetdlStudent
 
-#: Samples, summed over teachers, in one call of backpropagation, which bounds the memory for activations.
+#: Number of samples in one call of backpropagation, summed over teachers; it limits the memory for activations.
 _AT_ONCE = 1 << 13
 
 
 class NoisyGradient(Form):
-    """Form that adds noise to the sum of clipped gradients, one per teacher, in every step."""
+    """Form that adds noise to the sum of the teachers' clipped gradients in every step."""
 
     name = "noisy-gradient"
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=10, batch=512, clip=1.0)
@@ -65,11 +66,11 @@ class NoisyGradient(Form):
 
 
 def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Return each teacher's gradient (teachers, …) of every parameter, in batched calls as large as memory allows.
+    """Return, for every parameter of the student, the gradient of each teacher's loss: (teachers, …).
 
-    `output` (samples, …) is the student's, and `towards` (teachers, samples, …) is the gradient of each teacher's loss
-    with respect to it. Samples and weights are the same for all teachers, so only backpropagation is done for each
-    teacher.
+    `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) is the gradient of each
+    teacher's loss with respect to it. The forward pass is the same for all teachers, so only backpropagation is
+    repeated, for as many teachers at once as memory allows.
     """
     at_once = max(1, _AT_ONCE // len(output))
     parts = [
@@ -80,7 +81,7 @@ def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Paramet
 
 
 def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
-    """Return the noisy mean gradient of every parameter, from each teacher's gradients (teachers, …)."""
+    """Return the noisy mean gradient of every parameter; `gradients` are those of all teachers, (teachers, …) each."""
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()
     scale = factors(norms, settings.clip).to(finite[0].dtype)

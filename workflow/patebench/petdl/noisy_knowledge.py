@@ -1,10 +1,10 @@
-"""The noisy knowledge: teachers' outputs for each public sample are summed with noise once, then learnt from freely.
+"""PET-DL with noisy outputs: release the noisy sum of the teachers' outputs once per public sample, then train on it.
 
 For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
-sum over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to their own norm and get noise in
-proportion to it. Each sample is one release of the sort `noisy_sums.Summand.NON_NEGATIVE` and, with hints, one of the
-sort `VECTOR`: M samples cost μ = √(2M)/z without hints and √(6M)/z with them. All else follows from the releases, so
-further epochs cost nothing. With `weighted`, a teacher's output is multiplied by its own confidence.
+sum over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to another norm, `hint_clip`, and get
+noise in proportion to it. Each sample is one release of the sort `Summand.NON_NEGATIVE` and, with hints, one of the
+sort `Summand.VECTOR`. M samples together are μ-GDP with μ = √(2M)/z without hints and √(6M)/z with hints. Training uses
+only these releases, so further epochs cost nothing. If `weighted`, a teacher's output is multiplied by its confidence.
 
 At a small ε, fewer samples (`samples`) and no hints (`hint_epochs: 0`) give better students.
 """
@@ -20,7 +20,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
-    """Form that releases noisy sums of clipped outputs and hints, one of each per sample."""
+    """Form that releases, once per sample, a noisy sum of clipped outputs and, if used, one of clipped hints."""
 
     name = "noisy-knowledge"
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
@@ -60,9 +60,9 @@ class NoisyKnowledge(Form):
     def released(
         self, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Tensor, Tensor | None]:
-        """Return noisy distributions (samples, classes), and noisy mean hints (samples, features) if they are learnt.
+        """Return noisy class probabilities (samples, classes), and noisy mean hints (samples, features) or None.
 
-        The noisy sum of outputs is replaced by the nearest distribution, which is post-processing.
+        The noisy mean output is replaced by the nearest probability distribution, which is post-processing.
         """
         rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
         softened = knowledge.softened(settings.temperature, rows)
@@ -78,7 +78,7 @@ class NoisyKnowledge(Form):
 def nearest_distribution(vectors: Tensor) -> Tensor:
     """Return the probability distribution nearest to each vector (…, classes) in Euclidean distance.
 
-    Held, Wolfe, Crowder 1974: all entries are lowered by the same number, and negative ones set to 0.
+    All entries are lowered by the same number, and negative results are set to 0 (Held, Wolfe, Crowder 1974).
     """
     ordered = vectors.sort(dim=-1, descending=True).values
     counts = torch.arange(1, vectors.shape[-1] + 1, device=vectors.device)

@@ -1,10 +1,11 @@
-"""Make the noisy sums of clipped vectors that PET-DL's forms release, and account for them.
+"""Noisy sums of clipped vectors, which PET-DL's forms release, and their account in Gaussian DP (GDP).
 
-Neighbours differ in one teacher's shard, so one of n vectors is replaced. With noise of standard deviation z clips, a
-release is (2/z)-GDP for clipped vectors of any sign, (√2/z)-GDP for those without negative entries, and (1/z)-GDP for
-numbers in [0, B]. T adaptive releases are √(Σ μᵢ²)-GDP (Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3), and μ-GDP
-gives (ε, δ) exactly (Balle & Wang 2018, Theorem 8). The audit runs `noisy_sum` itself (`audit.trained_models`). Proof:
-docs/explanation/proofs-systems.md, "Sums of clipped vectors".
+Adjacent data sets differ in one teacher's shard, so one of n vectors is replaced. Let the noise have a standard
+deviation of z times the clip. A release is (2/z)-GDP for vectors of any sign, (√2/z)-GDP for vectors without negative
+entries, and (1/z)-GDP for numbers from 0 to the clip. Adaptive releases that are μᵢ-GDP are √(Σ μᵢ²)-GDP together
+(Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3), and μ-GDP is converted to (ε, δ) exactly (Balle & Wang 2018, Theorem
+8). The audit runs `noisy_sum` itself (`audit.trained_models`). Proof: docs/explanation/proofs-systems.md, "Sums of
+clipped vectors".
 """
 
 import math
@@ -21,7 +22,7 @@ _ROUNDING = 1e-14
 
 
 class Summand(Enum):
-    """Sort of the summands of a release; its value is the square of the sensitivity at a clip of 1."""
+    """Sort of a teacher's summand in a noisy sum; its value is the squared sensitivity of the sum for a clip of 1."""
 
     VECTOR = 4.0  # of any sign
     NON_NEGATIVE = 2.0  # vectors without a negative entry
@@ -29,7 +30,7 @@ class Summand(Enum):
 
 
 def mu(noise: float, releases: dict[Summand, int]) -> float:
-    """Return the μ of all `releases` (sort: count) together, with noise of `noise` clips; ∞ without noise."""
+    """Return the GDP parameter μ of all `releases` (number of each sort); `noise` is in clips. ∞ without noise."""
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
         return 0.0
@@ -37,39 +38,42 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε at δ of all releases, rounded up."""
+    """Return the ε of all `releases` together at `delta`, rounded up; `noise` is in clips."""
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least noise, in clips, with ε at δ of at most `target`; PatebenchError if there is none."""
+    """Return the least noise, in clips, at which the ε of all releases is at most `target`.
+
+    Raises PatebenchError if no noise reaches the target.
+    """
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 
 
-#: Relative margin of clipped norms below the clip, larger than rounding in single precision.
+#: Relative margin by which clipped norms stay below the clip; it exceeds rounding in single precision.
 _MARGIN = 1e-5
 
 
 def clipped(vectors: Tensor, clip: float) -> Tensor:
-    """Return vectors (…, features) scaled down to a Euclidean norm of at most `clip`; shorter ones are not scaled."""
+    """Return vectors (…, features) clipped to a Euclidean norm of at most `clip`."""
     return vectors * factors(vectors.double().square().sum(-1, keepdim=True).sqrt(), clip).to(vectors.dtype)
 
 
 def factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the clipping factors of vectors with these norms; 0 for a norm that is not finite, against leaks."""
+    """Return the factors that clip vectors with the given `norms` to `clip`; 0 for a norm that is not finite."""
     scale = (clip * (1 - _MARGIN) / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1 - _MARGIN)
     return torch.where(norms.isfinite(), scale, 0.0)
 
 
 def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """Return the sum over teachers of clipped vectors, with noise of standard deviation noise·clip.
+    """Return the sum over teachers of `vectors` (teachers, …, features), clipped, plus Gaussian noise.
 
-    `vectors` is (teachers, …, features); each is clipped along the last axis.
+    Vectors are clipped along the last axis. The standard deviation of the noise is noise·clip.
     """
     vectors = torch.where(vectors.isfinite(), vectors, 0.0)
     return with_noise(clipped(vectors, clip).sum(0), clip, noise, rng)
 
 
 def with_noise(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """Add Gaussian noise of standard deviation noise·clip, drawn on the CPU, to a sum of clipped vectors."""
+    """Return `total`, a sum of clipped vectors, plus Gaussian noise of standard deviation noise·clip from `rng`."""
     return total + noise * clip * torch.randn(total.shape, generator=rng).to(total.device, total.dtype)

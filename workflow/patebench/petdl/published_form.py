@@ -1,9 +1,10 @@
-"""Train PET-DL as published (Sun et al. 2019, Algorithm 1): noise is added to a loss and reaches no gradient.
+"""PET-DL as published (Sun et al. 2019, Algorithm 1): noise is added to the loss and does not change any gradient.
 
-A teacher's loss L_i is clipped to L_i / max(1, |L_i|/B), the mean over teachers gets Gaussian noise of standard
-deviation σB/n, and the sum is backpropagated. The noise does not depend on a weight, so its derivative is 0. The
-student is the same for every σ, and no ε holds (`audit.trained_models` shows it). ε is the paper's claim, for T batches
-as T releases. Our reading of the missing equations: docs/explanation/proofs-systems.md, "PET-DL as published".
+The loss L_i of teacher i is clipped to L_i / max(1, |L_i|/B). Gaussian noise of standard deviation σB/n is added to the
+mean loss of n teachers, and the sum is backpropagated. The noise does not depend on the weights, so its derivative is
+0. The student is the same for every σ, so training is not private (`audit.trained_models` shows this). The reported ε
+is the paper's claim, which treats T batches as T private releases. Assumptions about missing equations:
+docs/explanation/proofs-systems.md, "PET-DL as published".
 """
 
 import torch
@@ -17,7 +18,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class PublishedForm(Form):
-    """Form of the paper, whose noise does not reach the gradients; its ε is only claimed."""
+    """Form of the paper, which is not private: its noise does not change the gradients, and its ε is only claimed."""
 
     name = "published"
     defaults = Settings(noise=20.0, hint_epochs=10, distillation_epochs=40, batch=128, clip=4.0)
@@ -48,7 +49,7 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weight of each teacher's loss of each sample (teachers, rows), with mean 1 over the teachers."""
+    """Return the weights (teachers, rows) of the teachers' losses for the samples at `rows`, with mean 1 per sample."""
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)
     confidence = knowledge.confidence(rows)
@@ -56,7 +57,7 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
 
 
 def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch.Generator) -> Tensor:
-    """Return the noisy loss (4) of a batch, from the losses and weights (teachers, samples)."""
+    """Return the noisy loss of a batch, Equation (4) of the paper, from `losses` and `weights` (teachers, samples)."""
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)
     scale = settings.noise * settings.clip / len(means)

@@ -1,4 +1,4 @@
-"""The outputs of PET-DL's teachers for public samples, and the student, whose guided layer learns their hints."""
+"""Student of PET-DL, and the outputs of the teachers that it learns from."""
 
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,10 @@ _LEAST = 1e-30
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Teachers' probabilities (teachers, samples, classes), and their hints (teachers, samples, features) if any."""
+    """Outputs of the teachers for public samples: probabilities (teachers, samples, classes), and hints or None.
+
+    Hints (teachers, samples, features) are the outputs of a hidden layer.
+    """
 
     probabilities: Tensor
     hints: Tensor | None = None
@@ -32,21 +35,21 @@ class Knowledge:
 
     @property
     def features(self) -> int:
-        """Return the length of a hint, 0 without hints."""
+        """Return the number of features of a hint, or 0 if there are no hints."""
         return 0 if self.hints is None else self.hints.shape[2]
 
     def first(self, samples: int) -> "Knowledge":
-        """Return the knowledge of the first `samples` samples."""
+        """Return the outputs for the first `samples` samples."""
         hints = None if self.hints is None else self.hints[:, :samples]
         return replace(self, probabilities=self.probabilities[:, :samples], hints=hints)
 
     def to(self, device: torch.device) -> "Knowledge":
-        """Return the same knowledge on `device`."""
+        """Return the same outputs on `device`."""
         hints = None if self.hints is None else self.hints.to(device)
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return softmax(logits / temperature) (teachers, rows, classes) of the samples at `rows`."""
+        """Return the softened probabilities softmax(logits / temperature) (teachers, rows, classes) at `rows`."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
@@ -64,11 +67,11 @@ _AT_ONCE = 500
 
 
 class PetdlStudent:
-    """A `conv_net` of width `width`, with a regressor from its guided layer to the teachers' hints (FitNets).
+    """Student network: a `conv_net` of the given `width` whose layer `guided` learns the teachers' hints (FitNets).
 
-    The regressor is a 1×1 convolution, so the widths of the two layers may differ. Inputs are standardised by the
-    public pool. Batch normalisation sees only public samples. Like networks with the modern recipes, the student
-    computes in bfloat16 where that is faster.
+    A regressor, which is a 1×1 convolution, maps the outputs of that layer to hints with `features` features. Samples
+    are standardised by the public pool, and batch normalisation uses only public samples. As in the modern recipes, the
+    student computes in bfloat16 if that is faster.
     """
 
     def __init__(self, pool: Tensor, classes: int, width: int, *, guided: str, features: int, seed: int) -> None:
@@ -86,11 +89,11 @@ class PetdlStudent:
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters of the released student; the regressor is only for training."""
+        """Return the number of parameters of the student, without the regressor, which is used only in training."""
         return sum(parameter.numel() for parameter in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:
-        """Return the weights of hint learning: those up to the guided layer, and the regressor."""
+        """Return the weights that hint learning trains: those up to the guided layer, and the regressor."""
         weights = []
         for name, part in self.net.net.named_children():
             weights += list(part.parameters())
@@ -99,11 +102,11 @@ class PetdlStudent:
         return [*weights, *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:
-        """Return the weights of distillation: the whole network."""
+        """Return the weights that distillation trains: those of the whole network."""
         return list(self.net.parameters())
 
     def hints(self, x: Tensor) -> Tensor:
-        """Return the regressor's prediction of the teachers' hints for samples `x`: (samples, features)."""
+        """Return the hints (samples, features) that the regressor predicts for standardised samples `x`."""
         with autocast_to(self.device, self.compute_dtype):
             hints: Tensor = self.regressor(self.net.hints(x)).float().flatten(1)
         return hints
@@ -114,17 +117,17 @@ class PetdlStudent:
         return logits
 
     def samples(self, x: Tensor) -> Tensor:
-        """Return standardised samples on the student's device."""
+        """Return samples `x`, standardised and moved to the student's device."""
         samples: Tensor = self.standardise(x.to(self.device))
         return samples
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Return the labels (samples,) of samples that are not standardised."""
+        """Return the predicted labels (samples,) of samples `x`, which are standardised here."""
         self.net.eval()
         batches = x.split(_AT_ONCE)  # type: ignore[no-untyped-call]
         return torch.cat([self.logits(self.samples(batch)).argmax(1).cpu() for batch in batches])
 
     def state(self) -> list[Tensor]:
-        """Return copies of all weights and running statistics, for comparisons."""
+        """Return copies of all weights and running statistics, for comparing two students."""
         return [tensor.detach().clone() for tensor in self.net.state_dict().values()]

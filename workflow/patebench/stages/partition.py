@@ -19,12 +19,12 @@ from patebench.data.division import content, records
 from patebench.data.partitions import (
     NOBODY,
     PARTITIONS,
-    Deal,
+    PartitionInputs,
+    assigns_people,
     check_disjoint,
     check_every_class,
     check_filled,
     check_teachers,
-    deals_people,
     pack,
     read_owners,
 )
@@ -53,7 +53,7 @@ def run(
     strategy = PARTITIONS.load(parameters.strategy)
     samples, others = read_samples(private, "private"), read_samples(public, "public")
     _check_partners(samples, others)
-    deal = Deal(
+    inputs = PartitionInputs(
         y=samples["y"],
         rows=samples["row"],
         classes=samples.meta["classes"],
@@ -64,7 +64,7 @@ def run(
         owners=samples.arrays.get("owner") if parameters.owners is None else read_owners(Path(parameters.owners)),
     )
     # Assign before leaving samples out, so that a sample that is left out does not move others.
-    assignment = strategy(deal)
+    assignment = strategy(inputs)
     count = teachers or int(assignment.max()) + 1
     known = np.isin(content(samples["x"]), content(others["x"]))
     left_out = int(known.sum())
@@ -78,8 +78,8 @@ def run(
     indices, offsets = pack(assignment, count)
     sizes = np.diff(offsets)
     if not empty:
-        if deals_people(parameters.strategy) and deal.owners is not None:
-            check_teachers(count, len(deal.y), len(np.unique(deal.owners)))
+        if assigns_people(parameters.strategy) and inputs.owners is not None:
+            check_teachers(count, len(inputs.y), len(np.unique(inputs.owners)))
         check_filled(sizes, left_out)
     check_disjoint(indices, offsets, len(samples["y"]), empty=empty)
     if parameters.every_class:
