@@ -98,5 +98,5 @@ def test_bounds_are_those_of_all_noisy_counts_and_never_of_the_votes():
 def test_impossible_tolerances():
     with pytest.raises(PatebenchError, match=r"tolerance = 2.5 is not a whole number"):
         DistributedGNMax(5.0, 2.5)
-    with pytest.raises(PatebenchError, match="tolerance = 10 leaves none of 10 teachers"):
+    with pytest.raises(PatebenchError, match="tolerance = 10 must be below the number of teachers, 10"):
         DistributedGNMax(5.0, 10).needed(10)

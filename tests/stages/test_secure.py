@@ -374,7 +374,7 @@ def test_only_parties_that_make_sense(votes, tmp_path):
     for changes, fault in (
         ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax, dis"),
         ({"teachers": 10}, "it holds teacher 11, but --teachers is 10"),
-        ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 leaves none of 12 teachers"),
+        ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of teachers, 12"),
         ({"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
     ):
         with pytest.raises(PatebenchError, match=fault):

@@ -137,7 +137,8 @@ class RenyiAccountant(Accountant):
         curves = self.totals(queries, self.orders)
         if not np.all(curves >= -_ROUNDING):  # also false for NaN
             raise PatebenchError(
-                f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number"
+                f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number; correct "
+                "its theorem"
             )
         return [
             self._best_bound(T, curve, how, delta)
@@ -162,7 +163,7 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants for discrete noise, each with the reason for its validity in its source."""
+    """Return the accountants that hold for discrete noise, each with the reason in its source."""
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
@@ -195,7 +196,7 @@ def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
 def check_queries(queries: Sequence[int], available: int) -> list[int]:
     """Return the distinct numbers of queries in ascending order; refuse any below 1 or above `available`."""
     if not queries:
-        raise PatebenchError("the list of numbers of queries is empty; give at least one number")
+        raise PatebenchError("no number of queries is given; give at least one")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(

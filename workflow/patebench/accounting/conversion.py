@@ -38,7 +38,7 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order without the floor at 0, to compare orders whose ε is negative."""
+    """Return ε per order as `convert` does, but keep negative values, so that orders with ε below 0 can be compared."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     result: Array = curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)

@@ -147,7 +147,7 @@ class _Losses:
         return self._epsilon(k, min(part, 1.0))
 
     def _spent(self, at: int) -> float:
-        """Return δ(ε)/δ at y₀ = lowest + at."""
+        """Return δ(ε)/δ for the ε at y₀ = `lowest` + `at`."""
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -228,7 +228,7 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return the centre c at which Chernoff's bound on the mean of the draws is e^{−N·rate} (any centre is valid)."""
+    """Return the centre c at which Chernoff's bound on the mean of N draws is e^{−N·rate}; any centre is valid."""
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
@@ -251,7 +251,7 @@ def _least_value(cells: int) -> int:
 
 
 def _greatest_value(scale: float, delta: float) -> int:
-    """Return a y beyond which lies at most a fraction e⁻⁴⁵ of δ."""
+    """Return a value y with Pr[Y > y] ≤ e⁻⁴⁵·δ."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
@@ -286,7 +286,7 @@ def share_difference(share: float, shares: int) -> float:
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """Return ε of revealing all counts of T queries, the noise of each being the sum of `shares` shares.
+    """Return ε of revealing the noisy counts of T = `queries` queries, each with the sum of `shares` noise shares.
 
     Two counts change by one each per query; for a table in which each teacher has m votes, T is m. The probabilities of
     the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q
@@ -303,7 +303,8 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
     """Return the Rényi curve per query of revealing all counts, with `shares` noise shares of variance σ²/shares each.
 
-    A vote changes two counts by one each: Δ = √2 and d = 2. Concentrated privacy ½ε² is Rényi divergence αε²/2.
+    A vote changes two counts by one each, so Δ = √2 and d = 2 in the formula of the module. For ½ε²-concentrated DP,
+    the Rényi divergence is at most αε²/2.
     """
     orders = np.asarray(orders, dtype=np.float64)
     if sigma == 0:

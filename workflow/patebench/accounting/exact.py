@@ -5,8 +5,9 @@ The counts of query q are n(q), one vote for class a is e_a, and the vote of tea
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
 
-D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are each summed over all queries, and the larger sum counts. The mechanism provides
-the probabilities (`Neighbours`). Results are rounded outward. See docs/explanation/proofs-mechanisms.md.
+For a mechanism M, data D and a neighbour D′, both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are summed over all queries, and
+the larger sum is the result. The mechanism provides the probabilities (`Neighbours`). Results are rounded outward. See
+docs/explanation/proofs-mechanisms.md.
 """
 
 import math
@@ -55,7 +56,7 @@ _LARGE = 1e280  # replaces ∞ in sums with weight 0
 class Pairs:
     """Outcome distributions of histograms and of their neighbours, one row per neighbour.
 
-    `histogram` (ascending) is the number of the histogram. `loses` (ascending within a histogram) is the rank of the
+    `histogram` (ascending) is the index of the histogram. `loses` (ascending within a histogram) is the rank of the
     class that loses a vote, and `gains` of the class that gains it (0: most votes; equal counts have equal ranks).
     `log_p` and `log_p_neighbour` (neighbours × outcomes) are ln Pr of each outcome for the histogram and for its
     neighbour. `multiplicity` is the number of outcomes that a column represents.
@@ -106,7 +107,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
 
 def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln Pr of all outcomes of each column, and r = ln P − ln P′, both moved away from 0 by their error.
+    """Return ln P of all outcomes of each column, rounded up, and r = ln P − ln P′, moved away from 0 by its error.
 
     Columns whose outcomes are impossible under both distributions get −∞ and 0.
     """
@@ -189,12 +190,12 @@ class ExactDivergence:
         return result
 
     def per_teacher(self, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences (numbers of queries × orders) if one teacher changes, the worst over all queries."""
+        """Return the divergences (numbers of queries × orders) if the same, worst teacher changes in all queries."""
         result: Array = self.directions(queries, orders).per_teacher.max(axis=1)
         return result
 
     def directions(self, queries: Sequence[int], orders: Array) -> Directions:
-        """Return the sums per query and per teacher, in both directions, for each T in `queries`; cached."""
+        """Return the sums per query and per teacher for each T in `queries`, in both directions; results are cached."""
         orders = np.asarray(orders, dtype=np.float64)
         key = tuple(queries), orders.tobytes()
         if key not in self._solved:
@@ -375,7 +376,7 @@ class _Block:
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def per_teacher(self, times: Array, table: Array) -> Array:
-        """Sum the table (histograms × ranks × …) over queries with weights `times`, for each teacher's own votes."""
+        """Return, for each teacher, the sum of `table` (histograms × ranks × …) over its votes, weighted by `times`."""
         from scipy.sparse import csr_array
 
         assert self.matrix is not None

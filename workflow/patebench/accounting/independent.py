@@ -1,8 +1,8 @@
 """Bound T queries in the worst case, as (ε, δ) without a search over Rényi orders; such bounds may be published.
 
-Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded range (Durfee &
-Rogers 2019; Dong, Durfee, Rogers 2020), and lattices: T equal steps whose losses are evenly spaced (Sommer, Meiser,
-Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi curve".
+The bounds are for Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded
+range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020), and lattices: T equal steps whose losses are evenly spaced
+(Sommer, Meiser, Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi curve".
 """
 
 import math
@@ -60,7 +60,7 @@ def gaussian_dp(mu: float, delta: float) -> float:
 def _log_delta(t: float, mu: float) -> float:
     """Return ln δ of μ-GDP at ε = μt + μ²/2: φ(t)·(R(t) − R(t + μ)), with R the Mills ratio, accurate in the tail.
 
-    This is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8). R′(x) = xR(x) − 1. For small μ,
+    δ is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8). R′(x) = xR(x) − 1. For small μ,
     where the difference would cancel, it is computed as the integral of 1 − xR(x) from t to t + μ by Gauss's rule,
     whose error at μ ≤ 1/2 is far below rounding.
     """
@@ -77,7 +77,7 @@ def _log_delta(t: float, mu: float) -> float:
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     """Return the least ε of T steps that are each `epsilon`-DP, rounded up, by a sum over the worst-case losses.
 
-    Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    The worst case is randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
     Derivation: docs/explanation/proofs-composition.md, "Composition of pure privacy".
     """
     plain = queries * epsilon

@@ -175,7 +175,7 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Read from `sums` (rows, values of z), which `_tail_sums` returns, the sum from each `z` (cells, rows) on."""
+    """Return the sums from each `z` (cells, rows) on, read from `sums` (rows, values of z) of `_tail_sums`."""
     result: Array = np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
     return result
 

@@ -72,9 +72,9 @@ class Cells:
         return replace(self, ratio=ratios.reshape(len(ratios), -1), blocks=blocks)
 
     def worst(self, order: float) -> float:
-        """Bound the largest divergence of order α by the greatest bound of any cell.
+        """Return the greatest bound on the divergence of order α over all cells.
 
-        Only cells in blocks whose bound exceeds the greatest cell bound of the first block are evaluated.
+        The block with the greatest bound is evaluated first; then only blocks that can contain a greater cell bound.
         """
         assert self.blocks is not None
         outer = self.blocks._sums(order, slice(None))
@@ -160,7 +160,7 @@ def edges(start: float, *pieces: tuple[float, float]) -> Array:
 
 
 def both_signs(t: Array) -> Array:
-    """Extend ascending edges that start at 0 to both signs."""
+    """Return the ascending edges `t`, which start at 0, together with their negatives."""
     return np.concatenate([-t[:0:-1], t])
 
 

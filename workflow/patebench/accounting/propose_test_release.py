@@ -69,7 +69,7 @@ class Decision:
     failure: float
 
     def probability(self, k: int | None) -> float:
-        """Return p_k, a multiple of 2⁻⁵³; 1 for votes that cannot exceed the budget."""
+        """Return p_k, a multiple of 2⁻⁵³; 1 if `k` is None, so that the costs cannot exceed the budget."""
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
@@ -78,7 +78,7 @@ class Decision:
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return (α − 1) times the left side of (*), rounded up, from ln p and ln(1 − p) of both."""
+        """Return (α − 1) times the left side of (*), rounded up, for `one` (ln p, ln(1 − p)) and `other` of p′."""
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total

@@ -71,8 +71,8 @@ def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Ar
 def pure(epsilon: float, orders: ArrayLike) -> Array:
     """Return the largest Rényi divergence that ε-DP allows, which is that of randomised response.
 
-    ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1): Bun & Steinke 2016, Proposition 3.3 (in its proof); Mironov 2017,
-    Proposition 10. The formula is evaluated as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
+    It is ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1) (Bun & Steinke 2016, Proposition 3.3, in its proof; Mironov
+    2017, Proposition 10). The formula is evaluated as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
     """
     orders = np.asarray(orders, dtype=np.float64)
     if np.isinf(epsilon):
@@ -91,8 +91,8 @@ def laplace(gamma: float, orders: ArrayLike) -> Array:
 def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
     """Return the Rényi divergence, rounded up, when one count with Laplace noise of scale 1/γ changes by one.
 
-    ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1): Mironov 2017, Proposition 6. The terms of first order in γ
-    cancel, so the formula is evaluated as ln(1 + x), where x > 0 is the sum of the higher-order terms of both
+    It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6). The terms of first order
+    in γ cancel, so the formula is evaluated as ln(1 + x), where x > 0 is the sum of the higher-order terms of both
     exponentials.
     """
     orders = np.asarray(orders, dtype=np.float64)

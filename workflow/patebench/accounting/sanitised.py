@@ -95,7 +95,7 @@ class Design:
 
     @property
     def cost(self) -> float:
-        """Rényi cost of the released number alone, at the order of the bound."""
+        """Return the Rényi cost of the released number alone, at the order of the bound."""
         return float(self.curve(np.array([self.order]))[0])
 
     def curve(self, orders: Array) -> Array:
@@ -126,7 +126,7 @@ class Design:
         return min(min(max(point, 0), last) * self.step, ceiling)
 
     def epsilon(self, how: Conversion, released: float, delta: float) -> float:
-        """Return ε at δ of the labels and the released bound together."""
+        """Return ε at δ of a release of the labels together with the sanitised bound `released`."""
         total = np.array([released + self.cost])
         return float(conversion.convert(how, np.array([self.order]), total, delta - self.failure)[0])
 
@@ -163,7 +163,7 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """Return the grid step: a power of two, so that grid points are exact, large enough to limit the noise scale."""
+    """Return a grid step: a power of two, for exact grid points, at which the noise has few enough points."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     result: Array = np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
     return result
@@ -223,7 +223,7 @@ def accountants(
     depends on public sizes only.
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
-        log.warning("omitted the sanitised bounds: computing their sensitivity would take about %.0f hours", hours)
+        log.warning("sanitised bounds are left out, as computing their sensitivity would take about %.0f hours", hours)
         return []
     source = (
         f"{theorem}, and for the other direction what one teacher changes; Nissim, Raskhodnikova, Smith 2007 "
@@ -261,7 +261,7 @@ class _Releasing(Accountant):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of teachers and classes; both are public."""
+        """Return the numbers of teachers and classes, both of which are public."""
         return int(self.counts[0].sum()), self.counts.shape[1]
 
     @abstractmethod

@@ -111,7 +111,7 @@ def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[flo
     """Find where `cost` crosses `budget` between the two `ends`; return the nearest value within the budget.
 
     Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps
-    suffice where bisection takes fifty. It keeps a value on each side of the crossing.
+    suffice where bisection takes fifty. The algorithm keeps a value on each side of the crossing.
     """
     from scipy.optimize import toms748
 

@@ -34,7 +34,7 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 
 @dataclass(frozen=True)
 class PerQuery:
-    """Data-dependent theorem as a function of counts that satisfies (1) and (2) above."""
+    """Data-dependent theorem, as a function of counts, that satisfies conditions (1) and (2) of the module."""
 
     log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query
     curve: Callable[[Array, Array], Array]  #: ln q, orders → Rényi bound, queries × orders

@@ -1,9 +1,9 @@
 """Compose several draws from the same private data, in Rényi divergences at fixed orders.
 
-Draws from the same teachers add up (Mironov 2017, Proposition 1). Within a partition, the teacher with the largest
-total counts (McSherry 2009, Theorem 4). Several partitions add up, and failure probabilities add to δ. The order of a
-budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021, section 3).
-Proof: docs/explanation/proofs-composition.md, "Several draws".
+Draws from the same teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is that of the teacher
+with the largest total (McSherry 2009, Theorem 4). Costs of several partitions add up, and failure probabilities add to
+δ. The order of a budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021,
+section 3). Proof: docs/explanation/proofs-composition.md, "Several draws".
 """
 
 import math
@@ -70,7 +70,7 @@ def _order_index(order: float) -> int:
 
 
 def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
-    """Check that all draws together stay within (ε, δ) at `order`, which was fixed beforehand."""
+    """Return True if all draws together stay within (ε, δ) at `order`, which was fixed beforehand."""
     divergences, failure = together(spent)
     remaining = delta - failure
     if remaining <= 0:

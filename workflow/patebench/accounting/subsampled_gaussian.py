@@ -46,11 +46,11 @@ class SubsampledGaussian:
 
     def __post_init__(self) -> None:
         if not self.noise >= 0:
-            raise PatebenchError(f"noise = {self.noise} is no noise multiplier; it must be at least 0")
+            raise PatebenchError(f"noise = {self.noise} is out of range; give a noise multiplier of at least 0")
         if not 0 < self.rate <= 1:
-            raise PatebenchError(f"rate = {self.rate} is no sampling probability; it must be above 0 and at most 1")
+            raise PatebenchError(f"rate = {self.rate} is out of range; give a sampling probability above 0")
         if self.steps < 0:
-            raise PatebenchError(f"steps = {self.steps} is no number of steps; it must be at least 0")
+            raise PatebenchError(f"steps = {self.steps} is out of range; give a number of at least 0")
 
     def epsilon(self, delta: float) -> float:
         """Return an ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""
@@ -118,7 +118,7 @@ def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
 def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """Return the least noise multiplier, rounded up, with which `steps` steps at `rate` cost at most ε at δ."""
     if not epsilon > 0:
-        raise PatebenchError(f"ε = {epsilon} cannot be reached; the target must be above 0")
+        raise PatebenchError(f"ε = {epsilon} is out of range; give a target above 0")
 
     def holds(noise: float) -> bool:
         return SubsampledGaussian(noise, rate, steps).epsilon(delta) <= epsilon

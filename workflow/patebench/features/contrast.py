@@ -69,7 +69,7 @@ class ContrastEncoder(Encoder):
 
     @classmethod
     def for_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return an untrained encoder for samples of a shape, leaving torch's global generator unchanged."""
+        """Return an untrained encoder for samples of `shape`, without draws from torch's global generator."""
         kind = np.uint8 if len(shape) == 3 else np.float32
         with torch.random.fork_rng(devices=[]):
             return cls.untrained(np.zeros((1, *shape), kind))

@@ -52,7 +52,7 @@ def parameter(*, low: float, above: bool = False, high: float = math.inf, words:
 
 
 def limits(item: Field[Any]) -> tuple[float, bool, float]:
-    """Return the limits of a field made with `parameter`: lowest value, True if it is excluded, and highest value."""
+    """Return the limits of a field made with `parameter`: lowest value, True if it is not allowed, highest value."""
     return item.metadata["low"], item.metadata["above"], item.metadata["high"]
 
 
@@ -61,8 +61,8 @@ class Shown(NamedTuple):
 
     Parameters
     ----------
-    label : its name, by default that of the registry
-    color, marker : name of its colour and its marker in figures; if left out, any free ones are used
+    label : name of the mechanism; by default its name in the registry
+    color, marker : name of the colour, and marker, in figures; by default any free ones
     """
 
     label: str = ""
@@ -82,7 +82,7 @@ class Answering(StrEnum):
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """A mechanism with its parameters: turns votes into labels privately.
+    """A mechanism with its parameters, which turns votes into labels and states the privacy of this release.
 
     Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. They need only `release`
     and `log_outcome_probabilities`; the exact accountants follow from the latter. Override `accountants` to add
@@ -203,7 +203,7 @@ class Mechanism(ABC):
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
         """Return the worst-case Rényi cost of one query for `teachers` teachers and `classes` classes; None if unknown.
 
-        It is also valid for discrete noise.
+        The cost is also valid for discrete noise.
         """
         return None
 
@@ -284,7 +284,7 @@ def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> N
 
 
 def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
-    """Return the mechanism `name` with these `parameters`; PatebenchError for unknown, missing or impossible ones."""
+    """Return the mechanism `name` with these `parameters`; PatebenchError for unknown, missing or invalid ones."""
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
     if not isinstance(parameters, Mapping):
@@ -304,7 +304,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
 
 
 def check_releasable(name: str, kind: type[Mechanism]) -> None:
-    """Refuse a mechanism that has no discrete form."""
+    """Refuse a mechanism without a discrete form, whose labels are not safe to release."""
     if not kind.discrete:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).discrete]
         raise PatebenchError(

@@ -1,8 +1,8 @@
 """Confident-GNMax and Interactive-GNMax of Scalable PATE (Papernot et al. 2018).
 
 Confident-GNMax (Algorithm 1) answers where the teachers agree, Interactive-GNMax (section 4.3, Algorithm 2) where they
-seem to differ from the student. The student states its predictions first. These are public, since they follow from
-earlier answers and public samples.
+seem to differ from the student. The student states its predictions first. Predictions are public, since they follow
+from earlier answers and public samples.
 """
 
 import math
@@ -44,7 +44,7 @@ class ThresholdTest:
     sigma2: float
 
     def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
-        """Return ln Pr[answered] and ln Pr[no answer] of queries with these largest counts."""
+        """Return ln Pr[answered] and ln Pr[no answer] of queries with the largest counts `top`."""
         with np.errstate(divide="ignore", invalid="ignore"):
             above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
         above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
@@ -60,7 +60,7 @@ class ThresholdTest:
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
     def discrete(self, queries: int, delta: float) -> float:
-        """Return ε of `queries` queries with discrete Gaussian noise; the same maxima and counts change by one."""
+        """Return ε of T = `queries` queries with discrete noise: T maxima and 2T counts change by one each."""
         return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test(self, orders: Array) -> Array:
@@ -142,7 +142,7 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the neighbours of the answer, each with the largest count after the change, and "no answer"."""
+        """Yield neighbours of the release: labels if the test passes, before and after the change, and "no answer"."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 

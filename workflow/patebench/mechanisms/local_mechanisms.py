@@ -285,9 +285,9 @@ class TruncatedGeometric(LocalMechanism):
 
     Geometric noise with ratio α = e^{−ε/M} is added to a vote's number, and the sum is truncated at both end classes.
 
-    In the paper's formula the sum runs over M + 1 values, one more than there are classes. Here they are the M classes
-    (as in Ghosh, Roughgarden, Sundararajan 2012). α is the paper's, for a sensitivity of M. Two votes differ by at most
-    M − 1, so one vote is ε·(M − 1)/M-locally private, and the accountants use this value.
+    In the paper's formula, the sum takes M + 1 values, one more than there are classes. Here it takes M values, one per
+    class (as in Ghosh, Roughgarden, Sundararajan 2012). α is that of the paper, for a sensitivity of M. Two votes
+    differ by at most M − 1, so one vote is ε·(M − 1)/M-locally private, and the accountants use this value.
 
     The mechanism treats classes as ordered: the perturbed vote depends on their numbering.
     """

@@ -56,7 +56,7 @@ class Noise(ABC):
 
     @abstractmethod
     def steepest(self, distance: Array) -> Array:
-        """Return the largest slope of `log_distribution` down to −distance."""
+        """Return the largest slope of `log_distribution` at any x ≥ −`distance`."""
 
     @property
     def is_none(self) -> bool:
@@ -277,7 +277,7 @@ class LatticeNoise(ABC):
         return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
 
     def probabilities(self, teachers: int) -> IntegerNoise:
-        """Return the noise for exact label probabilities, over the range of `teachers` votes plus the tails."""
+        """Return the probabilities of the noise, over a range that suffices for labels of `teachers` teachers."""
         far = teachers + self.reach(_CERTAIN)
         return IntegerNoise.of(self.log_weights(np.arange(-far, far + 1)))
 
@@ -328,5 +328,5 @@ class DiscreteLaplace(LatticeNoise):
         return math.ceil(exponent * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """Return the divergence of a 2/scale-DP mechanism: two counts change by one each, as with LNMax."""
+        """Return the divergence of a 2/scale-DP mechanism, as two counts change by one each (see `rdp.laplace`)."""
         return rdp.laplace(1 / self.scale, orders)

@@ -22,7 +22,6 @@ from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.core.text import plural
 from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_sum_of_normals
 from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
@@ -59,9 +58,7 @@ class NoiseShares(Mechanism):
         """Return the number of teachers whose shares add up to the promised noise."""
         needed = teachers - int(self.tolerance)
         if needed < 1:
-            raise PatebenchError(
-                f"tolerance = {self.tolerance:g} leaves none of {plural(teachers, 'teacher')}; give a smaller tolerance"
-            )
+            raise PatebenchError(f"tolerance = {self.tolerance:g} must be below the number of teachers, {teachers}")
         return needed
 
     def share_scale(self, teachers: int) -> float:

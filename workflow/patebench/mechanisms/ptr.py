@@ -43,12 +43,12 @@ class ProposeTestRelease(Mechanism):
 
     The test passes with high probability if the labels' Rényi divergence of this `order` stays below `cost` even when
     some teachers change. The probability to pass is chosen so that the whole release is (`epsilon`, `failure`)-DP in
-    the worst case. If `cost` is too low for the votes, there are no labels. If it is too high, more teachers must agree
-    for the same probability. So `cost` must come from public knowledge, such as other teachers' votes on other data
-    (`suggested`), never from these votes.
+    the worst case. If `cost` is too low for the votes, there are no labels. If `cost` is too high, more teachers must
+    agree for the same probability. So `cost` must come from public knowledge, such as other teachers' votes on other
+    data (`suggested`), never from these votes.
 
-    Queries are fixed beforehand, and the release is one for all of them: the first T labels cost as much as all. Noise
-    is on the integers in every mode, as in the proof.
+    Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. Noise
+    is on the integers in seeded mode and in release mode, as in the proof.
     """
 
     answering: ClassVar[Answering] = Answering.TOGETHER
@@ -76,7 +76,7 @@ class ProposeTestRelease(Mechanism):
 
     @property
     def total(self) -> float:
-        """Return R, the largest Rényi divergence of the whole release that is still (`epsilon`, `failure`)-DP."""
+        """Return R, the largest Rényi divergence at which the whole release is (`epsilon`, `failure`)-DP."""
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property

@@ -42,9 +42,10 @@ _BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
 
 @dataclass(frozen=True)
 class Histograms:
-    """Queries with equally many distinct counts: their values, largest (0) first, and the number of classes with each.
+    """Counts of queries that all have the same number of distinct counts.
 
-    Both arrays are queries × distinct counts; `values` are relative to the largest count, in noise scales.
+    `values` (queries × distinct counts) are the distinct counts in descending order, less the largest count, in noise
+    scales. `multiplicity` (the same shape) is the number of classes with each of these counts.
     """
 
     values: Array
@@ -52,7 +53,7 @@ class Histograms:
 
     @classmethod
     def of(cls, counts: Array, rank: Integers, scale: float) -> "Histograms":
-        """Make histograms of rows of counts in descending order with equally many ranks each (see `votes.ranks`)."""
+        """Make histograms of `counts`, whose rows are in descending order and have the same number of ranks."""
         values = np.empty((len(counts), int(rank[0, -1]) + 1))
         with np.errstate(over="ignore"):
             behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)

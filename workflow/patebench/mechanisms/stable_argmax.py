@@ -1,7 +1,7 @@
 """Release the plurality of queries that few teachers cannot change, and no answer to others.
 
-It is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse vector
-technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
+The method is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse
+vector technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
 
 Theorem. Let the outcomes of the tests be (ε, δ)-private. Let F bound, for every adjacent pair of votes, the probability
 that some query is answered whose plurality differs between them. Then the release is (ε, δ + F)-private.
@@ -55,7 +55,7 @@ class StableArgmax(Mechanism):
 
     The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
     changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). If T ε-DP steps are (ε_T, δ)-private, T queries
-    are (ε_T, δ + T·failure)-private by the theorem above. So δ must exceed T·failure; otherwise ε = ∞.
+    are (ε_T, δ + T·failure)-private by the theorem of the module. So δ must exceed T·failure; otherwise ε = ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -156,8 +156,8 @@ class SparseVector(Mechanism):
     """The plurality if d + ν > threshold + ρ, else no answer; after `cutoff` unanswered queries, no more answers.
 
     The noise ρ is drawn once and ν for every query; d is the `distance` of the query. A query with d ≤ 1 is answered
-    with probability at most `failure`, so T·failure is added to δ (the theorem above). The tests are accounted for by
-    the theorem of `accounting.sparse_vector`.
+    with probability at most `failure`, so T·failure is added to δ (theorem of the module). The tests are accounted for
+    by the theorem of `accounting.sparse_vector`.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
@@ -224,7 +224,7 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return quadrature nodes for ρ and their probabilities; panels end where an integrand bends."""
+        """Return nodes and weights of a quadrature over ρ, whose panels end where the integrand has a kink."""
         noise = self.noises[0]
         edge = _REACH * noise.scale
         bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])

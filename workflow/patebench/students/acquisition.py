@@ -191,7 +191,7 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Return positions of `queries` of the `candidates`, chosen greedily by the worst best match with earlier images.
+    """Return `queries` of the `candidates`, each the one whose best match among earlier images is the worst.
 
     `network` (first, second) returns the logit that two rows of `features` (samples, features) are of equal images.
     Earlier images are the `labelled` ones and the candidates already chosen.

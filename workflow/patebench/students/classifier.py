@@ -141,12 +141,12 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
     frame = frame_of(x)
     if frame is not None and hasattr(y, "index") and hasattr(y, "reindex") and not frame.index.equals(y.index):
         raise StudentInputError(
-            "labels and samples have different indices; give labels.reindex(samples.index, fill_value=-1)"
+            "labels and samples have different pandas indices; give labels.reindex(samples.index, fill_value=-1)"
         )
 
 
 def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Return the labels of the whole pool, and the number of classes."""
+    """Check the labels of a pool of `samples` samples; return these labels and the number of classes."""
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(

@@ -89,7 +89,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
     """Return `data` without the labels that short trainings of a small network contradict.
 
-    Small pools are not cleaned, since such trainings would learn too little from them.
+    Small pools are not cleaned, since short trainings would learn too little from them.
     """
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
     model = model_for(data, config)

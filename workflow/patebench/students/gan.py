@@ -7,7 +7,7 @@ convolutional for colour images, as for SVHN in the paper. Images have values in
 
 Three additions make up for less data and training time than in the papers, which had six times as many samples or
 hours. Real images are seen in random views. The weights have an EMA. The discriminator must agree with the EMA where
-that is confident, after the consistency term of Wei et al. 2018 (*Improving the improved training of Wasserstein
+the EMA is confident, after the consistency term of Wei et al. 2018 (*Improving the improved training of Wasserstein
 GANs*).
 """
 

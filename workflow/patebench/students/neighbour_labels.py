@@ -59,8 +59,8 @@ def _sample_features(pool: NDArray[Any]) -> Features:
 def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a student that spreads labels over a graph of the whole pool.
 
-    Zhou et al. 2004, *Learning with local and global consistency*: samples of the pool pass their labels on to similar
-    samples until nothing changes; released labels may change too.
+    After Zhou et al. 2004, *Learning with local and global consistency*: samples of the pool pass their labels on to
+    similar samples until nothing changes; released labels may change too.
     """
     kernel = "rbf" if len(data.pool) <= _DENSE else "knn"
     standardise = data.pool.dtype != np.uint8

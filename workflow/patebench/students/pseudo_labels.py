@@ -15,8 +15,8 @@ def agreement_loss(
 ) -> Tensor:
     """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities`.
 
-    Both have the same shape. The student thus learns the confident predictions of its EMA (pseudo-labels, as in
-    FixMatch; Sohn et al. 2020). A sample counts if the probability of that class is above a threshold, which falls
+    Both arguments have the same shape. The student thus learns the confident predictions of its EMA (pseudo-labels, as
+    in FixMatch; Sohn et al. 2020). A sample counts if the probability of that class is above a threshold, which falls
     from `confident` to `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean
     is over all samples.
     """
@@ -32,7 +32,8 @@ _DECAY = 0.99
 class DistributionAlignment(nn.Module):
     """Module that scales predicted probabilities so that their mean over the pool moves towards the class shares.
 
-    Berthelot et al. 2020, *ReMixMatch*, section 3.1: a student that mistakes many 4s for 9s predicts too many 9s.
+    Without it, a student that mistakes many 4s for 9s predicts too many 9s (Berthelot et al. 2020, *ReMixMatch*,
+    section 3.1).
     `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean prediction.
     """
 

@@ -31,7 +31,7 @@ LogProbabilities = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 class NetworkTrainer:
-    """Trainer of a network of the registry, epoch by epoch."""
+    """Trainer of a network of the registry of models, which trains epoch by epoch."""
 
     def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
         self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
@@ -97,7 +97,7 @@ def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network that maximises the likelihood of the release, of any recipe.
+    """Return the trainer of a network, of any recipe, that maximises the likelihood of the release.
 
     The trainer's settings record the channel, "public" or "estimated", and the estimated share of "wrong labels".
     A model that is not a network raises PatebenchError.
