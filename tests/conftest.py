@@ -26,9 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Use one worker more than cores, since tests that run the workflow spend a third of their time waiting."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Use one worker more than cores for tests that run the workflow, which spend a third of their time waiting."""
+    return (os.cpu_count() or 1) + ("not workflow" not in config.option.markexpr)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -76,6 +76,7 @@ def test_every_name_is_there_with_a_docstring_and_listed() -> None:
         patebench.bound  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["import patebench.audit.audit_text", "from patebench.audit import audit_text", "pass"]
 )
@@ -146,6 +147,7 @@ def test_silence_is_no_answer() -> None:
 # Audits.
 
 
+@pytest.mark.slow
 def test_an_audit_is_that_of_the_command(tmp_path: Path) -> None:
     found = patebench.audit("gnmax", sigma=5, teachers=10, classes=3, delta=DELTA, queries=4, runs=2000, seed=3)
     setting = AuditSetting("gnmax", GNMax(5), 10, 3, DELTA, 2000, 0.999, partial(generator, 3, "audit"))
@@ -169,6 +171,7 @@ def test_an_audit_takes_a_mechanism_and_several_numbers_of_queries() -> None:
 # Calibration.
 
 
+@pytest.mark.slow
 def test_calibration_is_that_of_the_calculator() -> None:
     least = calculator.solve("gnmax", {}, 3, DELTA, 5)
     assert patebench.calibrate("gnmax", epsilon=3, delta=DELTA, queries=5) == least
@@ -176,6 +179,7 @@ def test_calibration_is_that_of_the_calculator() -> None:
     assert patebench.calibrate("gnmax", epsilon=1, delta=DELTA, sigma=40) == most
 
 
+@pytest.mark.slow
 def test_calibration_for_a_release_keeps_what_its_bounds_state() -> None:
     found = patebench.calibrate("gnmax", epsilon=3, delta=DELTA, queries=1, release=True)
     stated = patebench.bounds(VOTES, "gnmax", delta=DELTA, queries=1, release=True, **found.parameters)
@@ -441,6 +445,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_any_object_in_the_place_of_an_argument_works_or_is_one_line(name: str) -> None:
     call, arguments = CALLS[name]

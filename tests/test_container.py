@@ -49,6 +49,7 @@ def preparations() -> list[str]:
     return re.split(r"\s*&&\s*", run)
 
 
+@pytest.mark.slow
 def test_its_steps_work_on_what_is_copied(copied: Path) -> None:
     """Set-up is what `make` does anywhere, and takes a minute: here its commands are only looked for."""
     assert preparations()[0] == "make setup"

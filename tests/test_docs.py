@@ -53,6 +53,7 @@ def steady(text: str) -> list[str]:
     return [re.sub("──+", "──", " ".join(line.split())) for line in text.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_snippets_run_and_show_what_they_print(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

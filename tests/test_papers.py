@@ -1,6 +1,7 @@
 """results/reference/papers.md names every table and figure of the papers, and what it names is there."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def places(paper: str) -> set[str]:
     return found
 
 
+@cache
 def experiments(file: str) -> set[str]:
     config = validate({**load(ROOT / "config" / "papers" / file), "only": ()}, files=False)
     return {experiment.name for experiment in config.experiments}

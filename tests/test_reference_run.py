@@ -27,6 +27,7 @@ def test_every_kept_run_can_be_made_again() -> None:
     assert kept == set(re.findall(r"^\| `([a-z0-9-]+)/` \|", PAGE, re.MULTILINE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", RUNS)
 def test_it_is_made_of_experiments_that_there_are(folder: str) -> None:
     run = RUNS[folder]
@@ -114,6 +115,7 @@ def test_of_another_run_the_files_that_are_kept_are_replaced(made: Path, tmp_pat
     assert files(tmp_path / reference.KEPT / "nzc") == {"audit.csv"}
 
 
+@pytest.mark.slow
 def test_a_kept_run_stores_its_records_and_tables_are_made_of_them_again(tmp_path: Path) -> None:
     folder = "one-vote-adult"
     shutil.copytree(ROOT / reference.KEPT / folder, tmp_path / reference.KEPT / folder)

@@ -20,6 +20,7 @@ EXTREME = (SMALLEST_DELTA, 1e-200, 1e-30, 0.5, 1 - 1e-9, math.nextafter(1, 0))
 VOTES = Votes.of(np.random.default_rng(0).integers(0, 5, (30, 4)) % 3, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_states_bounds_at_every_delta(name: str) -> None:
     kind = MECHANISMS.load(name)

@@ -147,6 +147,7 @@ def searched(kind, s, order):
     return max(values.max(), -found.fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
 @pytest.mark.parametrize("scale", [1.0, 4.0, 40.0, 1000.0])
 @pytest.mark.parametrize("tilt", [0.02, 0.3, 1.0, 2.5])
@@ -159,6 +160,7 @@ def test_a_search_finds_nothing_above_and_little_below(kind, scale, tilt):
     assert found * (1 - 1e-9) <= certified <= found * (1.07 if scale == 1 else 1.025)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "scale", "queries", "searched_for", "counts"),
     [
@@ -226,6 +228,7 @@ def integer_probabilities(kind, scale, counts, order_of_classes):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
 @pytest.mark.parametrize("scale", [1.0, 1.7, 4.0])
 def test_integers_whichever_class_wins_ties(kind, scale):
@@ -280,6 +283,7 @@ def test_integers_cost_what_the_largest_of_all_pairs_does(kind, scale, most, til
 # Curves, and the ends of the range.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
 def test_curves_rise_and_between_known_orders_lie_on_chords_at_most(kind, discrete):

@@ -27,6 +27,7 @@ def left(p, q, order, budget):
     return mp.log(moment) / (order - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", DECISIONS, ids=str)
 def test_each_step_is_as_large_as_both_inequalities_allow(decision):
     """Within what rounding may do: 10⁻¹¹ of the nearer end more would break one of them."""

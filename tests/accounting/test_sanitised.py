@@ -233,6 +233,7 @@ def test_too_low_at_most_as_often_as_paid_for(failure, step):
     assert sanitised.margin(1e-6) == pytest.approx(4.753424308822899, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_releases_are_drawn_as_they_are_accounted_for():
     """Test draws from the operating system; by Massart's inequality, chance fails this once in 1e9 times."""
     design, draws = Design(order=5.0, beta=0.02, noise=3.0, failure=0.05, step=0.05), 10_000

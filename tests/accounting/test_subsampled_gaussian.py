@@ -136,6 +136,7 @@ def test_the_cost_falls_with_noise_and_grows_with_rate_and_steps() -> None:
     assert cost(steps=0) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "rate", "steps"), [(0.5, 0.05, 300), (1.0, 1.0, 100), (2.0, 0.02, 1000), (8.0, 0.3, 40)]
 )

@@ -111,6 +111,7 @@ def _gaussian(noise: float, rate: float, runs: int, seed: int) -> tuple[np.ndarr
     return rng.normal(size=runs) * noise + (rng.random(runs) < rate), rng.normal(size=runs) * noise
 
 
+@pytest.mark.slow
 def test_the_bound_is_rarely_above_the_truth_and_near_it_with_a_million_runs() -> None:
     """Check that a false alarm of probability below 1/1000 does not occur in 50 audits."""
     for seed in range(50):

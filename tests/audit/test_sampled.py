@@ -78,6 +78,7 @@ def test_clopper_pearson(successes, runs, alpha):
         assert high == 1
 
 
+@pytest.mark.slow
 def test_bounds_fail_as_rarely_as_stated():
     """Exactly, by summing over what a fair experiment shows: ε of a mechanism with P = .3, Q = .2 is ln 1.5."""
     runs, k = 200, np.arange(201)
@@ -142,6 +143,7 @@ def test_the_same_streams_give_the_same_audit_and_both_sides_have_their_own():
     assert {name.replace("/here", "/there") for name in once} == set(once) - {n for n in once if n.endswith("/here")}
 
 
+@pytest.mark.slow
 def test_many_runs_are_longer_ones(monkeypatch):
     """More runs than usual give more answers per run, most for one audited query."""
     monkeypatch.setattr(sampled, "_USUAL_RUNS", 1000)

@@ -57,6 +57,7 @@ def test_no_noise_hides_nothing_and_no_change_needs_no_noise():
     assert least_epsilon(Laplace(2.0), np.array([[0, 0]]), DELTA) == 0
 
 
+@pytest.mark.slow
 def test_what_differs_is_told_in_words():
     mechanism = make_mechanism("sparse-gnmax", {"k": 1, "sigma": 2.0})
     streams = partial(seeds.generator, 0, "tables")

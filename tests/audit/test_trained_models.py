@@ -109,6 +109,7 @@ def test_a_forgotten_clip_is_found(name: str, sort: Summand, monkeypatch: pytest
     assert verdicts(name, sort)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_noise_for_the_mean_on_the_sum_is_found(name: str, sort: Summand, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = noisy_sums.with_noise
@@ -121,6 +122,7 @@ def test_noise_for_the_mean_on_the_sum_is_found(name: str, sort: Summand, monkey
     assert verdicts(name, sort)[1] is Verdict.VIOLATED, "only runs show it: what is stated of the noise is right"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_half_the_sensitivity_is_found(name: str, sort: Summand) -> None:
     half = noisy_sums.mu(NOISE, {sort: 1}) / 2

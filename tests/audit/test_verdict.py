@@ -126,6 +126,7 @@ def test_every_mechanism_is_among_the_sound_ones():
     assert {name for name, _ in CLEAN} == set(MECHANISMS)
 
 
+@pytest.mark.slow
 def test_bounds_are_compared_on_other_pairs_than_the_worst():
     """Find a data-dependent bound of 0 for unanimous votes, although the worst pair for many queries is different."""
     many = audited(faults.TOO_SURE, queries=100, runs=2000).findings[1]
@@ -170,6 +171,7 @@ def test_verdicts():
     assert Verdict.of(200.0, math.inf) is Verdict.VIOLATED
 
 
+@pytest.mark.slow
 def test_bounds_are_those_of_the_audited_data():
     """Data-dependent bounds are stated for D of the pair, repeated T times."""
     mechanism = make_mechanism("gnmax", {"sigma": 3.0})

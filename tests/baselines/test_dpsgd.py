@@ -186,6 +186,7 @@ def test_a_sampler_that_changes_its_rate_on_the_way_is_refused() -> None:
         noisy.spent()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "samples", "steps"),
     [(0.01, 300, 40), (0.3, 40, 100), (1.0, 20, 30), (1e-6, 30, 5), (0.5, 1, 40), (0.999, 3, 20)],
@@ -233,6 +234,7 @@ def _by_loop(net, standardise, x, y, clip: float) -> torch.Tensor:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [tanh_cnn, small_cnn, student_cnn, mlp])
 @pytest.mark.parametrize("clip", [0.3, 100.0])
 def test_the_clipped_sum_of_a_network_is_that_of_a_loop(build, clip: float) -> None:

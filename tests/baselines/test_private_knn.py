@@ -46,6 +46,7 @@ def _moment(noise: float, rate: float, order: int) -> mpmath.mpf:
     return mpmath.quad(density, [-30 * noise, 0, 1, order + 1, order + 30 * noise])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "rate", "order"), [(1.5, 0.2, 2), (3.0, 0.15, 9), (0.8, 0.5, 4)])
 def test_the_claimed_divergence_is_that_of_the_integral(noise: float, rate: float, order: int) -> None:
     settings = KNNSettings(rate=rate, neighbours=1, threshold=0, sigma1=noise, sigma2=1, queries=1)
@@ -187,6 +188,7 @@ def _adjacent(records: int):
             yield from ((larger, tuple(each for each in larger if each != gone)) for gone in larger)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "sigma1", "sigma2", "neighbours"), [(0.5, 0.4, 0.6, 2), (0.8, 0.6, 0.8, 3)])
 def test_no_neighbours_are_told_apart_better_than_stated(rate, sigma1, sigma2, neighbours) -> None:
     settings = KNNSettings(

@@ -17,6 +17,7 @@ def checked(batches, rate, samples):
     return check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "rate", "steps"), SETTINGS)
 def test_sound_runs_are_refused_no_more_often_than_stated(samples, rate, steps, monkeypatch):
     """At a level of 0.2 in place of 1e-12: of 40 runs no more than chance allows."""

@@ -46,6 +46,7 @@ def test_noise_and_queries_are_found_again(queries, sigma):
     assert solve("immutable-gnmax", {**rest, "sigma": sigma}, more, DELTA).queries == queries
 
 
+@pytest.mark.slow
 def test_labels_need_less_noise_than_counts():
     """The target that 100 queries to GNMax(50) reach by the cost of their counts."""
     found = solve("gnmax", {}, 1.0608, DELTA, 100)
@@ -79,6 +80,7 @@ def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     )
 
 
+@pytest.mark.slow
 def test_a_screened_mechanism_by_hand():
     """Asked and answered, T queries are √(T/σ₁² + 2T/σ₂²)-GDP, and labels cost less than counts."""
     epsilon = independent.gaussian_dp(math.sqrt(20 / 40**2 + 2 * 20 / 20**2), DELTA)
@@ -89,6 +91,7 @@ def test_a_screened_mechanism_by_hand():
     assert 20 < solve("confident-gnmax", given_, epsilon, DELTA).queries < 28
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameter"), [("gnmax", "sigma"), ("lnmax", "gamma")])
 def test_what_is_printed_keeps_the_target_too(name, parameter):
     said = run("--mechanism", name, "--epsilon", 2, "--queries", 5)
@@ -120,6 +123,7 @@ def test_what_is_calibrated_for_a_release_is_stated_by_it(name, given_, size):
     assert again.queries == 5
 
 
+@pytest.mark.slow
 def test_without_release_it_says_what_a_release_would_state():
     found = solve("gnmax", {}, 3.0, DELTA, 1)  # little noise, where the discrete one costs more
     assert found.bounds[0].accountant == "gdp"
@@ -135,6 +139,7 @@ def test_without_release_it_says_what_a_release_would_state():
     ]
 
 
+@pytest.mark.slow
 def test_a_filter_allows_as_many_as_rdp_alone_would():
     """At a fixed order the filter is the Rényi accountant with the tight conversion."""
     mechanism = make_mechanism("gnmax", {"sigma": 40.0})
@@ -187,6 +192,7 @@ def test_impossible_targets_are_one_line(arguments, message):
     assert "\n" not in str(fault.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_can_be_calibrated_for_queries(name):
     parameters = MECHANISMS.load(name).example

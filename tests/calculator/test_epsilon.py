@@ -99,6 +99,7 @@ def _theorem_6(q, sigma, order):
     return min(plain, math.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.02, 0.05, 0.2])
 def test_moments_are_the_official_analysis_of_2017(file, counts, gamma):
     found = answer(file, "--mechanism", "lnmax", "--gamma", gamma, "--delta", DELTA)

@@ -245,6 +245,7 @@ def test_output_survives_a_terminal_without_greek_letters(counts: Path) -> None:
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
     sizes = ["--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000]
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]

@@ -504,6 +504,7 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
         validate(settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", ["config.yaml", *(f"papers/{path.name}" for path in ROOT.glob("config/papers/*.yaml"))]
 )
@@ -522,6 +523,7 @@ def test_epochs_of_what_has_none_are_refused(model: str) -> None:
         validate(settings)
 
 
+@pytest.mark.slow
 def test_papers_ask_for_three_seeds_where_the_command_line_can_ask_for_others() -> None:
     for path in ROOT.glob("config/papers/*.yaml"):
         written = load(path)

@@ -8,28 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.calculator.show import four_digits
-from patebench.core.text import at_least, at_most, cell_in_json, downward, in_json, listing, plural, significant, upward
+from patebench.core.text import at_least, at_most, cell_in_json, downward, in_json, significant, upward
 from patebench.reporting.wording import epsilon_in_digits, epsilon_in_words
-
-
-@pytest.mark.parametrize(
-    ("count", "noun", "words"),
-    [
-        (1, "fault", "1 fault"),
-        (0, "fault", "0 faults"),
-        (2, "query", "2 queries"),
-        (2, "array", "2 arrays"),
-        (3, "class", "3 classes"),
-    ],
-)
-def test_one_is_not_many(count: int, noun: str, words: str) -> None:
-    assert plural(count, noun) == words
-
-
-def test_of_many_names_the_first_are_shown() -> None:
-    assert listing(["a", "b"]) == "a, b"
-    assert listing(range(10), 3) == "0, 1, 2 and 7 more"
-
 
 NUMBERS = st.floats(1e-290, 1e290)
 

@@ -74,6 +74,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         serving.shutdown()
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_fetched_and_checked(tmp_path: Path, server: Path) -> None:
     with pytest.raises(PatebenchError, match=r"put adult.data, adult.test into .*adult, or allow the download"):
         adult.load(tmp_path, download=False)

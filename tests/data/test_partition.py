@@ -249,6 +249,7 @@ def altered(data: list[Record], change: Change, draw: Callable[[st.SearchStrateg
 CLAIMS = [(name, change) for name in PARTITIONS for change in PARTITIONS.fact(name, "protects")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "change"), CLAIMS)
 @given(data=records, seed=seeds, draws=st.data())
 def test_what_a_strategy_protects_alters_one_shard_at_most(

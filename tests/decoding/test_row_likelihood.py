@@ -28,6 +28,7 @@ def test_a_shape_s_density_is_the_product_over_cells_and_the_mean_over_rivals():
     assert even[0, 1] == pytest.approx(np.log(cells.prod()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [Gaussian(60.0), Laplace(40.0)], ids=["gaussian", "laplace"])
 def test_what_it_says_comes_true_as_often_as_it_says(noise):
     """Over many tables of 250 teachers, of whom 90 % agree: labels are right in the share that is promised."""

@@ -38,6 +38,7 @@ def test_no_table_is_read_of_a_mechanism_that_releases_none():
         read(TABLE, {"mechanism": "gnmax", "parameters": {"sigma": 3.0}})
 
 
+@pytest.mark.slow
 def test_together_more_labels_are_right_and_they_are_more_likely():
     """250 teachers of 20 clusters, two near ones of each class, and noise in which every third label drowns."""
     truth, facts = np.repeat(np.arange(10), 2), {"mechanism": "sparse-gnmax", "parameters": {"k": 20.0, "sigma": 130.0}}

@@ -115,7 +115,7 @@ def test_the_tightest_data_independent_bound_is_below_the_others(mechanism, vote
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.randoms(use_true_random=False), st.sampled_from([LNMax(1.0), GNMax(5.0), *MECHANISMS]))
 def test_order_of_classes_changes_no_bound(random, mechanism):
     rows = [[150, 90, 10], [90, 150, 10], [250, 0, 0], [84, 83, 83]]
@@ -140,7 +140,7 @@ def test_sanitised_bounds_are_drawn_only_on_request(mechanism, votes):
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.floats(0.005, 0.5), st.floats(1.01, 4))
 def test_less_noise_never_lowers_a_worst_case_bound(gamma, factor):
     votes = Votes.from_counts(np.tile([20, 5], (100, 1)))

@@ -134,6 +134,7 @@ def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
     assert names == {LNMax: laplace, GNMax: gaussian, ConfidentGNMax: gaussian}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_that_says_so_can_be_released(name):
     """With labels, a bound that may be published, and costs that this bound agrees with."""

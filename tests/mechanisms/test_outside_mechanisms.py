@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.packages import install
 
 import patebench
 from patebench.accounting.accountant import RenyiAccountant, repeated
@@ -150,11 +151,7 @@ PATEBENCH = Path(sys.executable).with_name("patebench")
 def test_a_package_that_can_not_be_used_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, module: str, words: str
 ) -> None:
-    info = tmp_path / "toys-1.0.dist-info"
-    info.mkdir()
-    (tmp_path / "toy_module.py").write_text(module)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\ntoy = toy_module:Toy\n")
+    install(tmp_path, f"[{group}]\ntoy = toy_module:Toy\n", toy_module=module)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     np.save(tmp_path / "counts.npy", VOTES.counts)
     log = tmp_path / "log"

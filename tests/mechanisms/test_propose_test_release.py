@@ -175,6 +175,7 @@ def test_planted_faults_are_found(fault, teachers, parameters):
 # What is released.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [WORLDS[2][0], PtrLNMax(2.0, 1.0, 5.0, 0.05, 2.0)], ids=str)
 @pytest.mark.parametrize("source", [np.random.default_rng(1), Entropy()], ids=["seeded", "release"])
 def test_releases_follow_their_distribution(mechanism, source):

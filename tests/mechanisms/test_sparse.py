@@ -54,6 +54,7 @@ def test_every_change_of_a_row_keeps_the_distance_that_is_stated_and_one_reaches
     assert farthest == cells
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2])
 def test_what_is_exact_for_these_votes_is_the_worst_of_all_neighbours(k):
     mechanism, every = SparseGNMax(k, 2.0), [np.vstack(rows) for rows in itertools.product(ROWS[::2], OTHERS, OTHERS)]

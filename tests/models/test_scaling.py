@@ -39,6 +39,7 @@ def extreme(name: str) -> np.ndarray:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.parametrize("model", ["mlp", "logistic", "random-forest"])

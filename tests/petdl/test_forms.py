@@ -23,6 +23,7 @@ def form(name: str) -> Form:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS.names())
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_form_learns_where_there_is_no_noise(name: str, weighted: bool) -> None:

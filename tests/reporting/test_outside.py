@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.packages import install as install_package
 from tests.reporting import made
 
 from patebench.core.bound import Kind
@@ -95,6 +96,7 @@ def test_a_method_and_a_strategy_are_in_tables_and_figures(records: Records) -> 
     assert {"diffusion", "supervised"} < {text.get_text() for text in legend.get_texts()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_can_be_drawn_of_them(records: Records, name: str) -> None:
     with themed():
@@ -106,15 +108,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     """Return a function that installs a package with a figure and a table, given its source."""
 
     def install(module: str) -> None:
-        folder = tmp_path / "elsewhere"
-        info = folder / "toys-1.0.dist-info"
-        info.mkdir(parents=True)
-        (folder / "toy_pages.py").write_text(module)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(
-            "[patebench.figures]\nnumbers = toy_pages:draw\n[patebench.tables]\nnames = toy_pages:TABLE\n"
-        )
-        monkeypatch.syspath_prepend(folder)
+        entry_points = "[patebench.figures]\nnumbers = toy_pages:draw\n[patebench.tables]\nnames = toy_pages:TABLE\n"
+        monkeypatch.syspath_prepend(install_package(tmp_path / "elsewhere", entry_points, toy_pages=module))
         monkeypatch.delitem(__import__("sys").modules, "toy_pages", raising=False)
         for registry in (FIGURES, TABLES):
             monkeypatch.setitem(vars(registry), "_outside", type(registry)._outside.func(registry))  # type: ignore[attr-defined]

@@ -11,8 +11,8 @@ from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.findings import NOTHING, duration, findings, most_accurate, paper_line, setup
-from patebench.reporting.pages import MEANINGS, plain, read_caption, render, sentences_of
+from patebench.reporting.findings import NOTHING, findings, most_accurate
+from patebench.reporting.pages import MEANINGS, plain, read_caption, render
 from patebench.reporting.published import read_published
 from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of
 from patebench.reporting.tables import TABLES
@@ -114,26 +114,6 @@ def test_what_was_measured_of_a_paper_is_open_and_the_other_numbers_are_folded(p
     assert re.search(r'<a href="#pate-2017">PATE 2017</a> · ', text), "each paper is a click away"
 
 
-ALL = {"name": "x", "experiments": {each: {} for each in "abcde"}}
-FEW = {**ALL, "only": ["a"]}
-
-
-@pytest.mark.parametrize(
-    ("config", "title"),
-    [
-        (FEW, "x: a"),
-        ({**ALL, "only": "a, b"}, "x: a, b"),
-        ({**ALL, "only": list("abcd")}, "x"),
-        (ALL, "x"),
-        ({"name": ""}, "default run"),
-        ({"name": "", "experiments": {"a": {}}}, "a"),
-        ({**ALL, "name": ""}, "a, b, c and 2 more"),
-    ],
-)
-def test_the_title_names_the_experiments_where_they_are_few(config, title):
-    assert title_of(config) == title
-
-
 def test_a_paper_has_its_verdicts_tables_and_figures_in_one_place(page):
     text = page
     place = text[text.index('id="pate-2017"') : text.index('id="scalable-pate-2018"')]
@@ -191,31 +171,6 @@ def test_findings_of_other_runs():
     assert "but no ε is known for its labels." in _found("mnist", worst_case_epsilon_mean=[float("nan")])
 
 
-def test_the_setup_names_the_teachers():
-    assert findings({}) == [NOTHING]
-    assert setup({}) == ""
-    ensembles = pd.DataFrame({"dataset": ["mnist"], "teachers": 50})
-    assert setup({"ensembles": ensembles}) == "50 teachers trained on MNIST voted on public samples."
-    assert findings({"ensembles": ensembles}) == [NOTHING]
-    records = {"dataset": "mnist", "teachers": 60000, "plurality_accuracy_test_mean": float("nan")}
-    both = pd.DataFrame([records, {**records, "teachers": 250, "plurality_accuracy_test_mean": 0.97}])
-    assert setup({"ensembles": both}) == (
-        "250 teachers trained on MNIST and 60,000 private records of MNIST voted on public samples."
-    )
-
-
-def test_answers_are_told_where_not_all_queries_have_one():
-    student = {
-        "queries": 500,
-        "answered_mean": 42.0,
-        "method": "supervised",
-        "strategy": "",
-        "worst_case_epsilon_mean": 3.0,
-    }
-    assert "Setting: GNMax, 42 answers to 500 queries, supervised student." in _found("mnist", **student)
-    assert "Setting: GNMax, 500 labels, supervised student." in _found("mnist", **{**student, "answered_mean": 500.0})
-
-
 @pytest.mark.parametrize("partition", ["owners", "hash-owners"])
 def test_an_owner_is_protected_where_shards_are_by_owner(partition):
     found = _found("mnist", worst_case_epsilon_mean=3.0, partition=partition)
@@ -268,13 +223,6 @@ def test_the_best_student_has_a_finite_epsilon_if_there_is_one():
     rows = pd.DataFrame({"accuracy_mean": [0.7, 0.8, 0.9], "worst_case_epsilon_mean": [9.0, 11.0, float("inf")]})
     chosen = [most_accurate(rows[start:], "worst_case_epsilon_mean")["accuracy_mean"] for start in range(3)]
     assert chosen == [0.7, 0.8, 0.9]
-
-
-def test_a_paper_in_one_line():
-    row = {"printed": 4, "unsound": 0, "reproduced": 3, "better": 0, "short": 0, "not comparable": 0, "not run": 1}
-    assert paper_line({**row, "short_otherwise": 0}) == "Of 4 printed numbers: 3 reproduced and 1 not run."
-    said = paper_line({**row, "short_otherwise": 2})
-    assert said == "Of 4 printed numbers: 3 reproduced and 1 not run (other settings fell short of 2)."
 
 
 def test_what_is_the_same_in_all_rows_is_said_once(page):
@@ -352,13 +300,6 @@ def test_every_figure_and_table_has_a_caption():
             assert "*" not in caption
 
 
-def test_captions_have_a_title_and_at_most_three_sentences():
-    for path in made.CAPTIONS.rglob("*.rst"):
-        title, text = re.fullmatch(r"(<p><strong>.*?</strong>)?(.*)", read_caption(path), re.DOTALL).groups()
-        assert len(sentences_of(text.strip())) <= 3, path.name
-        assert title or path.stem == "workflow"
-
-
 def test_the_headline_figure_stands_first_then_five_findings_then_the_papers(page):
     places = [page.index(f'id="{name}"') for name in ("figure-equal-epsilon", "found", "papers", "results")]
     assert places == sorted(places)
@@ -381,21 +322,6 @@ def test_caption_marks(tmp_path):
     assert plain(caption) == "What is it? An x < y, wrapped."
     with pytest.raises(ArtefactError, match="cannot be read"):
         read_caption(tmp_path / "none.rst")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0.0 s"),
-        (4.21, "4.2 s"),
-        (59.97, "1 min 00 s"),
-        (192, "3 min 12 s"),
-        (3720, "1 h 02 min"),
-        (90000, "25 h 00 min"),
-    ],
-)
-def test_durations(seconds, words):
-    assert duration(seconds) == words
 
 
 def test_a_table_of_thousands_of_rows_is_linked_not_shown(tmp_path, monkeypatch):

@@ -131,6 +131,7 @@ def test_it_says_that_an_owner_is_protected(tmp_path: Path, release: Release) ->
     assert "so all records of one owner, replaced, added or removed, and the owner as a whole" in page(tmp_path, files)
 
 
+@pytest.mark.slow
 def test_a_budget_leaves_some_queries_without_answer(tmp_path: Path, release: Release) -> None:
     files = release(tmp_path / "a", 0, students=False, budget=1.0, delta=1e-5)
     text = words(page(tmp_path, files))

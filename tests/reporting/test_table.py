@@ -13,7 +13,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import Column, Table
-from patebench.reporting.wording import parameters_in_words, rounds_in_words
+from patebench.reporting.wording import parameters_in_words
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -61,18 +61,6 @@ def test_any_subset_of_records_makes_every_table(tmp_path, kinds):
     for table in map(TABLES.load, TABLES):
         frame = table.build(records, PUBLISHED.of("PATE 2017"))
         assert all((table.csv(frame), table.markdown(frame), table.latex(frame)))
-
-
-def test_settings_in_words():
-    rounds = [{"strategy": "random", "queries": 100}, {"strategy": "least-confident", "queries": 50}]
-    assert rounds_in_words(rounds) == "random 100 + least confident 50"
-    assert rounds_in_words([]) == ""
-    assert parameters_in_words("gnmax", {"sigma": 40.0}) == "σ = 40"
-    immutable = {"c": 1e100, "gamma": 1e-10, "distance": 3.0}
-    assert parameters_in_words("immutable-lnmax", immutable) == "c = 1e100, γ = 1e-10, distance = 3"
-    confident = {"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}
-    assert parameters_in_words("confident-gnmax", confident) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
-    assert parameters_in_words("of-elsewhere", {"heat": 3.0, "gamma": 2.0}) == "heat = 3, γ = 2"
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -76,16 +76,6 @@ def test_no_bar_of_the_frontier_is_above_100_percent(tmp_path):
     assert axis.get_ylim()[1] <= 1.02
 
 
-def test_students_whose_words_would_be_the_same_are_told_apart_by_their_noise(tmp_path):
-    records = []
-    for sigma, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):
-        facts = made.label_set(made.ensemble(), "gnmax", sigma)
-        bound = made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE)
-        records += [made.student_record(facts, 100, accuracy), bound]
-    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
-    assert {"T = 100, σ = 40", "T = 100, σ = 80"} <= {text.get_text() for text in axis.texts}
-
-
 def test_of_several_parameters_those_that_differ_tell_them_apart(tmp_path):
     records = []
     for sigma2, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):

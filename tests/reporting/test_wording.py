@@ -4,41 +4,11 @@ import math
 
 import pytest
 
-from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.wording import (
-    delta_in_words,
     epsilon_in_digits,
     epsilon_in_words,
-    in_words,
     those_that_differ,
 )
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("small-cnn_modern", "small CNN, modern"),
-        ("confident-gnmax", "confident GNMax"),
-        ("pool-9000_test-1000", "pool 9000, test 1000"),
-        ("gamma-1e-05", "gamma 1e-05"),
-        ("gnmax, c = 1e-10", "GNMax, c = 1e-10"),
-        ("DP-SGD, fine-tuned", "DP-SGD, fine tuned"),
-        ("Private-kNN", "Private-kNN"),
-        ("mnist", "MNIST"),
-        ("cifar10-jpeg", "CIFAR-10 after JPEG"),
-        (Adjacency.REPLACE_TEACHER, "one teacher’s shard"),
-        (Kind.DATA_DEPENDENT, "data-dependent"),
-        ("my own", "my own"),
-    ],
-)
-def test_names(name: str, words: str) -> None:
-    assert in_words(name) == words
-
-
-@pytest.mark.parametrize(("delta", "words"), [(1e-5, "1e-5"), (1e-10, "1e-10"), (0.001, "0.001")])
-def test_a_delta_is_as_papers_write_it(delta: float, words: str) -> None:
-    assert delta_in_words(delta) == words
-
 
 SHORT = [
     *((0.0, "1.0e-04"), (0.0185, "0.019"), (0.0858, "0.086"), (0.5, "0.5"), (0.9999, "1.0"), (1.0, "1.0")),

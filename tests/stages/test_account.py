@@ -147,6 +147,7 @@ def test_noise_from_a_seed_has_no_place_in_a_release(votes_path, tmp_path):
         state_bounds(votes_path, labels, [], tmp_path / "bounds.json", **SEEDED)
 
 
+@pytest.mark.slow
 def test_all_releases_together_are_stated_beside_the_last(votes_path, tmp_path):
     limit = {"ledger": tmp_path / "ledger", "ledger_budget": 50.0, "ledger_delta": 1e-5}
     found = []

@@ -51,15 +51,6 @@ def test_it_writes_the_labels_that_the_mechanism_releases(votes_path, tmp_path):
     assert labels.meta["rounds"] == []
 
 
-def test_equal_inputs_give_equal_bytes_and_other_streams_other_labels(votes_path, tmp_path):
-    paths = [tmp_path / name for name in ("a.npz", "b.npz", "c.npz")]
-    for path, stream in zip(paths, (STREAM, STREAM, "another"), strict=True):
-        release_labels(votes_path, "lnmax", {"gamma": 0.1}, path, seed=0, stream=stream)
-    first, again, other = (path.read_bytes() for path in paths)
-    assert first == again
-    assert first != other
-
-
 @pytest.mark.usefixtures("votes_path")
 def test_faults_leave_no_file(tmp_path):
     for votes, mechanism, parameters, fault in FAULTS:
@@ -68,6 +59,7 @@ def test_faults_leave_no_file(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path):
     script = (
         "import sys; from pathlib import Path; from patebench.stages import account, aggregate;"
@@ -118,6 +110,7 @@ def test_a_release_is_made_once(even_votes, tmp_path):
     assert out.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [True, False], ids=["release", "seeded"])
 @pytest.mark.parametrize(
     ("name", "parameters"),

@@ -29,6 +29,8 @@ from patebench.release.ledger_file import Ledger
 from patebench.stages import adjacency, aggregate, join_votes
 from patebench.stages.check import check
 
+pytestmark = pytest.mark.slow
+
 FIRST, THEN, SIGMA, DELTA = 12, 6, 3.0, 1e-5
 NOISE = {"sparse-gnmax": {"k": 1, "sigma": SIGMA}}
 ROUNDS = {"method": "supervised", "model": "logistic", "strategy": "least-confident", "queries": [FIRST, THEN]}

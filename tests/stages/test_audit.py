@@ -9,6 +9,7 @@ from patebench.cli import cli
 from patebench.core.files import read_json
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_checked_file(tmp_path, write_samples):
     samples = write_samples("private", np.zeros((6, 4)), np.arange(6) % 3)
     words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=2", "--teachers", "9", "--delta", "1e-5"]

@@ -33,11 +33,6 @@ def test_both_parts_are_written_with_their_facts(tmp_path: Path) -> None:
         assert part.meta["classes"] == 2
 
 
-def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
-    first = [path.read_bytes() for path in make(tmp_path, "digits")]
-    assert [path.read_bytes() for path in make(tmp_path, "digits")] == first
-
-
 def test_the_command_looks_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [f"--{role}={tmp_path / role}.npz" for role in ("private", "public")]
     missing = ["data", "mnist", "--no-download", *files]

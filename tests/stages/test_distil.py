@@ -65,10 +65,6 @@ def test_every_kind_of_label_at_every_number_of_samples(world: World) -> None:
     assert sharp == soft, "these teachers are certain, so the same labels come twice, and the same network with them"
 
 
-def test_the_same_again(world: World) -> None:
-    assert world.distil().read_bytes() == world.distil().read_bytes()
-
-
 def test_refusals(world: World, tmp_path: Path) -> None:
     plain = make_votes(tmp_path / "plain.npz", world.digest, [[0] * 80], None)
     with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities; give the ensemble soft: \[1, 5\]"):

@@ -51,6 +51,7 @@ def votes_of(path: Path, teachers: int, queries: int = 12, **facts: Any) -> Path
     return write_votes(path, votes, votes[:, :2], **facts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), MECHANISMS, ids=lambda each: each if isinstance(each, str) else "")
 @pytest.mark.parametrize("others", [50, 2000])
 @pytest.mark.parametrize("with_ledger", [True, False], ids=["ledger", "alone"])

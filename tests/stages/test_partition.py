@@ -127,13 +127,6 @@ def test_owners_come_from_the_users_file(tiny: Path) -> None:
     assert made["indices"].tolist() == list(range(60))
 
 
-def test_the_same_seed_and_stream_give_the_same_bytes(tiny: Path) -> None:
-    first = make(tiny).read_bytes()
-    assert make(tiny).read_bytes() == first
-    assert make(tiny, seed=1).read_bytes() != first
-    assert make(tiny, stream="other").read_bytes() != first
-
-
 @pytest.mark.parametrize("content", [None, b"", b"text", np.array([{}], dtype=object)])
 def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, content: Any) -> None:
     path = tiny / "column.npy"

@@ -319,6 +319,7 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
     secure_sum.run(shares=[held[0][1]], out=tmp_path / "other.npz")
 
 
+@pytest.mark.slow
 def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
     """Refuse overlapping sums, whose difference reveals the votes of teachers that are in only one."""
     context = multiprocessing.get_context("fork")

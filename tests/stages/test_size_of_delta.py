@@ -118,6 +118,7 @@ def test_the_calculator_refuses_warns_and_publishes_nothing(tmp_path: Path) -> N
     assert "warning: δ = 0.5" in command(*audit, "--delta", 0.5).stderr
 
 
+@pytest.mark.slow
 def test_python_refuses_and_warns_too() -> None:
     with pytest.raises(PatebenchError, match=FAULT + "250 teachers"):
         patebench.bounds(COUNTS, "gnmax", sigma=40, delta=0.5, release=True)
@@ -153,6 +154,7 @@ def test_a_configuration_with_it_is_not_called_sound(tmp_path: Path) -> None:
     validate(_config(1e-5, mode="release", ledger={"budget": 9, "delta": 1e-5}))
 
 
+@pytest.mark.slow
 def test_the_configurations_here_are_below_it() -> None:
     from patebench.config import load
 

@@ -37,6 +37,7 @@ def run(
     return [read_arrays(path, layout) for path, layout in zip(outs.values(), (POOL, TRUTH, SAMPLES), strict=True)]
 
 
+@pytest.mark.slow
 def test_mnist_of_the_paper(tmp_path: Path, data_root: Path) -> None:
     paths = {name: tmp_path / f"{name}.npz" for name in ("private", "public")}
     data.run(name="mnist", root=data_root, download=False, option={}, **paths)
@@ -109,23 +110,6 @@ def test_copies_of_queries_are_left_out_of_the_test_set_counted_and_logged(
         assert len(test["x"]) == 37 - 20 - left_out
         assert "removed_duplicates" not in truth.meta
         assert f"left out {left_out} test samples that are also in the pool" in caplog.text
-
-
-def test_another_seed_or_stream_gives_another_split_and_the_same_gives_the_same_bytes(
-    tmp_path: Path, write_samples: Writer
-) -> None:
-    public = write_samples("public", numbered(100, 40), np.zeros(40, int))
-    outs = {f"{name}_out": tmp_path / f"{name}.npz" for name in ("pool", "truth", "test")}
-    given = {"public": public, "parameters": SplitParameters(pool=20, test=20)}
-
-    def pool_bytes(seed: int, stream: str) -> bytes:
-        split.run(**given, seed=seed, stream=stream, **outs)  # type: ignore[arg-type]
-        return outs["pool_out"].read_bytes()
-
-    first = pool_bytes(0, "d/seed-0")
-    assert pool_bytes(0, "d/seed-0") == first
-    assert pool_bytes(1, "d/seed-0") != first
-    assert pool_bytes(0, "d/seed-1") != first
 
 
 def test_the_stage_checks_what_it_is_about_to_write(

@@ -75,11 +75,8 @@ def test_a_network_of_the_size_of_a_student_of_petdl(digits: WithEncoder) -> Non
     assert told["parameters"]["compression"] == 6.83
 
 
-def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: WithEncoder) -> None:
-    first, second = (_train(digits, "linear", steps=20) for _ in range(2))
-    differing = {key for key in first if first[key] != second[key]}
-    assert differing <= {"seconds"}
-    (record,) = of_private_model(digits.folder / "dpsgd.json", first)
+def test_its_record_is_sound(digits: WithEncoder) -> None:
+    (record,) = of_private_model(digits.folder / "dpsgd.json", _train(digits, "linear", steps=20))
     assert (
         check_record(digits.folder / "dpsgd.json", record)["private_model"] == "linear_epsilon-8_delta-1e-05_steps-20"
     )
@@ -96,6 +93,7 @@ def test_nothing_is_learnt_from_a_test_sample(digits: WithEncoder) -> None:
     assert both[0]["curve"] == both[1]["curve"]
 
 
+@pytest.mark.slow
 def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncoder) -> None:
     """Compare rate, noise, steps and ε for a hundredth of the samples, all black."""
     private, few = read_samples(digits.private, "private"), digits.folder / "few.npz"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.packages import install
 from tests.refusals import refuses
 from tests.steps import OF_VOTES
 from tests.students.world import images, student_data
@@ -108,13 +109,7 @@ def forget() -> None:
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An installed package with one method and two strategies."""
-    folder = tmp_path / "elsewhere"
-    info = folder / "toys-1.0.dist-info"
-    info.mkdir(parents=True)
-    (folder / "toy_students.py").write_text(MODULE)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(folder)
+    monkeypatch.syspath_prepend(install(tmp_path / "elsewhere", ENTRY_POINTS, toy_students=MODULE))
     forget()
     yield
     forget()

@@ -72,6 +72,7 @@ def test_a_teacher_that_does_not_fit_alone_is_an_error(monkeypatch: pytest.Monke
         votes("small-cnn", stacked=True)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() -> None:
     for model, stacked in (("mlp", None), ("logistic", True)):
         found, _, _, kinds = votes(model, stacked)
@@ -80,6 +81,7 @@ def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() 
         assert found.min() >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mlp", "small-cnn"])
 @pytest.mark.parametrize("more", [1, 4, 40])
 def test_records_of_one_shard_change_no_other_teacher_of_a_stack(model: str, more: int) -> None:

@@ -3,7 +3,6 @@
 import csv
 import math
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.packages import install
 from tests.workflow.conftest import Workflow
 
 from patebench.core.files import read_json
@@ -28,23 +28,15 @@ dry_run.make(Path("test.yaml").resolve(), Path.cwd(), "--", *sys.argv[1:])
 """
 
 
-def install(folder: Path, name: str) -> None:
-    """Install like pip: the module and the metadata with its entry points."""
-    folder.mkdir()
-    shutil.copy(Path(__file__).with_name("toy_mechanism.py"), folder)
-    info = folder / "toys-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[patebench.mechanisms]\n{name} = toy_mechanism:Toy\n")
-
-
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Put a package that offers the toy mechanism under a name on the path of later processes."""
 
     def on_path(name: str) -> None:
-        install(tmp_path / "elsewhere", name)
-        paths = [str(tmp_path / "elsewhere"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        source = Path(__file__).with_name("toy_mechanism.py").read_text()
+        entry_point = f"[patebench.mechanisms]\n{name} = toy_mechanism:Toy\n"
+        folder = install(tmp_path / "elsewhere", entry_point, toy_mechanism=source)
+        paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
     return on_path

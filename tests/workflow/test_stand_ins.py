@@ -9,6 +9,8 @@ import pytest
 import yaml
 from tests import dry_run
 
+from patebench.features import contrast
+
 pytestmark = pytest.mark.workflow
 
 #: The shape of a sample and the number of classes.
@@ -52,8 +54,9 @@ LISTS: dict[str, dict[str, Any]] = {
     "students": {"queries": QUERIES, "recipe": "fast", "epochs": 1},
     "rounds": {"queries": [QUERIES, QUERIES], "epochs": 1},
     "petdl": {"hint_epochs": 1, "distillation_epochs": 1},
-    "dpsgd": {"epsilon": 8},
-    "private_knn": {"neighbours": 5, "threshold": 3, "queries": QUERIES, "answers": 15, "sigma1": 6, "sigma2": 2},
+    "dpsgd": {"epsilon": 8, "steps": 5},
+    "private_knn": {"neighbours": 5, "threshold": 3, "queries": QUERIES, "answers": 15, "sigma1": 6, "sigma2": 2}
+    | {"student": "label-spreading"},
 }
 SINGLE: dict[str, dict[str, Any]] = {
     "accounting": {"queries": QUERIES},
@@ -100,7 +103,9 @@ def one_noise(mechanisms: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_they_run_to_one_page(tmp_path: Path) -> None:
+def test_they_run_to_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for steps, few in (("STEPS", 40), ("PASSES", 1)):
+        monkeypatch.setattr(contrast, steps, few)
     experiments = {}
     for paper, name in ASKED:
         written = yaml.safe_load((dry_run.REPOSITORY / "config" / "papers" / f"{paper}.yaml").read_text())
