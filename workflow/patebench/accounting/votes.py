@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.weighted_votes import WeightedVotes
 from patebench.core.checks import MOST_CLASSES, check_array, check_truth, check_whole
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
@@ -40,6 +41,8 @@ class Votes:
         votes on every query. That they may abstain is public, even if none does.
     rounds
         Numbers of queries of successive rounds of release; empty: all queries are one release.
+    weighted
+        Votes with weights, whose sums are then the `counts`, in units of 1/UNIT; None: each vote has weight 1.
     """
 
     counts: Counts
@@ -47,6 +50,7 @@ class Votes:
     predictions: NDArray[np.float64] | None = None
     electorate: int | None = None
     rounds: tuple[int, ...] = ()
+    weighted: WeightedVotes | None = None
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
@@ -54,6 +58,13 @@ class Votes:
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)
         return cls(tally, matrix, electorate=len(matrix) if abstentions else None)
+
+    @classmethod
+    def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
+        """Create votes of `teachers` teachers with weights; a teacher without a row abstains on all queries."""
+        if len(weighted.teachers) and not 0 <= weighted.teachers.min() <= weighted.teachers.max() < teachers:
+            raise PatebenchError(f"teachers of weighted votes must be from 0 to {teachers - 1}")
+        return cls(weighted.table(classes), electorate=teachers, weighted=weighted)
 
     @classmethod
     def from_counts(cls, counts: NDArray[np.integer]) -> "Votes":
@@ -76,7 +87,8 @@ class Votes:
         """Return the votes on some of the queries, in that order."""
         matrix = None if self.matrix is None else self.matrix[:, queries]
         predictions = None if self.predictions is None else self.predictions[queries]
-        return Votes(self.counts[queries], matrix, predictions, self.electorate)
+        weighted = None if self.weighted is None else self.weighted.at(queries)
+        return Votes(self.counts[queries], matrix, predictions, self.electorate, weighted=weighted)
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
         """Return these votes with class probabilities (queries × classes) predicted by the student."""

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
+from patebench.accounting.weighted_votes import WeightedVotes
 from patebench.core.checks import NotFiniteError, check_finite
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import check_disjoint
 from patebench.features import DEFAULT, ENCODERS
-from patebench.models import MODELS, on_queries
+from patebench.models import MODELS, on_queries, weighted
 
 if TYPE_CHECKING:
     from patebench.features import Encoder
@@ -116,8 +117,17 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
     model. For votes made in rounds, the votes store the number of queries of each round, so that each is accounted for.
     """
     source = read_arrays(path, VOTES)
-    votes = Votes.of(source["votes"], int(source.meta["classes"]), abstentions=may_abstain(source))
-    return source, replace(votes, rounds=tuple(source.meta.get("rounds", ())))
+    with located(path):
+        return source, replace(votes_of(source), rounds=tuple(source.meta.get("rounds", ())))
+
+
+def votes_of(source: Artefact) -> Votes:
+    """Return the votes of VOTES; raise PatebenchError if they are not as their metadata states."""
+    classes = int(source.meta["classes"])
+    if "votes" in source.arrays:
+        return Votes.of(source["votes"], classes, abstentions=may_abstain(source))
+    weighted = WeightedVotes.of(source["weights"], source["row_labels"], source["row_teachers"], classes)
+    return Votes.from_weights(weighted, int(source.meta["teachers"]), classes)
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
@@ -154,9 +164,15 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def way_of_voting(chunk: Artefact) -> dict[str, Any]:
-    """Return the number of queries on which each record of a CHUNK votes; nothing if teachers were trained instead."""
+    """Return facts on the votes of a CHUNK by public features; nothing if teachers were trained instead.
+
+    These are the number of queries on which each record votes, and whether its votes have weights.
+    """
     model = chunk.meta["model"]
-    return {"neighbours": chunk.meta["training"].get("neighbours")} if model in MODELS and on_queries(model) else {}
+    if model not in MODELS or not on_queries(model):
+        return {}
+    weights = {"weighted": True} if weighted(model) else {}
+    return {"neighbours": chunk.meta["training"].get("neighbours"), **weights}
 
 
 def check_whole_pool(source: Artefact) -> None:
@@ -227,7 +243,7 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
     """Return the indices, among the queries of VOTES, of the queries at `positions` in the pool."""
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
-        if positions.max() >= votes["votes"].shape[1]:
+        if "votes" not in votes.arrays or positions.max() >= votes["votes"].shape[1]:
             raise ArtefactError(
                 files[-1].path, f"it selects a sample without votes in {votes.path}", OF_ROUNDS, code="rounds"
             )

@@ -44,6 +44,13 @@ def student_data(
             f"none of its first {plural(queries, 'query')} was answered",
             "use less noise or more queries",
         )
+    if released.meta.get("weighted") and not whole_table:
+        raise ArtefactError(
+            released.path,
+            "its votes have weights, so its table gives no label of a single query",
+            "train a student that reads the whole table, table-regression or table-network",
+            code="weights",
+        )
     labels = np.full(len(samples["x"]), -1, np.int64)
     asked = query_positions(released, len(labels), samples.path)[:queries]
     labels[asked] = given[:queries]
@@ -91,7 +98,14 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
     if variance == 0:
         raise ArtefactError(released.path, "its table has no noise, so it has no likelihood", "add noise")
     counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
-    return NoisyTable(counts=counts, queries=asked, variance=variance, records=records, neighbours=neighbours)
+    return NoisyTable(
+        counts=counts,
+        queries=asked,
+        variance=variance,
+        records=records,
+        neighbours=neighbours,
+        weighted=bool(released.meta.get("weighted", False)),
+    )
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:

@@ -38,7 +38,7 @@ from patebench.data.partitions import PARTITIONS, protecting
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
 from patebench.mechanisms.noise_shares import NoiseShares
-from patebench.models import on_queries
+from patebench.models import on_queries, weighted
 from patebench.students import initial_strategy
 from patebench.teachers.teacher_outputs import PROBABILITIES
 
@@ -203,6 +203,10 @@ class _Expansion:
                 f" '{abstaining[0]}' teachers abstain on most queries; choose one of {able}"
             )
             raise PatebenchError(line, code="abstentions")
+        if any(weighted(each.model) for each in ensembles) and not mechanism.weights:
+            able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).weights)
+            line = f"'{setting.mechanism}' counts votes, but the votes of feature-votes have weights; use {able}"
+            raise PatebenchError(line, code="weights")
         return mechanism
 
     def _check_not_secure(self, setting: Setting, why: str) -> None:
@@ -223,6 +227,9 @@ class _Expansion:
             if training.neighbours is not None and training.neighbours > most:
                 line = f"{training.neighbours} exceeds the number of queries, {most}; use at most {most}"
                 raise PatebenchError(line, code="bound", where=f"{where}.neighbours")
+            if weighted(training.model) and self.selected is None:
+                line = f"is missing; the votes of '{training.model}' have weights on this number of queries"
+                raise PatebenchError(line, code="missing", where=f"{self.where}.queries")
             if self.selected is not None:
                 strategy = _CLUSTERS if training.neighbours is None else _NEIGHBOURS
                 queries = SelectionParameters(strategy=strategy, queries=self.selected)

@@ -34,7 +34,7 @@ from patebench.data.division import SHIFTS
 from patebench.data.partitions import PARTITIONS, default_strategy
 from patebench.features import DEFAULT as DEFAULT_ENCODER
 from patebench.features import ENCODERS
-from patebench.models import by_recipe, check_compressible, on_queries
+from patebench.models import by_recipe, check_compressible, on_queries, weighted
 from patebench.petdl import FORMS as PETDL_FORMS
 from patebench.students import STRATEGIES
 from patebench.students.interface import Learner, Method, Model, Recipe, StudentConfig
@@ -185,7 +185,7 @@ class TrainingParameters(Parameters):
     def _belong_together(self, info: ValidationInfo) -> Self:
         if info.context:
             return self
-        if self.neighbours is not None and not on_queries(self.model):
+        if self.neighbours is not None and (not on_queries(self.model) or weighted(self.model)):
             hint = f"the model '{self.model}' votes on every query and does not use it; leave it out"
             raise mistake(hint, "neighbours")
         if self.epochs is not None and not by_recipe(self.model):

@@ -52,7 +52,13 @@ PARTITION = Layout(
     parents=("private", "public"),
 )
 
-_VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes")
+#: Votes with weights are stored as rows of weights instead, each with its label and its teacher.
+_VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes", optional=True)
+WEIGHTS = {
+    "weights": Field("i", ("rows", "queries"), optional=True),
+    "row_labels": Field("iu", ("rows",), low=0, below="classes", optional=True),
+    "row_teachers": Field("iu", ("rows",), low=0, optional=True),
+}
 #: Votes on the test set; missing if teachers vote only on queries.
 _TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes", optional=True)
 #: Sum of the teachers' softened probabilities on the pool for each temperature in the facts, for distillation.
@@ -65,7 +71,7 @@ _KNOWLEDGE = {
 }
 #: Positions in the pool of the voted samples, if queries were selected beforehand; otherwise all samples in order.
 _ASKED = Field("iu", ("queries",), low=0, optional=True)
-_BALLOTS = {"votes": _VOTES, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
+_BALLOTS = {"votes": _VOTES, **WEIGHTS, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
 
 #: Output of one job: the numbers of its teachers and their votes on pool and test set.
 CHUNK = Layout(

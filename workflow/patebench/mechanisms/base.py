@@ -119,6 +119,9 @@ class Mechanism(ABC):
     #: neighbours.
     abstentions: ClassVar[bool] = False
 
+    #: True if votes may have weights (`accounting/weighted_votes.py`).
+    weights: ClassVar[bool] = False
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.shown = cls.__dict__.get("shown", Shown())
@@ -327,6 +330,13 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
     """Refuse votes of teachers that may abstain if the mechanism's theorems assume that every teacher votes."""
+    if votes.weighted is not None and not mechanism.weights:
+        able = [other for other in MECHANISMS if MECHANISMS.load(other).weights]
+        raise PatebenchError(
+            f"{type(mechanism).__name__} counts votes, and these votes have weights; mechanisms that add weights: "
+            f"{', '.join(able)}",
+            code="weights",
+        )
     if votes.abstentions and not mechanism.abstentions:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).abstentions]
         raise PatebenchError(

@@ -5,7 +5,7 @@ The theorem is in `accounting/sparse.py`.
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from patebench.accounting import discrete_gaussian, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, Totals
 from patebench.accounting.logspace import Array
-from patebench.accounting.sparse import most_votes, participations
+from patebench.accounting.sparse import most_votes, participations, weighted_distance
 from patebench.accounting.votes import Counts, Votes, capped
 from patebench.accounting.votes import counts as count
+from patebench.accounting.weighted_votes import UNIT
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
@@ -36,8 +37,9 @@ _COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDiction
 class SparseArgmax(Mechanism):
     """Counts + noise for all queries, released as one table; labels are each query's largest, ties to the lowest class.
 
-    The first `k` votes of each teacher count, in a public order (`votes.capped`), separately in each round. The
-    mechanism itself drops the rest, so its cost does not depend on any teacher's honesty.
+    The first `k` votes of each teacher count, in a public order (`votes.capped`), separately in each round. Votes with
+    weights are scaled down to a squared norm of at most `k` per teacher instead. The mechanism itself does so, so its
+    cost does not depend on any teacher's honesty.
 
     Whether a vote counts depends on the votes before it, so no query is independent or has a cost of its own.
     """
@@ -69,24 +71,27 @@ class SparseArgmax(Mechanism):
         """Return the number of draws that add up to the noise of a count."""
         return 1
 
-    def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
-        """Return the counts of `teachers` teachers with noise."""
-        noisy: NDArray[Any] = counts + self.noise_of(teachers).draw(counts.shape, rng)
-        return noisy
+    def noisy(self, counts: Counts, teachers: int, rng: Source, unit: int = 1) -> NDArray[Any]:
+        """Return the counts of `teachers` teachers, in units of 1/unit votes, with noise; the result is in votes."""
+        noise = self.noise_of(teachers)
+        noisy: NDArray[Any] = counts + replace(noise, scale=noise.scale * unit).draw(counts.shape, rng)
+        return noisy if unit == 1 else noisy / unit
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         labels: Labels = self.released(votes, rng)["labels"]
         return labels
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        noisy = self.noisy(self.counts(votes), votes.teachers, rng)
+        weights = () if votes.weighted is None else (UNIT,)
+        noisy = self.noisy(self.counts(votes), votes.teachers, rng, *weights)
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute the probabilities of each label by itself, given all votes: the noise is independent."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
-        answers = log_argmax_probabilities(self.counts(votes), self.noise_of(votes.teachers))
+        unit = 1 if votes.weighted is None else UNIT
+        answers = log_argmax_probabilities(self.counts(votes) / unit, self.noise_of(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def most_participation(self, queries: int) -> int:
@@ -102,12 +107,20 @@ class SparseArgmax(Mechanism):
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """Return the number of kept votes for each class, queries × classes; the array is read-only."""
+        """Return the sum of the kept votes for each class, queries × classes; the array is read-only.
+
+        Votes with weights are summed in units of 1/UNIT.
+        """
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
-            known[self] = count(self.kept(votes), votes.classes, abstentions=True)
+            known[self] = self._sum(votes)
             known[self].setflags(write=False)
         return known[self]
+
+    def _sum(self, votes: Votes) -> Counts:
+        if votes.weighted is not None:
+            return votes.weighted.limited(self.k).table(votes.classes)
+        return count(self.kept(votes), votes.classes, abstentions=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         cells = _Cells(self, votes)
@@ -164,8 +177,11 @@ def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
 class SparseGNMax(SparseArgmax):
     """counts + N(0, σ²), √(2k)/σ-GDP as a whole for any number of queries; k = 1 counts one vote per teacher.
 
-    For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP.
+    For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP. Of votes with weights it
+    releases the sums, at 2√k/σ-GDP.
     """
+
+    weights = True
 
     shown = Shown("sparse GNMax", color="blue", marker="P")
     published = ("gdp", Conversion.NONE)
@@ -175,6 +191,16 @@ class SparseGNMax(SparseArgmax):
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
         return Gaussian(self.sigma)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        if votes.weighted is None:
+            return super().accountants(votes)
+        gdp, renyi = self.worst_case(lambda T: weighted_distance(int(self.k), votes.rounds), votes.teachers)
+        theorem = "accounting/sparse.py, L2 distance 2√k of weighted votes"
+        return [
+            replace(gdp, discrete=None, source=f"Balle & Wang 2018, Theorem 8; {theorem}"),
+            replace(renyi, source=f"Mironov 2017, Proposition 7; {theorem}"),
+        ]
 
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         def curve(orders: Array) -> Array:

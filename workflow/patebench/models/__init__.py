@@ -9,7 +9,8 @@ Registry facts of a model:
 - `compressible` (default False): the model can be built with fewer parameters;
 - `images` (default False): the model accepts only images;
 - `on_queries` (default False): the model does not predict any sample, but votes on the queries nearest to its records
-  (`features/cells.py`).
+  (`features/cells.py`);
+- `weighted` (default False): these votes have weights (`features/directions.py`).
 """
 
 from patebench.core.errors import PatebenchError
@@ -27,6 +28,7 @@ MODELS.add("mlp", "patebench.models.architectures:MLP")
 MODELS.add("logistic", "patebench.models.estimators:logistic", by_recipe=False)
 MODELS.add("random-forest", "patebench.models.estimators:random_forest", by_recipe=False)
 MODELS.add("nearest-query", "patebench.features.cells:record_votes", on_queries=True, by_recipe=False)
+MODELS.add("feature-votes", "patebench.features.directions:Directions", on_queries=True, weighted=True, by_recipe=False)
 
 RECIPES = Registry("recipe", "patebench.recipes", instance_of("patebench.models.recipes:Recipe"))
 RECIPES.add("paper", "patebench.models.recipes:PAPER")
@@ -40,6 +42,11 @@ RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
 def on_queries(model: str) -> bool:
     """Return True if `model` only votes on the queries nearest to its records; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "on_queries", False))
+
+
+def weighted(model: str) -> bool:
+    """Return True if the votes of `model` have weights; PatebenchError for an unknown name."""
+    return bool(MODELS.fact(model, "weighted", False))
 
 
 def by_recipe(model: str) -> bool:

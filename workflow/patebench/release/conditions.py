@@ -79,7 +79,7 @@ def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
 
     `source` are the VOTES, or shares of them.
     """
-    names = ("neighbours",) if mechanism.answering is Answering.AS_TABLE else ()
+    names = ("neighbours", "weighted") if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}
 
 

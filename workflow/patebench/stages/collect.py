@@ -86,7 +86,7 @@ class _LabelSet:
             **of_rounds(path, self.labels.meta),
         }
         self.whole_pool = not self.facts["selection"]
-        if self.whole_pool and len(self.labels["labels"]) != votes["votes"].shape[1]:
+        if self.whole_pool and len(self.labels["labels"]) != counted.queries:
             raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _FIX)
         self.positions = query_positions(self.labels, len(truth), votes.path, _FIX)
         self.truth = truth[self.positions]

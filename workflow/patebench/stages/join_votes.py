@@ -1,7 +1,7 @@
 """Stage `join_votes`: join the chunks of one ensemble into its vote matrix, and describe the ensemble."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import SILENT
 from patebench.accounting.votes import counts as vote_counts
+from patebench.accounting.weighted_votes import UNIT, WeightedVotes
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_together,
@@ -22,7 +23,7 @@ from patebench.cli.command import stage_command
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
-from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
+from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES, WEIGHTS
 from patebench.teachers.teacher_outputs import join_soft
 
 log = logging.getLogger("patebench")
@@ -67,6 +68,9 @@ def run(
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     _check_teachers(parts, shards)
     arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in parts[0].arrays}
+    weighted = "weights" in parts[0].arrays
+    if weighted:
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in WEIGHTS}
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
@@ -74,7 +78,7 @@ def run(
     facts |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
-    meta |= way_of_voting(parts[0])
+    meta |= way_of_voting(parts[0]) | ({"teachers": shards.meta["teachers"]} if weighted else {})
     if "queries" in parts[0].arrays:
         arrays["queries"] = parts[0]["queries"]
     if in_rounds := "queries_files" in parts[0].meta:
@@ -84,23 +88,28 @@ def run(
         arrays["queries"] = np.concatenate([before["queries"], arrays["queries"]])
         meta |= {"rounds": [*before.meta["rounds"], *meta["rounds"]], "earlier_votes": before.digest}
     digest = write_arrays(out, VOTES, {**arrays, **join_soft(parts)}, meta)
-    votes, abstentions = arrays["votes"], may_abstain(parts[0])
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
-    names = queries.meta["class_names"]
-    quality = describe(votes, arrays.get("test_votes"), truths, test_set["y"], names, abstentions=abstentions)
+    names, teachers = queries.meta["class_names"], int(shards.meta["teachers"])
+    if weighted:
+        quality = describe_weighted(arrays, teachers, truths, names)
+    else:
+        abstentions = may_abstain(parts[0])
+        quality = describe(
+            arrays["votes"], arrays.get("test_votes"), truths, test_set["y"], names, abstentions=abstentions
+        )
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
     log.info(
         "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
-        len(votes), 100 * np.mean(known or [0]), 100 * quality["plurality_accuracy_pool"],
+        teachers, 100 * np.mean(known or [0]), 100 * quality["plurality_accuracy_pool"],
     )  # fmt: skip
     ensemble = {
         "votes": digest,
         "dataset": queries.meta["dataset"],
         "split": queries.meta["split"],
-        "teachers": len(votes),
+        "teachers": teachers,
         "partition": shards.meta["strategy"],
         "class_names": names,
-        "queries": votes.shape[1] if "queries" in arrays and not in_rounds else None,
+        "queries": len(arrays["queries"]) if "queries" in arrays and not in_rounds else None,
         "seed": parts[0].meta["seed"],
         "training": parts[0].meta["training"],
         **{name: facts[name] for name in ("classes", "model", "recipe", "epochs")},
@@ -163,6 +172,23 @@ def describe(
         **on_test,
         "gap_histogram": np.bincount(gaps, minlength=len(votes) + 1).tolist(),
         "gap_mean": float(gaps.mean() / len(votes)),
+    }
+
+
+def describe_weighted(
+    arrays: Mapping[str, NDArray[Any]], teachers: int, truth: NDArray[Any], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return the same of votes with weights, whose gaps are in whole votes; single teachers have no accuracy."""
+    votes = WeightedVotes.of(*(arrays[name] for name in WEIGHTS), len(names))
+    top = np.partition(votes.table(len(names)) / UNIT, -2, axis=1)
+    gaps = np.rint(top[:, -1] - top[:, -2]).astype(np.int64)
+    plurality = votes.table(len(names)).argmax(axis=1)
+    return {
+        "teacher_accuracies": [None] * teachers,
+        **class_accuracy(truth, plurality, names, "plurality_{}_pool"),
+        "plurality_accuracy_test": None,
+        "gap_histogram": np.bincount(gaps, minlength=teachers + 1).tolist(),
+        "gap_mean": float(gaps.mean() / teachers),
     }
 
 

@@ -78,6 +78,12 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
             "it holds votes on queries selected in rounds, but secure aggregation opens all queries at once",
             "use a single aggregating party for rounds, or select all queries beforehand",
         )
+    if "votes" not in chunk.arrays:
+        raise ArtefactError(
+            chunk.path,
+            "its votes have weights, which secure aggregation does not add",
+            "use a single aggregating party",
+        )
     votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
     if votes.abstentions and not party.mechanism.abstentions:
         raise ArtefactError(

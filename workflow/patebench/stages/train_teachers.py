@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import SILENT
+from patebench.accounting.weighted_votes import WeightedVotes
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_distinct,
@@ -28,7 +28,7 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.models import on_queries
+from patebench.models import on_queries, weighted
 
 log = logging.getLogger("patebench")
 
@@ -86,7 +86,7 @@ def run(
             raise PatebenchError(f"'{training.model}' has no probabilities; leave out --soft and --hints")
         if features is None or encoder is None:
             raise PatebenchError(f"'{training.model}' votes with public features; give --features and --encoder")
-        arrays, facts = _vote_nearest(chunk, queries, asked, features, encoder, training.neighbours)
+        arrays, facts = _vote_with_features(chunk, queries, asked, features, encoder, training)
     else:
         if shards.meta.get("empty"):
             raise ArtefactError(partition, f"its shards may be empty, but '{training.model}' needs samples")
@@ -180,36 +180,81 @@ class _Asked:
         return {"queries_files": [file.digest for file in self.files]}
 
 
-def _vote_nearest(
-    chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, neighbours: int | None
+def _vote_with_features(
+    chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, training: TrainingParameters
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of records on their nearest queries, and the metadata of the votes.
+    """Return the votes of records by public features, and the metadata of the votes.
 
-    Each query so far has a cell of nearest samples. A record in the cell of an earlier query abstains, because it has
-    voted on that query. This depends only on public data and on the record itself.
+    A vote depends only on public data and on the record itself.
     """
-    from patebench.features import cells
-
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     check_together(pool=pool, features=known, encoder=learnt)
     positions = np.arange(len(pool["x"])) if asked is None else asked.positions
-    first = len(positions) - len(asked.last["queries"]) if asked else 0
+    offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
+    rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
+    public_encoder = read_encoder(encoder, pool)
+    with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
+        vectors = public_encoder.features_alone(chunk.samples["x"][rows], done)
+    records = _Records(
+        vectors,
+        chunk.samples["y"][rows],
+        np.repeat(chunk.numbers, np.diff(offsets)),
+        int(chunk.samples.meta["classes"]),
+    )
+    facts = {"abstentions": True, "encoder": learnt.digest}
+    log.info("teachers %d to %d: votes of %d records", chunk.first, chunk.last, len(rows))
+    if weighted(training.model):
+        if asked is not None and asked.later:
+            raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
+        return _vote_weighted(records, known["vectors"], positions), facts
+    earlier = len(positions) - len(asked.last["queries"]) if asked else 0
+    votes = _vote_nearest(records, known["vectors"], positions, earlier, chunk.numbers, training.neighbours)
+    return {"votes": votes}, facts
+
+
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """Private records: features (records, features), labels and teachers (records,), and the number of classes."""
+
+    vectors: NDArray[np.floating]
+    labels: NDArray[np.integer]
+    teachers: NDArray[np.integer]
+    classes: int
+
+
+def _vote_nearest(
+    records: _Records,
+    features: NDArray[np.floating],
+    positions: NDArray[np.integer],
+    earlier: int,
+    teachers: NDArray[np.integer],
+    neighbours: int | None,
+) -> NDArray[np.integer]:
+    """Return the votes (teachers, queries) of records on the nearest of the queries at `positions` of the pool.
+
+    Each query has a cell of nearest samples. A record in the cell of one of the `earlier` queries abstains, because it
+    has voted on that query.
+    """
+    from patebench.features import cells
+
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
             f"{neighbours} neighbours per record, but only {len(positions)} queries; choose at most {len(positions)}"
         )
-    offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
-    rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
-    teacher = np.repeat(chunk.numbers - chunk.first, np.diff(offsets))
-    public_encoder, classes = read_encoder(encoder, pool), int(chunk.samples.meta["classes"])
-    with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
-        vectors = public_encoder.features_alone(chunk.samples["x"][rows], done)
-    place = cells.belong(vectors, known["vectors"], positions, neighbours)
-    teacher, labels = (np.repeat(values, place.shape[1]) for values in (teacher, chunk.samples["y"][rows]))
-    here, shape = place.ravel() >= first, (len(chunk.numbers), len(positions) - first)
-    votes = cells.record_votes(teacher[here], place.ravel()[here] - first, labels[here], shape, classes)
-    log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))
-    return {"votes": votes}, {"abstentions": True, "encoder": learnt.digest}
+    place = cells.belong(records.vectors, features, positions, neighbours)
+    teacher, labels = (np.repeat(values, place.shape[1]) for values in (records.teachers - teachers[0], records.labels))
+    here, shape = place.ravel() >= earlier, (len(teachers), len(positions) - earlier)
+    return cells.record_votes(teacher[here], place.ravel()[here] - earlier, labels[here], shape, records.classes)
+
+
+def _vote_weighted(
+    records: _Records, features: NDArray[np.floating], positions: NDArray[np.integer]
+) -> dict[str, NDArray[Any]]:
+    """Return arrays of votes with weights on the queries at `positions`; each teacher's norm is at most one vote."""
+    from patebench.features.directions import Directions
+
+    weights = Directions.of(features, positions).weights(records.vectors)
+    return WeightedVotes.of(weights, records.labels, records.teachers, records.classes).limited(1).arrays()
 
 
 def _train_and_vote(

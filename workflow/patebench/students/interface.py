@@ -24,7 +24,8 @@ class NoisyTable:
     """A released table of noisy counts (queries, classes), and public facts about its votes.
 
     `queries` (queries,) are positions in the pool, and `variance` is that of each cell's noise. `records` is the number
-    of private records that voted, each on `neighbours` queries; None: on the query in whose cell it lies.
+    of private records that voted, each on `neighbours` queries; None: on the query in whose cell it lies. With
+    `weighted`, each record voted on all queries with the weights of `features/directions.py`.
     """
 
     counts: NDArray[np.float64]
@@ -32,6 +33,7 @@ class NoisyTable:
     variance: float
     records: int
     neighbours: int | None = None
+    weighted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.weighted_votes import UNIT
 from patebench.core.errors import PatebenchError
 from patebench.features.cells import belong
+from patebench.features.directions import Directions
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
@@ -44,31 +46,41 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
             f"the method '{method}' reads a noisy table of votes by public features; give it labels of a mechanism that"
             " releases one, of an ensemble of nearest-query with queries of its own"
         )
-    weights = regression(np.asarray(features(data.pool), dtype=np.float64), table)
+    vectors = np.asarray(features(data.pool), dtype=np.float64)
+    shares = class_shares(vectors, table)
+    weights = regression(vectors, table, shares)
 
     def log_probabilities(x: NDArray[Any]) -> Array:
-        logits: Array = _SHARPNESS * (features(x) @ weights + overall(table))
+        logits: Array = _SHARPNESS * (features(x) @ weights + shares)
         return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
 
     return log_probabilities
 
 
-def overall(table: NoisyTable) -> Array:
-    """Return the share of each class among all votes (classes,); their number dwarfs the noise."""
-    votes = np.maximum(table.counts.sum(axis=0), 0)
+def class_shares(features: Array, table: NoisyTable) -> Array:
+    """Return the share of each class among all records (classes,); their number dwarfs the noise.
+
+    Parameters
+    ----------
+    features : (samples, features) array of the pool
+    table
+        Its rows add up to the number of votes per class, or of records if votes have weights.
+    """
+    totals = Directions.of(features, table.queries).total if table.weighted else np.ones(len(table.queries))
+    votes = np.maximum(totals @ table.counts, 0)
     return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
 
 
-def regression(features: Array, table: NoisyTable) -> Array:
-    """Return W (features, classes), from the pool's `features` (samples, features) and the table."""
+def regression(features: Array, table: NoisyTable, shares: Array) -> Array:
+    """Return W (features, classes), from the pool's `features` (samples, features), the table and the class shares."""
     votes = _votes(features, table)
     products = votes.T @ features
-    own = votes[table.queries, np.arange(len(table.queries))]
+    own = np.zeros(len(table.queries)) if table.weighted else votes[table.queries, np.arange(len(table.queries))]
     products -= own[:, None] * features[table.queries]  # a query is nearest to itself; records are not queries
     scaled = products / len(features) * table.records
     covariance, axes = np.linalg.eigh(np.cov(votes.T, bias=True).reshape(2 * (len(table.queries),)))
     expected = (votes.sum(axis=0) - own) / len(features) * table.records
-    rest = table.counts - expected[:, None] * overall(table)
+    rest = table.counts - expected[:, None] * shares
     centred = rest - rest.mean(axis=1, keepdims=True)
     rotated = _Rotated(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
     fits = (_fit(rotated, table, error, power) for error, power in product(_ERRORS, _POWERS))
@@ -76,7 +88,9 @@ def regression(features: Array, table: NoisyTable) -> Array:
 
 
 def _votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes of the pool's samples on the queries (samples, queries): 0 and 1."""
+    """Return the votes of the pool's samples on the queries (samples, queries): weights, or 0 and 1."""
+    if table.weighted:
+        return Directions.of(features, table.queries).weights(features) / UNIT
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
