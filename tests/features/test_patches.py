@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from patebench.core.errors import PatebenchError
-from patebench.features import patches
+from patebench.features import patches, principal_axes
 from patebench.features.patches import PatchEncoder
 
 
@@ -21,8 +21,9 @@ def photographs(samples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"CLUSTERS": 10, "WIDTH": 12, "PATCHES": 2000, "ROUNDS": 3}.items():
+    for name, value in {"CLUSTERS": 10, "PATCHES": 2000, "ROUNDS": 3}.items():
         monkeypatch.setattr(patches, name, value)
+    monkeypatch.setattr(principal_axes, "WIDTH", 12)
 
 
 def learnt(pool: np.ndarray, seed: int = 0) -> PatchEncoder:
@@ -34,7 +35,8 @@ def learnt(pool: np.ndarray, seed: int = 0) -> PatchEncoder:
 def test_features_are_what_plain_loops_find() -> None:
     pool, _ = photographs(60)
     encoder = learnt(pool)
-    known = {name: part.double().numpy() for name, part in vars(encoder).items() if isinstance(part, torch.Tensor)}
+    parts = {**vars(encoder), **vars(encoder.axes)}
+    known = {name: part.double().numpy() for name, part in parts.items() if isinstance(part, torch.Tensor)}
     image = pool[7].astype(float)
     both = []
     for view in (image, image[:, :, ::-1]):

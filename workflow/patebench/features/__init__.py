@@ -23,6 +23,12 @@ ENCODERS.add(
     about="clusters of small patches, for photographs",
     reads="images",
 )
+ENCODERS.add(
+    "imagenet",
+    "patebench.features.imagenet:ImageNetEncoder",
+    about="layers of a network trained on ImageNet, for photographs; needs patebench[encoders]",
+    reads="images",
+)
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", reads="images")
 ENCODERS.add(
     "gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients", reads="images"

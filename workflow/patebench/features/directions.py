@@ -73,7 +73,7 @@ class Directions:
         return quantised(np.rint(self._along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def _along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return unit vectors (samples, queries): features along the axes, scaled to a common length, and a constant."""
+        """Return unit vectors (samples, queries) of features along the axes, at a common length, and a constant."""
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
         return np.column_stack([along / np.maximum(length, 1), np.full(len(along), _CONSTANT)])

