@@ -220,7 +220,7 @@ class ExactDivergence:
         parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
         shared = self.is_long(int(stops[-1]))
         solve = partial(in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
-        bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(_report_nothing)
+        bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(lambda *_: None)
         done = 0
         with bar as report:
             for place, ((i, rows), (query_sums, teacher_sums)) in enumerate(zip(pieces, solve(parts), strict=True)):
@@ -279,10 +279,6 @@ def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the orders (stops × orders) to compute for each T: those wanted for this T or for any greater one."""
     result: NDArray[np.bool_] = np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
     return result
-
-
-def _report_nothing(done: int, of: int | None = None) -> None:
-    pass
 
 
 def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:

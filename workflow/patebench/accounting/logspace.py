@@ -42,6 +42,14 @@ def softplus(x: ArrayLike) -> Array:
     return result
 
 
+def hazard(x: Array) -> Array:
+    """Return φ(x)/Φ(x) for the normal distribution, the derivative of ln Φ."""
+    from scipy.special import erfcx
+
+    result: Array = np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2))
+    return result
+
+
 def exp_multiple(rate: float, steps: NDArray[np.integer]) -> Array:
     """Return exp(rate·steps) to a few units in the last place for integer steps below 2²⁶ in size.
 

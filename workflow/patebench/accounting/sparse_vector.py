@@ -19,10 +19,9 @@ technique".
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import erfcx, gammaln, log_ndtr, ndtr
+from scipy.special import gammaln, log_ndtr, ndtr
 
-from patebench.accounting.logspace import Array, log1mexp, logsumexp, softplus
+from patebench.accounting.logspace import Array, hazard, log1mexp, logsumexp, softplus
 
 #: Number of nodes at which (*) is checked, and of values of K that are tried.
 _NODES, _TRIED = 4096, 32
@@ -91,7 +90,7 @@ def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array,
     """
     order = np.array(orders)[:, None]
     x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)
-    ahead, behind = _hazard(x), _hazard(x - shift)
+    ahead, behind = hazard(x), hazard(x - shift)
     log_g = order * log_ndtr(x) - (order - 1) * log_ndtr(x - shift)
     log_passed = order * log_ndtr(-x) - (order - 1) * log_ndtr(shift - x)
     failed = np.maximum(-np.expm1(np.minimum(log_passed, 0.0)), ndtr(x)) * (1 - _SLACK)
@@ -107,9 +106,3 @@ def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array,
         k = np.clip(np.exp(log_g - np.log(failed))[:, :: _NODES // _TRIED], 1.0, _MOST)
         b = [np.max(peaks - column[:, None] * floors, axis=1, initial=0.0) for column in k.T]
         return np.log(k), np.log(np.stack(b, axis=1))
-
-
-def _hazard(x: NDArray[np.float64]) -> Array:
-    """Return φ(x)/Φ(x)."""
-    result: Array = np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2))
-    return result

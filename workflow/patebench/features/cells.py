@@ -5,6 +5,8 @@ private record votes on the query of its cell, with its own label. So a shard of
 abstains on all queries to which none of its records belongs. The cells do not depend on labels.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,13 +39,19 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     result for a vector does not depend on other vectors.
     """
     result = np.empty(len(vectors), dtype=np.intp)
-    centres = on_grid(centres)
-    square = np.square(centres).sum(axis=1)
-    block = max(1, _CELLS // len(centres))
-    for start in range(0, len(vectors), block):
-        part = on_grid(vectors[start : start + block])
-        result[start : start + block] = np.argmin(square - 2 * (part @ centres.T), axis=1)
+    for rows, distance in _distances(vectors, centres):
+        result[rows] = np.argmin(distance, axis=1)
     return result
+
+
+def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of `vectors`, and their squared distances to `points` up to a constant per vector, on the grid."""
+    points = on_grid(points)
+    square = np.square(points).sum(axis=1)
+    block = max(1, _CELLS // len(points))
+    for start in range(0, len(vectors), block):
+        rows = slice(start, start + block)
+        yield rows, square - 2 * (on_grid(vectors[rows]) @ points.T)
 
 
 def belong(
@@ -75,12 +83,8 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
     Each row of the result (samples × count) depends only on its vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
-    points = on_grid(points)
-    square = np.square(points).sum(axis=1)
-    block = max(1, _CELLS // len(points))
-    for start in range(0, len(vectors), block):
-        distance = square - 2 * (on_grid(vectors[start : start + block]) @ points.T)
-        result[start : start + block] = np.argpartition(distance, count - 1, axis=1)[:, :count]
+    for rows, distance in _distances(vectors, points):
+        result[rows] = np.argpartition(distance, count - 1, axis=1)[:, :count]
     return result
 
 

@@ -22,6 +22,7 @@ from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
+from patebench.mechanisms.quadrature import log_argmax_probabilities
 
 #: Noise scales above which the constant leaves the other classes a probability below exp(−10¹²), 0 in doubles.
 _CERTAIN = 1e12
@@ -96,8 +97,6 @@ class ImmutableArgmax(Mechanism):
 
     def _log_labels(self, counts: Counts) -> Array:
         """Return ln P of every label (queries × classes) of answered queries; tied largest counts have equal P."""
-        from patebench.mechanisms.quadrature import log_argmax_probabilities
-
         largest = _largest(counts)
         ties = np.log(largest.sum(axis=1))[:, None]
         if self.drowned:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from patebench.accounting import rdp
 from patebench.accounting.logspace import Array, logsumexp
@@ -128,8 +129,6 @@ class Gaussian(Noise):
         return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
 
     def log_distribution(self, x: Array) -> Array:
-        from scipy.special import log_ndtr
-
         result: Array = log_ndtr(x)
         return result
 

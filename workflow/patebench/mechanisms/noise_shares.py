@@ -23,7 +23,7 @@ from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
-from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_sum_of_normals
+from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_integer_argmax_probabilities, log_sum_of_normals
 from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
 
@@ -109,8 +109,6 @@ class DistributedGNMax(NoiseShares):
         return plurality(self.noisy_counts(votes, rng))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        from patebench.mechanisms.noise import log_integer_argmax_probabilities
-
         answers = log_integer_argmax_probabilities(votes.counts, self.whole_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
@@ -166,8 +164,6 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute the probabilities of each query's label separately, as the noise of the queries is independent."""
-        from patebench.mechanisms.noise import log_integer_argmax_probabilities
-
         answers = log_integer_argmax_probabilities(self.counts(votes), self.whole_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 

@@ -24,7 +24,9 @@ from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.neighbours import of_noisy_argmax
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
+from patebench.mechanisms.quadrature import log_argmax_probabilities
 
 #: Numbers drawn in one block of queries, which bounds memory.
 _CELLS = 1 << 22
@@ -48,14 +50,10 @@ class NoisyArgmax(Mechanism):
         return labels
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        from patebench.mechanisms.quadrature import log_argmax_probabilities
-
         answers = log_argmax_probabilities(votes.counts, self.noise)
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        from patebench.mechanisms.neighbours import of_noisy_argmax
-
         if self.noise.scale == 0:
             return super().neighbours(counts)
         return of_noisy_argmax(counts, self.noise)
@@ -156,6 +154,7 @@ class LNMax(NoisyArgmax):
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = rdp.laplace_log_q(votes.counts, self.gamma)
+        pld, pure_rdp = independent.pure_accountants("PATE 2017, Theorem 3 (2γ-DP)", 2 * self.gamma, discrete=LAPLACE)
         return [
             DirectAccountant(
                 name="strong-composition",
@@ -165,22 +164,11 @@ class LNMax(NoisyArgmax):
                 discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
             ),
-            DirectAccountant(
-                name="pld",
-                kind=Kind.WORST_CASE,
-                source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3",
-                discrete=LAPLACE,
-                epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
-            ),
+            pld,
             label.accountant(*self._label_costs()),
             *self._moments("moments", "moments, l ≤ 8", rdp.PUBLISHED_MOMENTS, log_q),
             *self._moments("moments-unrestricted", "moments, every l", _MOMENTS, log_q, variant=True),
-            RenyiAccountant(
-                kind=Kind.WORST_CASE,
-                source="PATE 2017, Theorem 3 (2γ-DP); Mironov 2017, Proposition 10",
-                discrete=LAPLACE,
-                totals=repeated(lambda orders: rdp.laplace(self.gamma, orders)),
-            ),
+            pure_rdp,
             RenyiAccountant(
                 kind=Kind.DATA_DEPENDENT,
                 source="PATE 2017, Theorem 1 and Lemma 4, at moment α − 1; Mironov 2017, Proposition 10",

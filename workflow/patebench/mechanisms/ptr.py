@@ -26,7 +26,7 @@ from patebench.core.seeds import Source
 from patebench.core.text import at_most
 from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.gap_divergence import gap_divergence
-from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, LatticeNoise
+from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, LatticeNoise, log_integer_argmax_probabilities
 
 #: Rényi orders of the data-dependent cost.
 _ORDERS = np.array([2, 4, 7, 12, 20, 33, 54, 90], dtype=np.float64)
@@ -103,8 +103,6 @@ class ProposeTestRelease(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute the marginal of each query; either all queries are answered, or none."""
-        from patebench.mechanisms.noise import log_integer_argmax_probabilities
-
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
         p = self.pass_probability(votes)
         with np.errstate(divide="ignore"):

@@ -10,9 +10,8 @@ from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx
 
-from patebench.accounting.logspace import log1mexp, logsumexp
+from patebench.accounting.logspace import hazard, log1mexp, logsumexp
 from patebench.accounting.votes import multiplicities, ranks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
@@ -165,7 +164,7 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     row, cell = np.divmod(np.unique(np.arange(len(index))[:, None, None] * span + index - lowest), span)
     low = (cell + lowest) * _CELL
     distance = (low - _CELL / 2 - shift)[:, None] - histograms.values[row]
-    curvature = 1 + np.sum(histograms.multiplicity[row] * _bend(distance, _hazard(distance)), axis=1)
+    curvature = 1 + np.sum(histograms.multiplicity[row] * _bend(distance, hazard(distance)), axis=1)
     parts = np.ceil(np.sqrt(curvature / 10)).astype(np.int64)
     place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
     width = np.repeat(_CELL / parts, parts)
@@ -173,15 +172,9 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     return Panels(np.repeat(row, parts), begin, begin + width)
 
 
-def _hazard(distance: Array) -> Array:
-    """Return φ(x)/Φ(x), the derivative of ln Φ."""
-    result: Array = np.sqrt(2 / np.pi) / erfcx(-distance / np.sqrt(2))
-    return result
-
-
-def _bend(distance: Array, hazard: Array) -> Array:
-    """Return minus the derivative of `_hazard` at `distance`; `hazard` is its value there."""
-    return np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # the limit, where the formula would cancel
+def _bend(distance: Array, slope: Array) -> Array:
+    """Return minus the second derivative of ln Φ at `distance`; `slope` is the first derivative."""
+    return np.where(distance < -1e3, 1.0, slope * (distance + slope))  # the limit, where the formula would cancel
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
@@ -194,9 +187,9 @@ def _gaussian_modes(histograms: Histograms) -> Array:
     x = values
     for _ in range(8):
         distance = x[:, :, None] - values[:, None, :]
-        hazard = _hazard(distance)
-        bends = others * _bend(distance, hazard)
-        x = x + (values - x + np.sum(others * hazard, axis=2)) / (1 + np.sum(bends, axis=2))
+        slope = hazard(distance)
+        bends = others * _bend(distance, slope)
+        x = x + (values - x + np.sum(others * slope, axis=2)) / (1 + np.sum(bends, axis=2))
     return x
 
 
@@ -231,6 +224,6 @@ def _laplace_slope(histograms: Histograms) -> Array:
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))
-    hazard = np.triu(tail / (2 - tail), 1)
-    slope = above - 1 + np.sum(hazard * multiplicity[:, None, :], axis=2)
+    curve = np.triu(tail / (2 - tail), 1)
+    slope = above - 1 + np.sum(curve * multiplicity[:, None, :], axis=2)
     return np.hstack([np.zeros((len(values), 1)), slope])
