@@ -102,6 +102,7 @@ def test_the_sound_forms_hold(name: str, sort: Summand) -> None:
     assert mu > 0.65 * noisy_sums.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_a_forgotten_clip_is_found(name: str, sort: Summand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noisy_sums, "factors", lambda norms, clip: torch.ones_like(norms))

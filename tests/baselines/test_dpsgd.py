@@ -280,6 +280,7 @@ def test_the_clipped_sum_of_a_linear_model_is_that_of_a_loop() -> None:
         assert torch.allclose(found, total.flatten(), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [1e-3, 1.0])
 def test_one_sample_changes_a_sum_by_the_clipping_norm_at_most(clip: float) -> None:
     """Also one that was made to have a huge gradient, or none that is a number."""

@@ -213,6 +213,7 @@ def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_
         assert math.isnan(one["accuracy_at_0.2_mean"])
 
 
+@pytest.mark.slow
 def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
     for name, accuracy in (("a", 0.9), ("b", 0.8)):
         (tmp_path / name).mkdir()

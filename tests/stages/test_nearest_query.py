@@ -39,6 +39,8 @@ from patebench.stages import (
     train_teachers,
 )
 
+pytestmark = pytest.mark.slow
+
 STREAM, TEACHERS, K = "one-vote", 600, 12
 NAMED = {"seed": 0, "stream": STREAM}
 SETTING = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
@@ -195,7 +197,6 @@ def test_labels_of_cells_without_a_student(world: OneVote) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_one_record_replaced_changes_nothing_public_and_two_cells_at_most(world: OneVote, tmp_path: Path) -> None:
     before = {name: world.file(name).read_bytes() for name in ("encoder.npz", "features.npz", "queries.npz")}
     table = read_arrays(world.file("labels.npz"), LABELS)["noisy_counts"]
@@ -257,7 +258,6 @@ def released_by_shares(world: OneVote, chunks: list[Path], k: float, folder: Pat
     return folder / "secure.npz"
 
 
-@pytest.mark.slow
 def test_the_secure_path_leads_to_the_same_student(world: OneVote, tmp_path: Path) -> None:
     labels = released_by_shares(world, [world.vote(*ends) for ends in ((0, 249), (250, 599))], 1.0, tmp_path)
     opened, plain = (read_arrays(path, LABELS) for path in (labels, tmp_path / "plain.npz"))
@@ -293,7 +293,6 @@ def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: O
     assert (np.delete(known.labels[asked], 4) == 0).all()
 
 
-@pytest.mark.slow
 def test_with_features_all_queries_are_read_together(world: OneVote) -> None:
     """Check that joint decoding gives true labels more probability if noise hides many labels."""
     pool, released = read_arrays(world.pool, POOL), read_arrays(world.file("labels.npz"), LABELS)
@@ -399,7 +398,6 @@ def test_records_vote_on_their_nearest_queries_whatever_the_chunks(several: Neig
             assert set(whole[teacher, near]) == {private["y"][record]}
 
 
-@pytest.mark.slow
 def test_one_record_replaced_moves_as_many_votes_as_its_teacher_has(several: Neighbours, tmp_path: Path) -> None:
     """Expect at most two changed cells per vote, with three votes and with one."""
     moved = []
@@ -423,7 +421,6 @@ def test_one_record_replaced_moves_as_many_votes_as_its_teacher_has(several: Nei
     assert max(moved) > 2
 
 
-@pytest.mark.slow
 def test_students_read_the_whole_table_or_say_why_not(several: Neighbours, world: OneVote) -> None:
     assert several.student("table-regression", several.file("labels-3.npz")) > 0.6
     assert several.student("table-network", several.file("labels-3.npz")) > 0.2

@@ -91,6 +91,7 @@ def test_the_number_of_records_refuses_only_where_it_is_public(tmp_path: Path, c
     assert "1000" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_calculator_refuses_warns_and_publishes_nothing(tmp_path: Path) -> None:
     table = tmp_path / "counts.csv"
     np.savetxt(table, COUNTS, fmt="%d", delimiter=",")

@@ -17,6 +17,8 @@ from patebench.core.formats import CHUNK, VOTES
 from patebench.petdl import FORMS
 from patebench.stages import train_petdl
 
+pytestmark = pytest.mark.slow
+
 STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_conv-small_plain_epochs-6/petdl/published"
 
 
@@ -60,7 +62,6 @@ def test_as_published_it_learns_states_its_claim_and_is_found_out(world: World) 
     assert (told["teachers"], told["partition"], told["system"]) == (6, "iid", "PET-DL")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", [name for name in FORMS.names() if name != "published"])
 def test_the_sound_forms_hold_what_they_state(world: World, form: str) -> None:
     told = world.learn(form=form, noise=10.0, distillation_epochs=1)
@@ -77,13 +78,11 @@ def test_without_noise_nothing_is_stated(world: World) -> None:
     assert told["verdict"] == "vacuous"
 
 
-@pytest.mark.slow
 def test_as_published_accuracy_is_the_same_at_every_noise(world: World) -> None:
     curves = [world.learn(noise=noise)["curve"] for noise in (0.0, 3.0, 1e6)]
     assert curves[0] == curves[1] == curves[2]
 
 
-@pytest.mark.slow
 def test_fewer_samples_cost_less(world: World) -> None:
     few, all_of_them = (world.learn(form="noisy-knowledge", hint_epochs=0, samples=n) for n in (25, 100))
     mus = [Bound.from_json(each["bounds"][0]).queries for each in (few, all_of_them)]

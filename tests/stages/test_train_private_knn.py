@@ -69,6 +69,7 @@ def test_the_published_form_says_what_its_authors_claim(digits: WithEncoder) -> 
     assert told["label_accuracy"] > 0.7
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: WithEncoder, default: Told) -> None:
     first = _train(digits)
     assert {key for key in first if first[key] != default[key]} <= {"seconds"}
