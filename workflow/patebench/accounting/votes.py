@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.weighted_votes import WeightedVotes
+from patebench.accounting.weighted_votes import UNIT, WeightedVotes
 from patebench.core.checks import MOST_CLASSES, check_array, check_truth, check_whole
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
@@ -42,7 +42,7 @@ class Votes:
     rounds
         Numbers of queries of successive rounds of release; empty: all queries are one release.
     weighted
-        Votes with weights, whose sums are then the `counts`, in units of 1/UNIT; None: each vote has weight 1.
+        Votes with weights, whose sums are then the `counts`, in units of 1/`unit`; None: each vote has weight 1.
     """
 
     counts: Counts
@@ -114,6 +114,11 @@ class Votes:
     @cached_property
     def teachers(self) -> int:
         return int(self.counts[0].sum()) if self.electorate is None else self.electorate
+
+    @property
+    def unit(self) -> int:
+        """Count of a vote of weight 1."""
+        return 1 if self.weighted is None else UNIT
 
     @property
     def abstentions(self) -> bool:

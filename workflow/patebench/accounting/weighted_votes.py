@@ -19,6 +19,9 @@ UNIT = 1 << 12
 #: Relative margin by which scaled weights stay below their limit, larger than any rounding error.
 _MARGIN = 1e-9
 
+#: Largest squared norm of a teacher's votes, whatever the limit: floating point is exact up to it.
+_LARGEST_SQUARE = 1 << 53
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedVotes:
@@ -62,10 +65,9 @@ class WeightedVotes:
 
         The result of a teacher depends on its own rows alone.
         """
-        limit = int(most) * UNIT**2
+        limit = min(int(most) * UNIT**2, _LARGEST_SQUARE)
         teachers, row = np.unique(self.teachers, return_inverse=True)
-        squares = np.zeros(len(teachers), dtype=np.int64)
-        np.add.at(squares, row, np.square(self.weights, dtype=np.int64).sum(axis=1))
+        squares = np.bincount(row, np.square(self.weights, dtype=np.float64).sum(axis=1), len(teachers))
         if not (squares > limit).any():
             return self
         factor = np.where(squares > limit, np.sqrt(limit / np.maximum(squares, 1)) * (1 - _MARGIN), 1.0)[row]

@@ -19,7 +19,6 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations, weighted_distance
 from patebench.accounting.votes import Counts, Votes, capped
 from patebench.accounting.votes import counts as count
-from patebench.accounting.weighted_votes import UNIT
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
@@ -71,27 +70,29 @@ class SparseArgmax(Mechanism):
         """Return the number of draws that add up to the noise of a count."""
         return 1
 
-    def noisy(self, counts: Counts, teachers: int, rng: Source, unit: int = 1) -> NDArray[Any]:
-        """Return the counts of `teachers` teachers, in units of 1/unit votes, with noise; the result is in votes."""
-        noise = self.noise_of(teachers)
-        noisy: NDArray[Any] = counts + replace(noise, scale=noise.scale * unit).draw(counts.shape, rng)
-        return noisy if unit == 1 else noisy / unit
+    def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
+        """Return the counts of `teachers` teachers with noise."""
+        noisy: NDArray[Any] = counts + self.noise_of(teachers).draw(counts.shape, rng)
+        return noisy
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         labels: Labels = self.released(votes, rng)["labels"]
         return labels
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        weights = () if votes.weighted is None else (UNIT,)
-        noisy = self.noisy(self.counts(votes), votes.teachers, rng, *weights)
+        counts = self.counts(votes)
+        if votes.weighted is None:
+            noisy = self.noisy(counts, votes.teachers, rng)
+        else:
+            noise = self.noise_of(votes.teachers)
+            noisy = (counts + replace(noise, scale=noise.scale * votes.unit).draw(counts.shape, rng)) / votes.unit
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute the probabilities of each label by itself, given all votes: the noise is independent."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
-        unit = 1 if votes.weighted is None else UNIT
-        answers = log_argmax_probabilities(self.counts(votes) / unit, self.noise_of(votes.teachers))
+        answers = log_argmax_probabilities(self.counts(votes) / votes.unit, self.noise_of(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def most_participation(self, queries: int) -> int:
@@ -109,7 +110,7 @@ class SparseArgmax(Mechanism):
     def counts(self, votes: Votes) -> Counts:
         """Return the sum of the kept votes for each class, queries × classes; the array is read-only.
 
-        Votes with weights are summed in units of 1/UNIT.
+        They are in units of 1/`votes.unit`.
         """
         known = _COUNTS.setdefault(votes, {})
         if self not in known:

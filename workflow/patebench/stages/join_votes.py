@@ -179,10 +179,11 @@ def describe_weighted(
     arrays: Mapping[str, NDArray[Any]], teachers: int, truth: NDArray[Any], names: Sequence[str]
 ) -> dict[str, Any]:
     """Return the same of votes with weights, whose gaps are in whole votes; single teachers have no accuracy."""
-    votes = WeightedVotes.of(*(arrays[name] for name in WEIGHTS), len(names))
-    top = np.partition(votes.table(len(names)) / UNIT, -2, axis=1)
+    weights, labels, owners = (arrays[name] for name in WEIGHTS)
+    table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT
+    top = np.partition(table, -2, axis=1)
     gaps = np.rint(top[:, -1] - top[:, -2]).astype(np.int64)
-    plurality = votes.table(len(names)).argmax(axis=1)
+    plurality = table.argmax(axis=1)
     return {
         "teacher_accuracies": [None] * teachers,
         **class_accuracy(truth, plurality, names, "plurality_{}_pool"),
