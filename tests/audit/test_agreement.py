@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
-from patebench.audit.agreement import ALPHA, disagreements, of_labels, of_neighbours, of_places
-from patebench.audit.handed_out import TwoTallies
+from patebench.audit.agreement import ALPHA, TwoTallies, disagreements, tally_labels, tally_neighbours, tally_positions
 
 STATED = np.array([0.5, 0.3, 0.2, 0.0])
 
@@ -13,21 +12,21 @@ STATED = np.array([0.5, 0.3, 0.2, 0.0])
 def test_p_values_are_those_of_the_binomial_distribution():
     seen = np.array([430, 340, 230, 0])
     expected = [2 * min(binom.cdf(x, 1000, p), binom.sf(x - 1, 1000, p)) for x, p in zip(seen, STATED, strict=True)]
-    found = of_labels("here", seen, STATED).p_values()
+    found = tally_labels("here", seen, STATED).p_values()
     np.testing.assert_allclose(found, np.minimum(expected, 1), rtol=1e-4)
 
 
 def test_what_can_not_happen_and_what_must():
-    assert of_labels("here", np.array([999, 0, 0, 1]), STATED).p_values()[3] < 1e-11
+    assert tally_labels("here", np.array([999, 0, 0, 1]), STATED).p_values()[3] < 1e-11
     certain = np.array([1.0, 0.0])
-    np.testing.assert_array_equal(of_labels("here", np.array([50, 0]), certain).p_values(), [1, 1])
-    assert of_labels("here", np.array([49, 1]), certain).p_values().min() < 1e-11
+    np.testing.assert_array_equal(tally_labels("here", np.array([50, 0]), certain).p_values(), [1, 1])
+    assert tally_labels("here", np.array([49, 1]), certain).p_values().min() < 1e-11
 
 
 def test_a_disagreement_is_one_line_and_counts_all_tests():
-    tallies = [of_labels("here", np.array([500, 300, 200, 0]), STATED)] * 9
+    tallies = [tally_labels("here", np.array([500, 300, 200, 0]), STATED)] * 9
     assert disagreements(tallies) == []
-    (line,) = disagreements([*tallies, of_labels("there", np.array([300, 500, 200, 0]), STATED)])
+    (line,) = disagreements([*tallies, tally_labels("there", np.array([300, 500, 200, 0]), STATED)])
     assert line.startswith("class 1 in 500 of 1000 there, where 300 are to be expected (p < ")
     assert "over 40 tests" in line
     assert disagreements([]) == []
@@ -37,7 +36,7 @@ def test_many_tests_of_what_is_true_accuse_rarely():
     """At a thousand times the level, the share of false alarms is still below it."""
     rng = np.random.default_rng(0)
     p_values = [
-        min(float(of_labels("", row, STATED).p_values().min()) for row in rng.multinomial(200, STATED, size=10)) * 40
+        min(float(tally_labels("", row, STATED).p_values().min()) for row in rng.multinomial(200, STATED, size=10)) * 40
         for _ in range(300)
     ]
     assert np.mean(np.array(p_values) < 0.05) < 0.05
@@ -48,19 +47,19 @@ def test_many_tests_of_what_is_true_accuse_rarely():
 def test_labels_that_come_back_are_seen(lag):
     rng = np.random.default_rng(lag)
     sound = rng.choice(4, p=STATED, size=20_000)
-    assert disagreements(of_neighbours("here", sound, STATED)) == []
+    assert disagreements(tally_neighbours("here", sound, STATED)) == []
     copied = sound[: len(sound) // (2 * lag) * 2 * lag].reshape(-1, 2, lag).copy()
     copied[:, 1] = copied[:, 0]
-    assert disagreements(of_neighbours("here", copied.ravel(), STATED))
+    assert disagreements(tally_neighbours("here", copied.ravel(), STATED))
 
 
 def test_each_place_of_a_release_is_tested():
     rng = np.random.default_rng(0)
     transcripts = rng.choice(4, p=STATED, size=(500, 6))
     stated = np.tile(STATED, (6, 1))
-    assert disagreements(of_places("here", transcripts, stated)) == []
+    assert disagreements(tally_positions("here", transcripts, stated)) == []
     transcripts[:, 4] = 0
-    assert "as answer 5 of a release" in disagreements(of_places("here", transcripts, stated))[0]
+    assert "as answer 5 of a release" in disagreements(tally_positions("here", transcripts, stated))[0]
 
 
 @pytest.mark.parametrize(("seen", "reference"), [((30, 70), (200, 800)), ((0, 40), (90, 910)), ((100, 0), (1000, 0))])

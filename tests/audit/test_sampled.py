@@ -10,7 +10,7 @@ from scipy.stats import beta, binom, norm
 
 from patebench.audit import sampled
 from patebench.audit.estimates import Rates, clopper_pearson, weight
-from patebench.audit.sampled import SampledAudit, most_labels
+from patebench.audit.sampled import SampledAudit, max_labels
 from patebench.audit.worst_pairs import Search
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
@@ -25,7 +25,7 @@ def streams(name):
 def audit(mechanism, runs, queries=(1,), teachers=50, classes=10, confidence=0.95):
     search = Search(mechanism, teachers, classes, DELTA)
     pairs = [search.worst(T)[0] for T in queries]
-    pairs += [search.measurable(most_labels(runs), confidence)[0], *search.most_distinguishable()]
+    pairs += [search.measurable(max_labels(runs), confidence)[0], *search.most_distinguishable()]
     return SampledAudit("planted", mechanism, teachers, classes, DELTA, runs, confidence, streams)(
         pairs, queries
     ).largest, search
@@ -159,7 +159,7 @@ def test_coverage_holds_over_many_audits(monkeypatch):
     monkeypatch.setattr(sampled, "_USUAL_RUNS", 100)
     mechanism = make_mechanism("gnmax", {"sigma": 4.0})
     search = Search(mechanism, 20, 3, DELTA)
-    pairs = [search.worst(1)[0], search.measurable(most_labels(400), 0.8)[0]]
+    pairs = [search.worst(1)[0], search.measurable(max_labels(400), 0.8)[0]]
     too_large = 0
     for seed in range(40):
         one = SampledAudit("planted", mechanism, 20, 3, DELTA, 400, 0.8, partial(seeds.generator, seed, "test"))

@@ -69,7 +69,7 @@ def test_a_pair_is_what_its_counts_say(name, parameters, queries):
         p, q = (mechanism.log_outcome_probabilities(votes)[:1] for votes in (here, there))
         expected = least_epsilon(p, q, ones, DELTA)[0]
         np.testing.assert_allclose(pair.epsilon(1, DELTA), expected, rtol=1e-9)
-        relabelled = pair.relabelled(2)
+        relabelled = pair.shift_classes(2)
         np.testing.assert_array_equal(relabelled.neighbour, np.roll(pair.neighbour, 2))
         assert pair.reversed().reversed().source == pair.source
 

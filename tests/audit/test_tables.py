@@ -65,6 +65,6 @@ def test_what_differs_is_told_in_words():
     finding = json.loads(json.dumps(found.to_json()))["findings"][1]
     assert finding["pair"]["words"].startswith("one teacher's")
     shown = "\n".join(str(part) for part in render(found).renderables)
-    assert "between D and D′: one teacher's" in shown
+    assert "on D and on D′: one teacher's" in shown
     (gdp,) = (each for each in finding["bounds"] if each["accountant"] == "gdp")
     assert (1 - 1e-6) * gdp["epsilon"] <= gdp["audited"] <= gdp["epsilon"]

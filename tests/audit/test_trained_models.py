@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patebench.audit.trained_models import exact, noise_reaches, sampled
+from patebench.audit.trained_models import audit_release, exact, noise_reaches
 from patebench.audit.verdict import Verdict
 from patebench.petdl import FORMS, noisy_sums
 from patebench.petdl.form import Form, Settings, Streams
@@ -91,7 +91,7 @@ def verdicts(name: str, sort: Summand, stated: float | None = None) -> tuple[Ver
     found = released(form, sort)
     stated = noisy_sums.mu(NOISE, {sort: 1}) if stated is None else stated
     deviation = NOISE * CLIP
-    measured = sampled(lambda side, runs: found[0 if side else 1][:runs], means[0] - means[1], RUNS, CONFIDENCE, stated)
+    measured = audit_release(*(side[:RUNS] for side in found), means[0] - means[1], CONFIDENCE, stated)
     return exact(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
 
 
@@ -138,7 +138,7 @@ def test_a_model_that_ignores_its_teachers_is_no_violation() -> None:
 
 def test_a_sampled_bound_stays_below_the_truth() -> None:
     rng = np.random.default_rng(0)
-    draws = {True: rng.normal(1.0, 1, (20_000, 1)), False: rng.normal(0.0, 1, (20_000, 1))}
-    found = sampled(lambda side, runs: draws[side], np.ones(1), 20_000, 0.999, stated=1.0)
+    draws = [rng.normal(mean, 1, (20_000, 1)) for mean in (1.0, 0.0)]
+    found = audit_release(*draws, np.ones(1), 0.999, stated=1.0)
     assert 0.85 < found.audited < 1.0
     assert found.verdict is Verdict.HOLDS

@@ -11,8 +11,7 @@ rejected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,8 @@ from patebench.audit.runs import Outcomes
 #: Probability that tests which are evaluated together reject a sound mechanism (Bonferroni over all of them).
 ALPHA = 1e-6
 
-#: Number of labels in which `likely_lag` searches, and number of classes that it distinguishes (classes modulo this).
+#: Number of labels in which `most_likely_lag` searches, and number of classes that it distinguishes (classes modulo
+#: this).
 _SEARCHED, _TOLD_APART = 1 << 16, 12
 
 #: Allowed rounding error of stated probabilities: relative, absolute.
@@ -32,7 +32,7 @@ _ROUNDING = 1e-9, 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Observed counts of several cells and their stated probabilities.
+    """Exact binomial test of how often each of several cells was seen, given the stated probabilities of the cells.
 
     `where` completes "… in 3 of 10", and `names` are the names of the cells. A `plain` tally is about single labels and
     not about dependence between labels.
@@ -42,8 +42,11 @@ class Tally:
     names: Sequence[str]
     seen: NDArray[np.integer]
     stated: Array
-    runs: int
     plain: bool = True
+
+    @property
+    def runs(self) -> int:
+        return int(self.seen.sum())
 
     def p_values(self) -> Array:
         """Return the p-value of each cell: an upper bound on twice its smaller binomial tail."""
@@ -58,36 +61,56 @@ class Tally:
         result: Array = np.minimum(2 * np.minimum(many, few), 1.0)
         return result
 
-    def described(self, cell: int) -> str:
+    def describe(self, cell: int) -> str:
         seen, runs, p = int(self.seen[cell]), self.runs, float(self.stated[cell])
         return f"{self.names[cell]} in {seen} of {runs} {self.where}, where {runs * p:.6g} are to be expected"
 
 
-class Test(Protocol):
-    """A test of several cells, each with a p-value."""
+@dataclass(frozen=True, eq=False)
+class TwoTallies:
+    """Exact test that outcomes in release mode (`seen`) and with seeded discrete noise have the same distribution.
+
+    Given how often an outcome occurred in both together, the number of those in release mode is hypergeometric (Fisher
+    1935, exact test).
+    """
+
+    where: str
+    seen: NDArray[np.integer]
+    reference: NDArray[np.integer]
+    plain: bool = field(default=True, kw_only=True)
+    names: Sequence[str] = field(default=(), kw_only=True)
 
     @property
-    def runs(self) -> int: ...
+    def runs(self) -> int:
+        return int(self.seen.sum())
 
-    @property
-    def plain(self) -> bool: ...
+    def p_values(self) -> Array:
+        """Return twice the smaller hypergeometric tail of each cell."""
+        from scipy.stats import hypergeom
 
-    def p_values(self) -> Array: ...
+        law = hypergeom(self.runs + int(self.reference.sum()), self.runs, self.seen + self.reference)
+        result: Array = np.minimum(2 * np.minimum(law.cdf(self.seen), law.sf(self.seen - 1)), 1.0)
+        return result
 
-    def described(self, cell: int) -> str: ...
+    def describe(self, cell: int) -> str:
+        name = (self.names or outcome_names(len(self.seen)))[cell]
+        return (
+            f"in release mode, {name} in {self.seen[cell]} of {self.runs} {self.where}, and with seeded discrete noise "
+            f"in {self.reference[cell]} of {self.reference.sum()}"
+        )
 
 
-def disagreements(tallies: Iterable[Test]) -> list[str]:
+def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
     """Return one line about the failed cell with the smallest p-value, or nothing if no test fails.
 
     Plain tests come first, since they are the easiest to understand.
     """
-    every = [tally for tally in tallies if tally.runs > 0]
-    values = [tally.p_values() for tally in every]
-    tests = sum(map(len, values))
+    tallies = [tally for tally in tallies if tally.runs > 0]
+    p_values = [tally.p_values() for tally in tallies]
+    tests = sum(map(len, p_values))
     failed = [
-        (not tally.plain, float(p.min()), tally.described(int(p.argmin())))
-        for p, tally in zip(values, every, strict=True)
+        (not tally.plain, float(p.min()), tally.describe(int(p.argmin())))
+        for p, tally in zip(p_values, tallies, strict=True)
         if float(p.min()) * tests < ALPHA
     ]
     if not failed:
@@ -96,28 +119,32 @@ def disagreements(tallies: Iterable[Test]) -> list[str]:
     return [f"{words} (p < {max(least * tests, 1e-300):.1g} over {tests} tests)"]
 
 
-def of_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
+def outcome_names(outcomes: int) -> list[str]:
+    """Return the names of this number of outcomes: the classes, and last "no answer"."""
+    return [*(f"class {label}" for label in range(outcomes - 1)), "no answer"]
+
+
+def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
     """Return the tally of the outcomes of equal queries."""
-    names = [*(f"class {label}" for label in range(len(stated) - 1)), "no answer"]
-    return Tally(where, names, seen, stated, int(seen.sum()))
+    return Tally(where, outcome_names(len(stated)), seen, stated)
 
 
-def of_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
+def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests that labels are independent if one release answers the same query many times.
 
-    Labels that lie k positions apart are compared, for many k. The compared pairs are disjoint,
-    so that comparisons are independent as well.
+    Labels that lie k positions apart are compared, for many k. The compared pairs are disjoint, so that comparisons are
+    independent as well.
     """
     n, same = len(outcomes), float(stated @ stated)
     cells = len(stated)
     pairs = outcomes[: n // 2 * 2].reshape(-1, 2)
     names = [f"outcome {a} followed by {b}" for a in range(cells) for b in range(cells)]
     joint = np.bincount(pairs @ np.array([cells, 1]), minlength=cells**2)
-    yield Tally(where, names, joint, np.outer(stated, stated).ravel(), len(pairs), plain=False)
-    yield from (_again(where, outcomes, lag, same) for lag in lags(n) if lag > 1)
-    chosen = likely_lag(outcomes[: n // 2][:_SEARCHED])
+    yield Tally(where, names, joint, np.outer(stated, stated).ravel(), plain=False)
+    yield from (_tally_repeats(where, outcomes, lag, same) for lag in lags(n) if lag > 1)
+    chosen = most_likely_lag(outcomes[: n // 2][:_SEARCHED])
     if 0 < chosen <= n // 4:
-        yield _again(where, outcomes[n // 2 :], chosen, same)
+        yield _tally_repeats(where, outcomes[n // 2 :], chosen, same)
 
 
 def lags(queries: int) -> list[int]:
@@ -126,24 +153,23 @@ def lags(queries: int) -> list[int]:
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
 
-def came_again(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
+def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
     """Count how often a label equals the one `lag` queries earlier, and how often not, over disjoint pairs."""
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
     return np.array([equal, number - equal])
 
 
-def names_again(lag: int) -> list[str]:
-    """Return the names of the cells that `came_again` counts."""
+def repeat_names(lag: int) -> list[str]:
+    """Return the names of the cells that `count_repeats` counts."""
     return [f"the label {lag} queries before came again", f"another label than {lag} queries before"]
 
 
-def _again(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
-    seen = came_again(outcomes, lag)
-    return Tally(where, names_again(lag), seen, np.array([same, 1 - same]), int(seen.sum()), plain=False)
+def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
+    return Tally(where, repeat_names(lag), count_repeats(outcomes, lag), np.array([same, 1 - same]), plain=False)
 
 
-def likely_lag(outcomes: Outcomes) -> int:
+def most_likely_lag(outcomes: Outcomes) -> int:
     """Return the distance at which labels repeat most often; test it on other labels than these."""
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
@@ -153,8 +179,14 @@ def likely_lag(outcomes: Outcomes) -> int:
     return int(np.argmax(total[1:] / np.sqrt(n - np.arange(1, n // 2)))) + 1 if n >= 4 else 0
 
 
-def of_places(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield the tally of each query over several releases of the same votes; `stated` has one row per query."""
-    for place, probabilities in enumerate(stated):
-        words = f"{where}, as answer {place + 1} of a release"
-        yield of_labels(words, np.bincount(transcripts[:, place], minlength=len(probabilities)), probabilities)
+def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
+    """Yield the tally of each query over several releases of the same votes.
+
+    Parameters
+    ----------
+    transcripts : (releases, queries) outcomes
+    stated : (queries, outcomes) stated probabilities
+    """
+    for position, probabilities in enumerate(stated):
+        seen = np.bincount(transcripts[:, position], minlength=len(probabilities))
+        yield tally_labels(f"{where}, as answer {position + 1} of a release", seen, probabilities)

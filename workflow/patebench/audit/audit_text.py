@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from patebench.audit.sampled import Sampled, histogram
+from patebench.audit.sampled import Sampled, on_counts
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.audit.worst_pairs import Pair
 from patebench.core.bound import Conversion, Kind
@@ -23,101 +23,93 @@ _SENTENCES = {
 
 
 def render(audit: Audit) -> "RenderableType":
-    """Return one table per number of queries, followed by the origin of its numbers."""
+    """Return, for each number of queries, a table of the stated bounds and sentences on how ε was audited."""
     from rich.console import Group
 
-    return Group(
-        *(part for finding in audit.findings for part in (_table(audit, finding), *_words(audit, finding), ""))
-    )
+    parts = [[_table(audit, finding), *_sentences(audit, finding), ""] for finding in audit.findings]
+    return Group(*(part for several in parts for part in several))
 
 
 def _table(audit: Audit, finding: Finding) -> "RenderableType":
     from rich import box
     from rich.table import Table
 
-    setting = " ".join(
-        [audit.name, *(f"{name} = {value:.12g}" for name, value in audit.mechanism.parameters().items())]
-    )
-    asked = plural(finding.queries, "query")
-    title = f"{setting}: {asked} to {audit.teachers} teachers, {audit.classes} classes, δ = {audit.delta:g}"
+    parameters = (f"{name} = {value:.12g}" for name, value in audit.mechanism.parameters().items())
+    queries = f"{plural(finding.queries, 'query')} to {audit.teachers} teachers, {audit.classes} classes"
+    title = f"{' '.join([audit.name, *parameters])}: {queries}, δ = {audit.delta:g}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for heading in ("stated by", "kind", "conversion"):
         table.add_column(heading, no_wrap=True)
     for heading in ("ε", "audited ε ≥"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for each in sorted(finding.stated, key=lambda each: float(f"{each.bound.epsilon:.9g}")):
-        bound, way = each.bound, each.bound.conversion
-        cells = (bound.accountant, bound.kind.words, "—" if way is Conversion.NONE else str(way))
-        numbers = at_most(above_zero(bound.epsilon)), at_least(each.audited)
-        table.add_row(*cells, *numbers, each.verdict, style=_STYLES[each.verdict])
+    for stated in sorted(finding.stated, key=lambda stated: float(f"{stated.bound.epsilon:.9g}")):
+        bound, conversion = stated.bound, stated.bound.conversion
+        cells = (bound.accountant, bound.kind.words, "—" if conversion is Conversion.NONE else str(conversion))
+        numbers = at_most(above_zero(bound.epsilon)), at_least(stated.audited)
+        table.add_row(*cells, *numbers, stated.verdict, style=_STYLES[stated.verdict])
     return table
 
 
-def _words(audit: Audit, finding: Finding) -> list[str]:
-    """Return lines with the verdict, the disagreements, the pair, and the event with its rates."""
-    pair = finding.pair
-    claims = {each.verdict for each in finding.stated if each.bound.kind is Kind.CLAIMED}
-    found = [
+def _sentences(audit: Audit, finding: Finding) -> list[str]:
+    """Return sentences about the verdict, the disagreements, the pair, and the event with its rates."""
+    claims = {stated.verdict for stated in finding.stated if stated.bound.kind is Kind.CLAIMED}
+    sentences = [
         *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
         _SENTENCES[worst_verdict(finding)],
         *(f"Disagreement: {line}." for line in audit.disagreements),
-        *_elsewhere(finding),
-        f"Exact: ε {_least(finding.exact)} between {_between(pair)}.",
+        *_violated_elsewhere(finding),
+        f"Exact: ε {_least(finding.exact)} {' and '.join(_sides(finding.pair))}.",
     ]
     if finding.sampled.event is None:
-        return [*found, "Sampled: ε = ∞, since independent generators give the same noise, which can be subtracted."]
-    found.append(_counted(finding.sampled))
+        return [
+            *sentences,
+            "Sampled: ε = ∞, since independent generators give the same noise, which can be subtracted.",
+        ]
+    sentences.append(_sampled(finding.sampled))
     if finding.discrete is not None:
         rates, same = finding.discrete.rates, "" if audit.disagreements else "; the operating system's noise agrees"
-        times = f"{_times(rates.positives, rates.runs)} and {_times(rates.false_positives, rates.runs)}"
-        found.append(f"Discrete noise: ε {_least(finding.discrete.epsilon)}: the same event, {times}{same}.")
-    return found
+        times = f"in {rates.positives} and {rates.false_positives} of {rates.runs}"
+        sentences.append(f"Discrete noise: ε {_least(finding.discrete.epsilon)}: the same event {times}{same}.")
+    return sentences
 
 
-def _between(pair: Pair) -> str:
+def _sides(pair: Pair) -> tuple[str, str]:
+    """Return the text for D and for D′."""
     if pair.words:
-        return f"D and D′: {pair.words}"
-    moved = f"the same with one vote moved from class {pair.source} to class {pair.target}"
-    return f"the counts {histogram(pair.counts.tolist())} and {moved}"
+        return "on D", f"on D′: {pair.words}"
+    return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
 
 
-def _counted(sampled: Sampled) -> str:
-    pair, rates, wider = sampled.pair, sampled.rates, ""
-    if pair.words:
-        return (
-            f"Sampled: ε {_least(sampled.epsilon)}: an event, chosen on a tenth of the tables, occurred "
-            f"{_times(rates.positives, rates.runs)} others on D and {_times(rates.false_positives, rates.runs)} on D′, "
-            f"{pair.words}, at {100 * rates.confidence:.4g}% confidence; μ ≥ {at_least(rates.mu())}."
-        )
+def _sampled(sampled: Sampled) -> str:
+    rates, wider, (here, there) = sampled.rates, "", _sides(sampled.pair)
     if sampled.wider is not None:
-        wider = f" (and a wider one {_times(sampled.wider.positives, rates.runs)} and {sampled.wider.false_positives})"
-    sure = f"{100 * rates.confidence:.4g}% confidence"
+        times = sampled.wider.positives, sampled.wider.false_positives
+        wider = f" (and a wider event in {times[0]} and {times[1]})"
     return (
-        f"Sampled: ε {_least(sampled.epsilon)}: an event, chosen on a tenth of the answers, occurred "
-        f"{_times(rates.positives, rates.runs)} others on the counts {histogram(pair.counts.tolist())}, and "
-        f"{_times(rates.false_positives, rates.runs)} with one vote moved from class {pair.source} to {pair.target}"
-        f"{wider}, at {sure}; as Gaussian privacy, μ ≥ {at_least(rates.mu())} per query."
+        f"Sampled: ε {_least(sampled.epsilon)}: an event, chosen on a tenth of the runs, occurred in {rates.positives} "
+        f"of {rates.runs} others {here}, and in {rates.false_positives} {there}{wider}, at "
+        f"{100 * rates.confidence:.4g}% confidence; as Gaussian privacy, μ ≥ {at_least(rates.mu())}"
+        f"{'' if sampled.pair.words else ' per query'}."
     )
 
 
-def _times(times: float, runs: float) -> str:
-    return f"in {times} of {runs}"
-
-
-def _elsewhere(finding: Finding) -> list[str]:
-    """Return a line about the data-dependent bound that fails most on a pair other than the worst one."""
-    wrong = [
-        each for each in finding.stated if each.verdict is Verdict.VIOLATED and each.bound.kind is not Kind.WORST_CASE
+def _violated_elsewhere(finding: Finding) -> list[str]:
+    """Return a sentence about the data-dependent bound that fails most on a pair other than the worst one."""
+    elsewhere = [
+        stated
+        for stated in finding.stated
+        if stated.verdict is Verdict.VIOLATED
+        and stated.bound.kind is not Kind.WORST_CASE
+        and stated.pair is not finding.pair
     ]
-    elsewhere = [each for each in wrong if each.pair is not finding.pair]
-    worst = max(elsewhere, key=lambda each: each.excess, default=None)
-    if worst is None:
+    if not elsewhere:
         return []
-    kind = worst.bound.kind.words
+    worst = max(elsewhere, key=lambda stated: stated.excess)
+    epsilon = at_most(above_zero(worst.bound.epsilon))
     return [
-        f"{worst.bound.accountant} ({kind}) states ε = {at_most(above_zero(worst.bound.epsilon))} for the counts "
-        f"{histogram(worst.pair.counts.tolist())}, where ε {_least(worst.audited)}."
+        f"{worst.bound.accountant} ({worst.bound.kind.words}) states ε = {epsilon} {on_counts(worst.pair.counts)}, "
+        f"where ε {_least(worst.audited)}."
     ]
 
 

@@ -1,7 +1,10 @@
-"""Privacy loss between two outcome distributions: hockey-stick divergence and least ε at a δ, also after T queries.
+"""Lower bounds on ε from the outcome distributions P on a data set D and Q on its neighbour D′, or from counts.
 
 The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the least δ for which P and Q are (ε, δ)-close in this
-direction (Balle & Wang 2018, Theorem 5). Every ε here is a lower bound: it is rounded towards 0.
+direction (Balle & Wang 2018, Theorem 5). Every ε here is rounded towards 0.
+
+Outcome j is given by `log_p` = ln P_j, `log_p_neighbour` = ln Q_j and `multiplicity`, the number of outcomes that have
+these probabilities.
 """
 
 import math
@@ -19,7 +22,7 @@ Integers = NDArray[np.integer]
 #: Number of cells of the grid on which losses are composed.
 _CELLS = 1 << 18
 
-#: Share of δ given up for rounding losses to the grid, and again for each tail beyond it.
+#: Share of δ that is subtracted for rounding losses to the grid, and again for each tail beyond it.
 _GIVEN_UP = 1e-3
 
 #: Relative error of sums of a few terms.
@@ -28,10 +31,11 @@ _ROUNDING = 64 * _EPS
 
 
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
-    """Return the least ε ≥ 0 with δ(ε) ≤ `delta` per row; ∞ where outcomes impossible under Q weigh more than δ.
+    """Return the least ε ≥ 0 with δ(ε) ≤ `delta` for each row of outcomes (rows, outcomes).
 
-    With outcomes in the order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k
-    of ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j).
+    It is ∞ where the outcomes that are impossible under Q have a probability above δ under P. With outcomes in the
+    order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k of ln((Σ_{j≤k} P_j −
+    δ) / Σ_{j≤k} Q_j).
     """
     likely, rare = _events(log_p, log_p_neighbour, multiplicity)
     return _largest(likely, rare, delta)
@@ -40,11 +44,11 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """Return the expected `least_epsilon` per row if both probabilities of an event are estimated from `runs` each."""
+    """Return the ε per row that an audit can expect if it estimates P and Q of an event from `runs` runs each."""
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
-    likely, rare = (np.exp(each) for each in _events(log_p, log_p_neighbour, multiplicity))
+    likely, rare = (np.exp(log) for log in _events(log_p, log_p_neighbour, multiplicity))
     likely = np.maximum(likely - z * np.sqrt(likely / runs), 0.0)
     rare = rare + z * np.sqrt(rare / runs) + z * z / runs
     with np.errstate(divide="ignore"):
@@ -57,7 +61,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
     order = np.argsort(-ratio, axis=1, kind="stable")
-    likely, rare = (np.take_along_axis(each, order, axis=1) for each in (lower, upper))
+    likely, rare = (np.take_along_axis(logs, order, axis=1) for logs in (lower, upper))
     return np.logaddexp.accumulate(likely, axis=1), np.logaddexp.accumulate(rare, axis=1)
 
 
@@ -81,9 +85,10 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
 
 
 def binary(likely: float, rare: float, queries: int, delta: float) -> float:
-    """Return the least ε of T independent queries, each with an event of probability P ≥ `likely` and Q ≤ `rare`.
+    """Return the least ε of `queries` independent queries, from an event of probability P ≥ `likely` and Q ≤ `rare`.
 
-    The number of occurrences of the event is binomial under both, and the likelihood ratio rises with it.
+    The number of queries in which the event occurs is binomial under both distributions, and the likelihood ratio rises
+    with it.
     """
     from scipy.special import gammaln
 
@@ -102,11 +107,11 @@ def _powers(p: float, times: NDArray[np.integer]) -> Array:
 
 
 def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
-    """Return a lower bound on the least ε of T independent queries with these outcomes (one row of `least_epsilon`).
+    """Return a lower bound on the least ε of T = `queries` independent queries with these outcomes (outcomes,).
 
     The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is rounded at random to one of
-    the two nearest cells of a grid, so that its mean is unchanged. The T differences are independent, have mean 0 and
-    lie in intervals of one cell's width h. By Hoeffding's inequality their sum exceeds η = h √(T ln(1/δ₀)/2) with
+    the two nearest cells of a grid, so that its mean is unchanged. The T rounding errors are independent, have mean 0
+    and lie in intervals of one cell's width h. By Hoeffding's inequality their sum exceeds η = h √(T ln(1/δ₀)/2) with
     probability at most δ₀, so the true δ(ε) is at least the one on the grid at ε + η, minus δ₀.
     """
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
@@ -138,7 +143,7 @@ class _Losses:
         return cls(lower[finite] - upper[finite], np.exp(lower[finite]), certain)
 
     def tail(self, queries: int, log_probability: float) -> float:
-        """Return the value that the sum of T losses exceeds with at most this probability (Chernoff's bound)."""
+        """Return the value that the sum of `queries` losses exceeds with at most this probability (Chernoff)."""
         largest = max(float(np.max(np.abs(self.loss))), 1e-300)
         deviation = max(math.sqrt(queries * float(self.probability @ self.loss**2)), 1e-300)
         s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
@@ -152,7 +157,10 @@ class _Losses:
 
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on ε from the sum of T losses on a grid; sums beyond either end have little probability."""
+    """Return a lower bound on ε from the sum of `queries` losses on a grid, which contains almost all sums.
+
+    `certain` is the probability that any of the losses is infinite.
+    """
     given_up = _GIVEN_UP * delta
     high = step.tail(queries, math.log(given_up))
     low = -step.reversed().tail(queries, math.log(given_up))
@@ -174,7 +182,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
 
 
 def _power(step: _Losses, width: float, queries: int) -> Array:
-    """Return the probabilities of the sum of T losses by cell, modulo the length of the grid."""
+    """Return the probabilities of the sum of `queries` losses by cell, modulo the length of the grid."""
     place = step.loss / width
     below = np.floor(place)
     share = place - below
@@ -186,7 +194,7 @@ def _power(step: _Losses, width: float, queries: int) -> Array:
 
 
 #: Share of α = 1 − confidence for the separate bounds on each probability, and number of points at which the line of
-#: equal evidence is evaluated.
+#: equal evidence against both probabilities is evaluated.
 _BOX, _POINTS = 0.02, 48
 
 #: If one side has less than this share of the variance, both are bounded separately, that side with this share of α.
@@ -194,7 +202,10 @@ _LITTLE = 0.05
 
 
 def clopper_pearson(successes: float, runs: float, alpha: float) -> tuple[float, float]:
-    """Return lower and upper bound on a probability (Clopper & Pearson 1934); each fails with probability ≤ `alpha`."""
+    """Return a lower and an upper bound on the probability of an event that occurred in `successes` of `runs` runs.
+
+    Each bound fails with probability ≤ `alpha` (Clopper & Pearson 1934).
+    """
     return float(_low(successes, runs, alpha)), float(_high(successes, runs, alpha))
 
 
@@ -235,11 +246,8 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on ε: ln((P − δ)/Q), as P ≤ e^ε Q + δ, or its value for T independent queries."""
-        corners = self._corners()
-        return min(
-            binary(float(p), float(q), queries, delta) for p, q in zip(corners.likely, corners.rare, strict=True)
-        )
+        """Return a lower bound on ε: ln((P − δ)/Q), as P ≤ e^ε Q + δ, or its value for independent `queries`."""
+        return min(binary(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
 
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
@@ -256,28 +264,21 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return lower bounds on P and upper bounds on Q of this event and a wider one; all four hold together."""
-        part = (1 - self.confidence) / 4
-        bounds = [
-            (
-                clopper_pearson(each.positives, each.runs, part)[0],
-                clopper_pearson(each.false_positives, each.runs, part)[1],
-            )
-            for each in (self, wider)
-        ]
-        return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
+        """Return lower bounds on P (2,) and upper bounds on Q (2,) of this event and a wider one; all hold together."""
+        part, events = (1 - self.confidence) / 4, (self, wider)
+        likely = [clopper_pearson(event.positives, event.runs, part)[0] for event in events]
+        rare = [clopper_pearson(event.false_positives, event.runs, part)[1] for event in events]
+        return np.array(likely), np.array(rare)
 
     def _corners(self) -> _Corners:
-        """Return corners outside each piece of the line of equal evidence, so that no point on it is better."""
+        """Return bounds (points,) that enclose the line of equal evidence, so that no point on it gives a smaller ε."""
         from scipy.special import ndtr, ndtri
 
         alpha, w = 1 - self.confidence, self.weight
         if not _LITTLE <= w <= 1 - _LITTLE:
             of_likely = _LITTLE if w < _LITTLE else 1 - _LITTLE
-            levels = np.array([alpha * of_likely]), np.array([alpha * (1 - of_likely)])
-            return _Corners(
-                _low(self.positives, self.runs, levels[0]), _high(self.false_positives, self.runs, levels[1])
-            )
+            of_p, of_q = np.array([alpha * of_likely]), np.array([alpha * (1 - of_likely)])
+            return _Corners(_low(self.positives, self.runs, of_p), _high(self.false_positives, self.runs, of_q))
         both, each = -ndtri((1 - _BOX) * alpha), -ndtri(_BOX * alpha / 2)
         of_p = np.linspace((both - math.sqrt(1 - w) * each) / math.sqrt(w), each, _POINTS + 1)
         of_q = (both - math.sqrt(w) * of_p) / math.sqrt(1 - w)
@@ -288,7 +289,7 @@ class Rates:
 
 def weight(likely: float, rare: float) -> float:
     """Return P's share of the variance of ln P/Q for an event with approximate probabilities `likely` and `rare`."""
-    of_p, of_q = (max((1 - each) / max(each, 1e-12), 1e-12) for each in (likely, rare))
+    of_p, of_q = (max((1 - p) / max(p, 1e-12), 1e-12) for p in (likely, rare))
     return of_p / (of_p + of_q)
 
 
@@ -315,12 +316,13 @@ def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -
 
 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
-    """Return the least ε of T independent queries, each with two nested events, P ≥ `likely` and Q ≤ `rare`.
+    """Return the least ε of `queries` independent queries, each with two nested events.
 
-    The points (Q, P) of all tests of D against D′ form a convex set that contains these two points, (0, 0) and (1, 1).
-    A mechanism with three outcomes, whose set is the hull of these points, is therefore a postprocessing of the
-    release, and composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull
-    of the others adds nothing.
+    P ≥ `likely` (2,) and Q ≤ `rare` (2,) are the probabilities of the smaller and of the larger event. The points (Q,
+    P) of all tests of D against D′ form a convex set that contains these two points, (0, 0) and (1, 1). A mechanism
+    with three outcomes, whose set is the hull of these points, is therefore a postprocessing of the release, and
+    composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull of the
+    others adds nothing.
     """
     alone = max(binary(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ Histogram = NDArray[np.int64]
 #: (histograms, classes) counts.
 Histograms = NDArray[np.int64]
 
-#: Returns the generator of a named stream.
+#: Function that returns the generator of a named random stream.
 Streams = Callable[[str], np.random.Generator]
 
 #: Maximum number of labels drawn at once.
@@ -31,10 +32,16 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """Settings of the audit of a mechanism, called `name`, for all votes of `teachers` among `classes`.
+    """Settings of the audit of one mechanism, with methods that run it.
 
-    The mechanism runs `runs` times on each of two adjacent data sets, from named `streams`. Lower bounds on ε are at
-    `delta` and hold with probability `confidence`.
+    Parameters
+    ----------
+    name : name of the mechanism in the registry
+    teachers, classes : the audit covers all votes of this many teachers among this many classes
+    delta : δ of every ε
+    runs : number of runs on each of two adjacent data sets
+    confidence : probability with which the ε lower bounds hold
+    streams : function that returns the generator of a named random stream
     """
 
     name: str
@@ -51,9 +58,16 @@ class AuditSetting:
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield the outcomes of releases of many queries, `labels` in total."""
+        """Yield the outcomes of releases of many queries, `labels` in total; `votes(T)` returns votes of T queries."""
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
+
+    def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
+        """Return how often (classes + 1,) each outcome occurred in releases of `labels` queries in total."""
+        counts = np.zeros(votes(1).classes + 1, dtype=np.int64)
+        for block in self.blocks(votes, source, labels):
+            counts += count_outcomes(block, len(counts) - 1)
+        return counts
 
     def transcripts(self, votes: Votes, source: Source, runs: int) -> Outcomes:
         """Return the outcomes (runs, queries) of `runs` releases of these votes."""
@@ -69,20 +83,37 @@ class AuditSetting:
         return composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, self.delta)
 
 
-def in_turn(histograms: Histograms, queries: int) -> Votes:
-    """Return votes of `queries` queries with the counts `histograms` (histograms, classes) in turn."""
+def votes_in_turn(histograms: Histograms, queries: int) -> Votes:
+    """Return votes of `queries` queries that have the counts `histograms` (histograms, classes) in turn."""
     classes = np.arange(histograms.shape[1])
     matrix = np.stack([np.repeat(classes, counts) for counts in histograms], axis=1)
     place = np.arange(queries) % len(histograms)
     return Votes(histograms[place], matrix[:, place])
 
 
-def counted(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Return the number of times (classes + 1,) that each outcome occurred."""
+def count_outcomes(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
+    """Return how often (classes + 1,) each outcome occurred."""
     return np.bincount(outcomes.ravel(), minlength=classes + 1)
 
 
-Integers = NDArray[np.int64]
+class CountingGenerator:
+    """A generator that counts the random numbers drawn from it and from the generators that it spawns, in `drawn`."""
+
+    def __init__(self, source: np.random.Generator, drawn: list[int] | None = None) -> None:
+        self._source, self.drawn = source, [0] if drawn is None else drawn
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._source, name)
+
+        def draw(*values: object, **named: object) -> object:
+            result = method(*values, **named)
+            if name == "spawn":
+                return [CountingGenerator(child, self.drawn) for child in result]
+            self.drawn[0] += int(np.size(result))
+            return result
+
+        return draw
+
 
 #: Minimum confidence of a verdict against a stated bound, so that sampling rejects hardly any sound mechanism.
 SURE = 1 - 1e-6
@@ -93,10 +124,16 @@ OutcomeCounts = Mapping[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """An event on a pair: a set of `outcomes` of one answer (of `view`), optionally with a `wider` set around it.
+    """An event that distinguishes the two data sets D and D′ of a `pair`: a set of outcomes of one answer.
 
-    `times` independent answers make up the audited queries. `predicted` is the expected ε lower bound, followed by the
-    difference of the event's probabilities on D and D′.
+    Parameters
+    ----------
+    outcomes : the outcomes of the event
+    times : number of independent answers that make up the audited queries
+    weight : P's share of the evidence, see `estimates.Rates`
+    predicted : expected ε lower bound, and difference of the event's probabilities on D and D′
+    view : index of the observed value, if several are derived from a transcript (see `sampled`)
+    wider : outcomes of a second event that contains the first, or None
     """
 
     pair: Pair
@@ -107,20 +144,20 @@ class Event:
     view: int = 0
     wider: Outcomes | None = None
 
-    def counted(self, sides: Sequence[OutcomeCounts], confidence: float) -> "Counts":
+    def count(self, sides: Sequence[OutcomeCounts], confidence: float) -> "EventCounts":
         """Return the counts of the event from the counts of each outcome on D and on D′."""
-        return Counts(
+        return EventCounts(
             self._rates(self.outcomes, sides, confidence),
             None if self.wider is None else self._rates(self.wider, sides, confidence),
         )
 
     def _rates(self, outcomes: Outcomes, sides: Sequence[OutcomeCounts], confidence: float) -> Rates:
-        times = [sum(tally.get(int(each), 0) for each in outcomes) for tally in sides]
+        times = [sum(counts.get(int(outcome), 0) for outcome in outcomes) for counts in sides]
         return Rates(times[0], times[1], sum(sides[0].values()), confidence, self.weight)
 
 
 @dataclass(frozen=True)
-class Counts:
+class EventCounts:
     """Rates of an event and of the wider one."""
 
     rates: Rates
@@ -132,10 +169,10 @@ class Counts:
             return self.rates.epsilon(delta, times)
         return compose_nested(*self.rates.apart(self.wider), times, delta)
 
-    def surer(self) -> "Counts":
+    def at_verdict_confidence(self) -> "EventCounts":
         """Return the same counts with the confidence that verdicts need."""
-        wider = None if self.wider is None else replace(self.wider, confidence=max(self.wider.confidence, SURE))
-        return Counts(replace(self.rates, confidence=max(self.rates.confidence, SURE)), wider)
+        sure = max(self.rates.confidence, SURE)
+        return EventCounts(replace(self.rates, confidence=sure), self.wider and replace(self.wider, confidence=sure))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,12 +186,14 @@ class Known:
     probability: Array
     runs: float
 
-    def low(self, order: Integers) -> Array:
+    def low(self, order: Outcomes) -> Array:
+        """Return low estimates of the probabilities of the first outcome, the first two, …, in this order."""
         total = np.cumsum(self.probability[order])
         result: Array = np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
         return result
 
-    def high(self, order: Integers) -> Array:
+    def high(self, order: Outcomes) -> Array:
+        """Return high estimates of the same probabilities as `low`."""
         total = np.cumsum(self.probability[order])
         result: Array = np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
         return result
@@ -162,24 +201,30 @@ class Known:
 
 @dataclass(frozen=True)
 class Goal:
-    """The goal of choosing an event: a large ε lower bound at `delta` from `labels` answers on each side."""
+    """Choice of the event with the largest expected ε lower bound at `delta`, from `labels` answers on each side."""
 
     labels: int
     confidence: float
     delta: float
 
-    def of_one_answer(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the event of the outcomes with the largest likelihood ratios whose expected ε is largest."""
+    def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
+        """Return the best event among sets of outcomes with the largest likelihood ratios.
+
+        Parameters
+        ----------
+        likely, rare : estimated probabilities of the outcomes on D and on D′
+        times, view : see `Event`
+        """
         order = _by_ratio(likely, rare)
         low, high = likely.low(order), rare.high(order)
         differ = np.cumsum(likely.probability[order] - rare.probability[order])
         corners = expected(low, high, self.labels, self.confidence)
-        found = [binary(float(p), float(q), times, self.delta) for p, q in zip(*corners, strict=True)]
-        size = max(range(len(order)), key=lambda k: (found[k], float(differ[k])))
+        epsilons = [binary(float(p), float(q), times, self.delta) for p, q in zip(*corners, strict=True)]
+        size = max(range(len(order)), key=lambda k: (epsilons[k], float(differ[k])))
         of_p = weight(float(low[size]), float(high[size]))
-        return Event(pair, order[: size + 1], times, of_p, (found[size], float(differ[size])), view)
+        return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
 
-    def of_two_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
+    def choose_nested_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
         """Yield an event with a wider one: the outcomes that speak for D, and these with the undecided ones.
 
         The outcomes are cut where the three groups differ most. The third group improves composed bounds if noise is
@@ -191,23 +236,21 @@ class Goal:
         if not cuts:
             return
         inner, outer = max(cuts, key=lambda cut: _apart(p, q, cut))
-        found = compose_nested(
-            *expected_apart(p[[inner, outer]], q[[inner, outer]], self.labels, self.confidence), times, self.delta
-        )
-        differ = float(p[inner] - q[inner])
+        corners = expected_apart(p[[inner, outer]], q[[inner, outer]], self.labels, self.confidence)
+        predicted = compose_nested(*corners, times, self.delta), float(p[inner] - q[inner])
         of_p = weight(float(p[inner]), float(q[inner]))
-        yield Event(pair, order[: inner + 1], times, of_p, (found, differ), 0, order[: outer + 1])
+        yield Event(pair, order[: inner + 1], times, of_p, predicted, 0, order[: outer + 1])
 
 
-def _by_ratio(likely: Known, rare: Known) -> Integers:
+def _by_ratio(likely: Known, rare: Known) -> Outcomes:
     """Return the outcomes of positive probability, by falling likelihood ratio (Neyman & Pearson 1933)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
-    order: Integers = np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
+    order: Outcomes = np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
     return order
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
     """Return the triangular discrimination of three groups of outcomes, cut at the two positions in `cut`."""
-    of_p, of_q = (np.diff([0.0, *each[list(cut)], 1.0]) for each in (p, q))
+    of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

@@ -20,11 +20,11 @@ from patebench.accounting import independent
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import SILENT, Votes
 from patebench.audit import agreement
-from patebench.audit.agreement import Tally
+from patebench.audit.agreement import Tally, TwoTallies
 from patebench.audit.estimates import composed
-from patebench.audit.handed_out import Discrete, TwoTallies
+from patebench.audit.release_noise import DiscreteNoise
 from patebench.audit.runs import AuditSetting, Event, Goal, Known
-from patebench.audit.sampled import Sampled, sampled_by
+from patebench.audit.sampled import Sampled, estimate_event
 from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
@@ -35,31 +35,34 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 
-#: Maximum queries and teachers of a sampled table. Fewer queries give a valid lower bound; more teachers that abstain
-#: would add nothing.
+#: Maximum numbers of queries and teachers of a sampled table. With fewer queries the lower bound stays valid; further
+#: teachers, which abstain, would add nothing.
 _QUERIES, _TEACHERS = 50, 50
 
 #: If each teacher adds a share of the noise, all teachers are sampled and queries are fewer: maximum queries × shares.
 _SHARES = 800
 
-#: Numbers of about equally likely groups of a sum and of the noise of a cell.
+#: Numbers of about equally likely groups into which sums of cells, and the noise of a cell, are divided.
 _SUMS, _NOISES = 16, 8
 
-#: If each of n teachers adds a share of the noise, a table takes n times as long: the number of runs is this multiple
-#: of runs / n, but at least the second number.
+#: If each of n teachers adds a share of the noise, a table takes n times as long. The number of runs is then runs / n
+#: times the first number, but at least the second number.
 _RUNS_OF_SHARES, _FIRST_RUNS = 2, 2000
 
 #: One table in this many serves to choose the event.
 _CHOOSING = 10
 
-#: Approximate number of random numbers from the operating system, seeded ones per each of these, and minimum number of
-#: tables.
+#: Approximate number of random numbers from the operating system, number of seeded random numbers per each of these,
+#: and minimum number of tables.
 _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Votes on D and on D′ (teachers × queries), which differ in the first teacher's row; `words` say how."""
+    """Votes on D (`here`) and on its neighbour D′ (`there`), which differ in the first teacher's row.
+
+    Both are (teachers, queries). `words` describe the difference.
+    """
 
     words: str
     here: Matrix
@@ -79,7 +82,7 @@ class World:
 
     @cached_property
     def pair(self) -> Pair:
-        """Return a pair of the first query for records; `words` distinguish it from others."""
+        """Return the first query as a pair, which records and texts name; its `words` describe the difference."""
         nothing = np.zeros(self.classes)
         vote, other = (int(max(matrix[0, 0], 0)) for matrix in (self.here, self.there))
         alike = np.ones(self.classes, dtype=np.int64)
@@ -87,26 +90,20 @@ class World:
 
 
 def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of tables that differ in as many cells as allowed, or in more if the cap `k` is not enforced."""
-    size, silent = min(queries, _QUERIES), np.full(min(queries, _QUERIES), SILENT)
-    m = min(k, size)
-    first, last, every = silent.copy(), silent.copy(), np.zeros(size, dtype=np.int64)
-    first[:m], last[size - m :] = 0, 0
+    """Return pairs of tables that differ in as many cells as allowed, or in more if the mechanism ignores the cap `k`.
+
+    `k` is the maximum number of counted votes per teacher.
+    """
+    size = min(queries, _QUERIES)
+    m, silent, every, turn = min(k, size), np.full(size, SILENT), np.zeros(size, dtype=np.int64), np.arange(size)
+    first, last = np.where(turn < m, 0, SILENT), np.where(turn >= size - m, 1, SILENT)
     rows = [
         (f"first {plural(m, 'vote')} for another class", first, np.where(first == SILENT, SILENT, 1)),
-        (
-            f"{m} votes for a class on the first queries, or for another on the last",
-            first,
-            np.where(last == SILENT, SILENT, 1),
-        ),
+        (f"{m} votes for a class on the first queries, or for another on the last", first, last),
         (f"first {m} votes, or silence", first, silent),
         ("votes on every query for another class", every, every + 1),
         ("votes on every query, or silence", every, silent),
-        (
-            "votes for all classes in turn, or for others",
-            every + np.arange(size) % classes,
-            np.arange(1, size + 1) % classes,
-        ),
+        ("votes for all classes in turn, or for others", turn % classes, (turn + 1) % classes),
     ]
     others = {"all others silent": np.full((teachers - 1, size), SILENT)}
     if teachers > 1:
@@ -138,12 +135,12 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float)
         return math.inf if difference.any() else 0.0
     if (mu := noise.mu(difference)) is not None:
         return independent.gaussian_dp(mu, delta) * (1 - 1e-9)
-    found = 0.0
+    epsilon = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):
         cells = int(np.sum(np.abs(difference) >= size))  # each of these changes by at least `size`
         log_p, log_p_neighbour = noise.one_count(int(size))
-        found = max(found, composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
-    return found
+        epsilon = max(epsilon, composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
+    return epsilon
 
 
 @dataclass(frozen=True)
@@ -153,6 +150,7 @@ class TableAudit(AuditSetting):
     mechanism: SparseArgmax
 
     def worlds(self, queries: int) -> list[World]:
+        """Return pairs of tables of at most `queries` queries."""
         return worlds(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
 
     def _agreements(self, queries: int) -> list[World]:
@@ -189,24 +187,21 @@ class TableAudit(AuditSetting):
 
     def sampled(self, queries: int) -> Sampled:
         """Return the ε from an event on the pair whose sums differ most; separate runs choose and count the event."""
-        choosing, each = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
+        choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
         tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]
-        apart = [self._apart(*pair, each, f"{queries}/{i}") for i, pair in enumerate(tried)]
-        world, cells = tried[int(np.argmax(apart))]
+        distances = [self._distance(*pair, few, f"{queries}/{i}") for i, pair in enumerate(tried)]
+        world, cells = tried[int(np.argmax(distances))]
         here, there = (self._sums(world, side, cells, choosing, f"{queries}/choose/{side}") for side in (0, 1))
         edges = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, _SUMS + 1)[1:-1]))
         one, two = (Known(_shares(sums, edges), choosing) for sums in (here, there))
-        ways = [
-            goal.of_one_answer(world.pair, one, two, 1),
-            goal.of_one_answer(world.reversed().pair, two, one, 1),
-        ]
+        ways = [goal.choose_event(world.pair, one, two, 1), goal.choose_event(world.reversed().pair, two, one, 1)]
         best = int(np.argmax([event.predicted[0] for event in ways]))
         chosen = world.reversed() if best else world
-        counted = self._counted(chosen, cells, edges, goal.labels, f"{queries}/count")
-        return sampled_by(ways[best], counted, queries, *self._sure)
+        sides = self._count_sums(chosen, cells, edges, goal.labels, f"{queries}/count")
+        return estimate_event(ways[best], sides, queries, self.confidence, self.delta)
 
-    def _apart(self, world: World, cells: Matrix, runs: int, name: str) -> float:
+    def _distance(self, world: World, cells: Matrix, runs: int, name: str) -> float:
         """Return the approximate distance between the sums on D and on D′ in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
@@ -216,68 +211,67 @@ class TableAudit(AuditSetting):
         """Return the ε of the same pair with discrete noise from a stream, from the sum of its counted cells."""
         event = sampled.event
         assert event is not None
-        world = next(
-            way for each in self.worlds(queries) for way in (each, each.reversed()) if way.words == event.pair.words
-        )
-        cells, edges = self._directions(world)[0], np.array([0.5])
-        sides = self._counted(world, cells, edges, max(1000, self._runs // _CHOOSING), "discrete", discrete=True)
-        outcomes = np.array([1])
-        return sampled_by(Event(event.pair, outcomes, 1, 0.5, (0.0, 0.0)), sides, queries, *self._sure)
+        both_ways = [way for world in self.worlds(queries) for way in (world, world.reversed())]
+        world = next(way for way in both_ways if way.words == event.pair.words)
+        runs = max(1000, self._runs // _CHOOSING)
+        sides = self._count_sums(world, self._directions(world)[0], np.array([0.5]), runs, "discrete", discrete=True)
+        upper = Event(event.pair, np.array([1]), 1, 0.5, (0.0, 0.0))
+        return estimate_event(upper, sides, queries, self.confidence, self.delta)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
         """Compare residuals (released minus true counts) with the stated noise distribution."""
         for i, world in enumerate([*self.worlds(queries), *self._agreements(queries)]):
             noise = self._residuals(world, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
-            yield from self._of_noise(f"where there are {world.words}", noise)
+            yield from self._tally_noise(f"where there are {world.words}", noise)
 
-    def handed_out(self, queries: int) -> Iterator[TwoTallies]:
+    def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
         """Compare tables in release mode with those with seeded discrete noise."""
         several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
         for i, world in enumerate([*several, *agreeing]):
             part = 3 if i < len(several) else 6
             releases = max(_RELEASES, _NUMBERS // (part * world.here.shape[1] * self.classes * self.shares))
             seen = self._residuals(world, releases, Entropy())
-            drawn = self._residuals(world, _REFERENCE * releases, Discrete(self.streams(f"table/{queries}/{i}")))
+            drawn = self._residuals(world, _REFERENCE * releases, DiscreteNoise(self.streams(f"table/{queries}/{i}")))
             where = f"cells where there are {world.words}"
-            for place in [None, *range(min(self.classes, 4))]:
-                one, two = ((each if place is None else each[:, :, place]) for each in (seen, drawn))
-                words = where if place is None else f"{where}, of class {place}"
-                yield TwoTallies(words, self._counts(one), self._counts(two), True, self._names)
+            parts = {where: slice(None)} | {
+                f"{where}, of class {c}": slice(c, c + 1) for c in range(min(self.classes, 4))
+            }
+            for words, part in parts.items():
+                counts = (self._count_groups(noise[:, :, part]) for noise in (seen, drawn))
+                yield TwoTallies(words, *counts, names=self._names)
             of_seen, of_drawn = self._neighbours(seen), self._neighbours(drawn)
             for next_to in of_seen:
-                yield TwoTallies(where, of_seen[next_to], of_drawn[next_to], False, _likeness(next_to))
-            again = ["the same noise as in the release before", "other noise than in the release before"]
-            yield TwoTallies(where, _again(seen), _again(drawn), False, again)
-
-    @property
-    def _sure(self) -> tuple[float, float]:
-        return self.confidence, self.delta
+                sides, names = (of_seen[next_to], of_drawn[next_to]), _likeness(next_to)
+                yield TwoTallies(where, *sides, plain=False, names=names)
+            names = ["the same noise as in the release before", "other noise than in the release before"]
+            yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
     def _directions(self, world: World) -> list[Matrix]:
         """Return the differences of counts between D and D′: of counted votes, and of all votes if they differ."""
         counted = self.mechanism.counts(world.votes(0)) - self.mechanism.counts(world.votes(1))
         every = world.votes(0).counts - world.votes(1).counts
-        return [counted] if np.array_equal(counted, every) else [each for each in (counted, every) if each.any()]
+        return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
 
     def _tables(self, world: World, side: int, source: Source, runs: int) -> Iterator[Table]:
         votes = world.votes(side)
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Matrix, runs: int, name: str, *, discrete: bool = False) -> Array:
+        """Return the sum of released counts, weighted by `cells`, of each run on one side."""
         stream = self.streams(f"table/{name}")
-        source: Source = Discrete(stream) if discrete else stream
+        source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
 
-    def _counted(
+    def _count_sums(
         self, world: World, cells: Matrix, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """Count the sums in each group, on D and on D′."""
+        """Count the sums in each group, on D and on D′; `edges` separate the groups."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self.mechanism.counts(world.votes(side)))) for side in (0, 1)]
             edges = np.array([sum(ends) / 2])
         groups = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
-        return [dict(enumerate(each.tolist())) for each in groups]
+        return [dict(enumerate(counts.tolist())) for counts in groups]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
         """Return released minus true counts (runs, queries, classes)."""
@@ -293,11 +287,11 @@ class TableAudit(AuditSetting):
     def _names(self) -> list[str]:
         return [f"noise of group {group}" for group in range(len(self._groups[1]))]
 
-    def _counts(self, residuals: Table) -> NDArray[np.int64]:
+    def _count_groups(self, residuals: Table) -> NDArray[np.int64]:
         edges, stated = self._groups
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
-    def _of_noise(self, where: str, noise: Table) -> Iterator[Tally]:
+    def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
         """Tally the noise of each query and class, and its likeness in adjacent releases, queries and classes."""
         if self.noise.is_none:
             return
@@ -305,21 +299,20 @@ class TableAudit(AuditSetting):
         parts = {f"{where}, query {q + 1}": noise[:, q] for q in range(noise.shape[1])}
         parts |= {f"{where}, class {c}": noise[:, :, c] for c in range(noise.shape[2])}
         for words, part in parts.items():
-            yield Tally(words, self._names, self._counts(part), stated, part.size)
-        likely = float(stated @ stated)
+            yield Tally(words, self._names, self._count_groups(part), stated)
+        same = float(stated @ stated)
         for next_to, seen in self._neighbours(noise).items():
-            stated_so = np.array([likely, 1 - likely])
-            yield Tally(where, _likeness(next_to), seen, stated_so, int(seen.sum()), plain=False)
+            yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
         """Count disjoint pairs of adjacent cells whose noise is in one group, and those where it is not."""
-        groups, found = np.searchsorted(self._groups[0], noise), {}
+        groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
             if one.size:
                 same = int(np.sum(one == two))
-                found[next_to] = np.array([same, one.size - same])
-        return found
+                counts[next_to] = np.array([same, one.size - same])
+        return counts
 
 
 def _likeness(next_to: str) -> list[str]:
@@ -327,11 +320,12 @@ def _likeness(next_to: str) -> list[str]:
 
 
 def _shares(sums: Array, edges: Array) -> Array:
-    found: Array = np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) / len(sums)
-    return found
+    """Return the share of the sums in each group; `edges` separate the groups."""
+    shares: Array = np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) / len(sums)
+    return shares
 
 
-def _again(noise: Table) -> NDArray[np.int64]:
+def _count_repeats(noise: Table) -> NDArray[np.int64]:
     """Count the cells with exactly the noise of the previous release, and the others."""
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
@@ -339,9 +333,8 @@ def _again(noise: Table) -> NDArray[np.int64]:
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
-    """Return lines about tables that are not as stated: seeded ones, and those in release mode."""
-    seeded = [tally for T in queries for tally in audit.tallies(T)]
-    found = agreement.disagreements(seeded)
+    """Return lines about tables that differ from the stated noise: seeded ones, and those in release mode."""
+    lines = agreement.disagreements(tally for T in queries for tally in audit.tallies(T))
     if not audit.noise.is_none:
-        found += agreement.disagreements(audit.handed_out(max(queries)))
-    return found
+        lines += agreement.disagreements(audit.release_tallies(max(queries)))
+    return lines

@@ -7,7 +7,7 @@ running the code of the step.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ CHOOSING = 5
 
 @dataclass(frozen=True)
 class Audited:
-    """A lower bound on ε or μ, the stated value, and the method (`how`)."""
+    """The stated value of ε or μ, the audited lower bound on it, and the method in words (`how`)."""
 
     stated: float
     audited: float
@@ -45,18 +45,20 @@ class Audited:
 
     def to_json(self) -> dict[str, Any]:
         """Return a dictionary for strict JSON."""
-        found = {name: in_json(value) for name, value in vars(self).items() if name != "how"}
-        return {**found, "verdict": self.verdict.value, "how": self.how}
+        values = {"stated": in_json(self.stated), "audited": in_json(self.audited)}
+        return {**values, "verdict": self.verdict.value, "how": self.how}
 
 
-#: Trains on D (True) or on its neighbour with a noise multiplier and a stream number; returns the model's arrays.
+#: Function that trains a model on a data set (True) or on its neighbour (False), with a noise multiplier and the number
+#: of a random stream, and returns the model's arrays.
 Train = Callable[[bool, float, int], Sequence[Array]]
 
 
 def noise_reaches(train: Train, stated: float) -> Audited:
-    """Audit whether noise changes the model; if it does not and the neighbour's model differs, ε is ∞.
+    """Audit a training by comparing models with and without noise; `stated` is its ε.
 
-    All models are trained with the same public randomness: batches and initial weights.
+    If noise does not change the model and the neighbour's model differs, ε is ∞. All models are trained with the same
+    public randomness: batches and initial weights.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
@@ -77,36 +79,50 @@ def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
 
 
 def exact(here: Array, there: Array, deviation: float, stated: float) -> Audited:
-    """Compare the exact μ of one Gaussian release, from its means on two neighbours, with the stated μ.
+    """Compare the exact μ of one Gaussian release with the stated μ.
 
     N(a, s²I) and N(b, s²I) are as distinguishable as N(0, 1) and N(‖a − b‖/s, 1) (Dong, Roth, Su 2022, Theorem 2.7).
+
+    Parameters
+    ----------
+    here, there : means a and b of the release on two neighbours
+    deviation : standard deviation s of the noise
     """
     distance = float(np.linalg.norm(here.astype(np.float64) - there.astype(np.float64)))
     mu = distance / deviation if deviation > 0 else math.inf if distance else 0.0
     return Audited(stated, mu, "the means of two neighbours, and the noise that is stated")
 
 
-#: Returns a number of releases (runs, features) on D (True) or on its neighbour.
-Summand = Callable[[bool, int], Array]
-
-
-def sampled(release: Summand, direction: Array, runs: int, confidence: float, stated: float) -> Audited:
-    """Compare a lower bound on the μ of one release, from `runs` runs on each of two neighbours, with the stated μ.
+def audit_release(here: Array, there: Array, direction: Array, confidence: float, stated: float) -> Audited:
+    """Compare a lower bound on the μ of one release, from runs on two neighbours, with the stated μ.
 
     The event is that the projection on `direction`, the difference of the means, exceeds a threshold. A part of the
     runs chooses the threshold and the others count, so that the bound holds with the given confidence for any release.
+
+    Parameters
+    ----------
+    here, there : (runs, features) releases on the two neighbours
     """
-    here, there = (release(side, runs).astype(np.float64) @ direction for side in (True, False))
-    part = runs // CHOOSING
-    thresholds = np.quantile(np.concatenate([here[:part], there[:part]]), np.linspace(0.02, 0.98, 49))
+    sides = here.astype(np.float64) @ direction, there.astype(np.float64) @ direction
+    part = len(here) // CHOOSING
+    thresholds = np.quantile(np.concatenate([side[:part] for side in sides]), np.linspace(0.02, 0.98, 49))
+    mu = _best_rates(sides, dict.fromkeys(thresholds.tolist(), 0.5), confidence, 1.0)
+    return Audited(stated, mu, f"{len(here)} runs each, {100 * confidence:.4g}% confidence")
 
-    def rates(of: slice, threshold: float) -> Rates:
-        positives, false_positives = (float(np.sum(values[of] > threshold)) for values in (here, there))
-        return Rates(positives, false_positives, float(len(here[of])), confidence)
 
-    best = max(thresholds, key=lambda threshold: rates(slice(part), float(threshold)).mu())
-    mu = rates(slice(part, None), float(best)).mu()
-    return Audited(stated, mu, f"{runs} runs each, {100 * confidence:.4g}% confidence")
+def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
+    """Return a lower bound on μ from how often runs on either side exceed a threshold.
+
+    The first runs choose among the `thresholds`, each with the weight of its evidence (see `Rates`); the others count.
+    """
+
+    def mu(runs: slice, threshold: float) -> float:
+        positives, false_positives = (float(np.sum(side[runs] > threshold)) for side in sides)
+        return Rates(positives, false_positives, len(sides[0][runs]), confidence, thresholds[threshold]).mu(rate)
+
+    part = len(sides[0]) // CHOOSING
+    best = max(thresholds, key=lambda threshold: mu(slice(part), threshold))
+    return mu(slice(part, None), best)
 
 
 def audit_step(
@@ -123,22 +139,9 @@ def audit_step(
     present, absent : (runs,) noisy sums along the canary's direction, in units of the clipping norm
     """
     part = len(present) // CHOOSING
-
-    def rates(threshold: float, of: slice, share: float) -> Rates:
-        positives, false_positives = (float(np.sum(runs[of] > threshold)) for runs in (present, absent))
-        return Rates(positives, false_positives, float(len(present[of])), confidence, share)
-
-    def seen(threshold: float) -> tuple[float, float]:
-        return tuple(float(np.mean(runs[:part] > threshold)) for runs in (present, absent))  # type: ignore[return-value]
-
-    thresholds = [float(each) for each in np.quantile(present[:part], _SHARES)]
-    shares = {each: weight(*seen(each)) for each in thresholds}
-    best = max(thresholds, key=lambda each: rates(each, slice(part), shares[each]).mu(stated.rate))
-    mu = rates(best, slice(part, None), shares[best]).mu(stated.rate)
+    thresholds = np.quantile(present[:part], _SHARES).tolist()
+    weights = {each: weight(*(float(np.mean(side[:part] > each)) for side in (present, absent))) for each in thresholds}
+    mu = _best_rates((present, absent), weights, confidence, stated.rate)
     words = f"{len(present)} steps with a canary and as many without, {100 * confidence:.4g}% confidence"
-    return Audited(_of_one(stated.noise, stated, delta), _of_one(1 / mu if mu > 0 else math.inf, stated, delta), words)
-
-
-def _of_one(noise: float, stated: SubsampledGaussian, delta: float) -> float:
-    """Return the ε of one step with noise multiplier `noise`."""
-    return 0.0 if math.isinf(noise) else SubsampledGaussian(noise, stated.rate, 1).epsilon(delta)
+    audited = SubsampledGaussian(1 / mu, stated.rate, 1).epsilon(delta) if mu > 0 else 0.0
+    return Audited(SubsampledGaussian(stated.noise, stated.rate, 1).epsilon(delta), audited, words)

@@ -27,9 +27,13 @@ from patebench.mechanisms.neighbours import one_by_one
 #: Number of pairs kept per number of queries, for exact composition and for the sampled audit.
 KEPT = 3
 
-#: Rounds of hill climbing, and histograms of one round.
-_ROUNDS, _NEIGHBOURHOOD = 6, 60
+#: Maximum number of rounds of hill climbing.
+_ROUNDS = 6
+
+#: Gaps between the largest counts of the histograms with which the search starts.
 _GAPS = (0, 1, 2, 3, 4, 5, 8, 13, 21, 34, 55, 89, 144)
+
+#: Orders of the Rényi curves that rank pairs for several queries.
 _FEW_ORDERS = ORDERS[::4]
 
 #: Number of degrees of agreement that are tried for data-dependent bounds.
@@ -42,16 +46,21 @@ _SHAPES = 64
 _AGREEING = 16
 
 #: Probability of a non-leading outcome, relative to its maximum, at which runs best reveal the amount of noise; its
-#: lower limit; and the least probability that counts.
+#: lower limit; and the smallest maximum for which an outcome is considered.
 _TELLING, _OFTEN, _SHOWS = 0.4, 0.02, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two data sets of one query that differ in one teacher's vote, which moves from `source` on D to `target` on D′.
+    """Two data sets D and D′ of one query that differ in one teacher's vote, with their outcome probabilities.
 
-    `counts` (classes,) are those of D. `log_p` and `log_p_neighbour` hold ln Pr of the outcomes on D and D′, each
-    standing for `multiplicity` outcomes. If the two differ in more than one query, `words` describe the difference.
+    Parameters
+    ----------
+    counts : (classes,) vote counts on D
+    source, target : class of the differing vote on D and on D′
+    log_p, log_p_neighbour : log-probabilities of the outcomes on D and on D′
+    multiplicity : number of outcomes that each of these probabilities stands for
+    words : description of the difference if D and D′ differ in more than one query, else ""
     """
 
     counts: Counts
@@ -78,7 +87,7 @@ class Pair:
         changed[np.argmax(voted == self.source)] = self.target
         return _repeated(self.counts, queries, voted), _repeated(self.neighbour, queries, changed)
 
-    def relabelled(self, by: int) -> "Pair":
+    def shift_classes(self, by: int) -> "Pair":
         """Return the same pair with classes shifted cyclically by `by` places."""
         classes = len(self.counts)
         names = (self.source + by) % classes, (self.target + by) % classes
@@ -128,13 +137,13 @@ class Agreement(NamedTuple):
 GROUPS = ("a leading class", "another class", "no answer")
 
 
-#: Scores the privacy loss of each row of outcome distributions.
+#: Function that scores the privacy loss of each row of outcome distributions.
 Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 
 
 @dataclass(frozen=True)
 class Search:
-    """Search for the worst pairs of a mechanism with `teachers` teachers and `classes` classes.
+    """Search for the worst pairs of a mechanism: adjacent data sets that it distinguishes best.
 
     A local mechanism releases all perturbed votes, so other teachers hide nothing: a single teacher is audited, whose
     label is its perturbed vote. If queries depend on each other, the search uses the first answer of a release of the
@@ -161,7 +170,7 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the worst pairs of these histograms (in descending order) and their neighbours for `queries`."""
+        """Return the worst pairs for `queries` among these histograms (in descending order) and their neighbours."""
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
     def shapes(self) -> Counts:
@@ -183,10 +192,10 @@ class Search:
             return []
         spread = np.unique(np.geomspace(1, self.teachers, _AGREEING).astype(int)).tolist()
         unanimous = [Agreement(np.array([size, *[0] * (self.classes - 1)]), 1) for size in spread]
-        tied = [each for gap in spread if (each := self._tie(gap)) is not None]
-        chosen = [unanimous[-1], *(each for several in (unanimous, tied) for each in self._telling(several))]
-        distinct = {tuple(each.counts): each for each in chosen}
-        return [each for agreement in distinct.values() for each in (agreement, agreement.neighbour)]
+        tied = [tie for gap in spread if (tie := self._tie(gap)) is not None]
+        chosen = [unanimous[-1], *self._most_revealing(unanimous), *self._most_revealing(tied)]
+        distinct = {tuple(agreement.counts): agreement for agreement in chosen}
+        return [side for agreement in distinct.values() for side in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
         """Return counts with two leading classes about `gap` votes above the others, or None if there is no such tie.
@@ -198,19 +207,21 @@ class Search:
         rest = _evenly(self.teachers - 2 * top, others, others) if others else []
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
-    def _telling(self, agreements: Sequence[Agreement]) -> list[Agreement]:
+    def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
         """Return the agreements that best reveal the probabilities of a non-leading class and of no answer.
 
         If neither ever happens, return the last agreement.
         """
-        known = [(each, each.grouped(p)) for each in agreements if (p := self._first_outcome(each.counts)) is not None]
+        known = [
+            (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
+        ]
         chances = np.array([p for _, p in known]).reshape(-1, len(GROUPS)).T
         chosen = [
-            known[int(np.argmin(np.abs(np.log(np.maximum(each, 1e-300) / max(_TELLING * each.max(), _OFTEN)))))][0]
-            for each in chances[1:]
-            if each.max(initial=0) > _SHOWS
+            known[int(np.argmin(np.abs(np.log(np.maximum(chance, 1e-300) / max(_TELLING * chance.max(), _OFTEN)))))][0]
+            for chance in chances[1:]
+            if chance.max(initial=0) > _SHOWS
         ]
-        return chosen or [each for each, _ in known[-1:]]
+        return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
         """Return the stated probabilities of the first outcome, or None if the mechanism cannot answer such votes.
@@ -243,26 +254,23 @@ class Search:
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
-        found = self._best(self._candidates(), score)
+        """Return the best pairs with their scores, after hill climbing from the candidates."""
+        best = self._best(self._candidates(), score)
         for _ in range(_ROUNDS):
-            best = found[0][0]
-            found = _merged(found, self._best(_moves(found[0][1].counts), score))
-            if found[0][0] <= best:
+            before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
+            if best[0][0] <= before:
                 break
-        return found
+        return best
 
     def most_distinguishable(self) -> list[Pair]:
         """Return the pair on which any outcome changes most in probability, and those where "no answer" does."""
-        often = self._best(
-            self._candidates(), lambda log_p, log_p_neighbour, _: _change(log_p, log_p_neighbour).max(axis=1)
-        )
-        silent = self._best(
-            self._candidates(), lambda log_p, log_p_neighbour, _: _change(log_p, log_p_neighbour)[:, -1]
-        )
-        return [pair for value, pair in often[:1] + silent[:2] if value > 0]
+        candidates = self._candidates()
+        any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
+        no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])
+        return [pair for value, pair in any_outcome[:1] + no_answer[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """Return the pairs with the largest expected sampled ε of one query, from `runs` runs on each side."""
+        """Return the pairs with the largest ε that an audit of one query can expect from `runs` runs on each side."""
 
         def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
             return measurable(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
@@ -285,6 +293,7 @@ class Search:
         return renyi
 
     def _candidates(self) -> Counts:
+        """Return the histograms with which the search starts."""
         if self.local:
             return np.eye(1, self.classes, dtype=np.int64)
         levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
@@ -292,15 +301,15 @@ class Search:
 
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
         """Return the pairs with the highest scores among the neighbours of these histograms, in both directions."""
-        found: list[tuple[float, Pair]] = []
+        best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
             scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
             for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
                 way, row = divmod(int(place), scores.shape[1])
                 pair = _vote(pairs, row) if self.local else _pair(histograms, pairs, row)
-                found.append((float(scores[way, row]), pair.reversed() if way else pair))
-        return _merged(found)
+                best.append((float(scores[way, row]), pair.reversed() if way else pair))
+        return _merged(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
         """Yield the neighbours of histograms; if queries depend on each other, with outcomes of the first query."""
@@ -308,11 +317,16 @@ class Search:
             return self.mechanism.neighbours(histograms)
 
         def first(rows: Counts) -> Array:
-            each_asked = (Votes(np.broadcast_to(row, (self.asked, len(row)))) for row in rows)
-            known = [self.mechanism.log_outcome_probabilities(votes) for votes in each_asked]
-            if any(each is None for each in known):
-                raise PatebenchError(f"{type(self.mechanism).__name__} does not know the probabilities of its labels")
-            return np.concatenate([each[:1] for each in known if each is not None])
+            repeated = (Votes(np.broadcast_to(row, (self.asked, len(row)))) for row in rows)
+            known = [
+                log_p for votes in repeated if (log_p := self.mechanism.log_outcome_probabilities(votes)) is not None
+            ]
+            if len(known) < len(rows):
+                name = type(self.mechanism).__name__
+                raise PatebenchError(
+                    f"{name} states no probabilities of its labels; implement log_outcome_probabilities"
+                )
+            return np.concatenate([log_p[:1] for log_p in known])
 
         return one_by_one(histograms, first)
 
@@ -335,21 +349,21 @@ def _without_rare(
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
     """Return the best of several lists; pairs with equal scores and equal largest counts once."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
-    for value, pair in sorted(itertools.chain(*several), key=lambda each: -each[0]):
+    for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
         kept.setdefault((f"{value:.9g}", tops[0], tops[1]), (value, pair))
     return list(kept.values())[:KEPT]
 
 
 def _vote(pairs: exact.Pairs, row: int) -> Pair:
-    """Return one row as a pair of votes of one teacher."""
+    """Return the row of `pairs` of a local mechanism as a pair of votes of one teacher."""
     counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
     counts[pairs.loses[row]] = 1
     return Pair(counts, int(pairs.loses[row]), int(pairs.gains[row]), *_outcomes(pairs, row))
 
 
 def _pair(histograms: Counts, pairs: exact.Pairs, row: int) -> Pair:
-    """Return one row as a pair of data sets."""
+    """Return the row of `pairs` as a pair of data sets."""
     counts = histograms[pairs.histogram[row]]
     rank = ranks(counts[None])[0]
     source = int(np.searchsorted(rank, pairs.loses[row], side="right")) - 1
@@ -385,8 +399,8 @@ def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list
 
 def _evenly(votes: int, tied: int, classes: int) -> list[int]:
     """Return counts (classes,) with `votes` shared evenly by the first `tied` classes."""
-    each, rest = divmod(votes, tied)
-    return [each + (place < rest) for place in range(tied)] + [0] * (classes - tied)
+    share, rest = divmod(votes, tied)
+    return [share + (place < rest) for place in range(tied)] + [0] * (classes - tied)
 
 
 def _moves(counts: Counts) -> Counts:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.accounting.independent import gaussian_dp
-from patebench.audit.trained_models import Audited, exact, noise_reaches, sampled
+from patebench.audit.trained_models import Audited, audit_release, exact, noise_reaches
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
 from patebench.petdl import noisy_sums
@@ -98,13 +98,14 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
         pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
         rng = torch.Generator().manual_seed(0)
 
-        def runs(side: Tensor, of: Settings, number: int, sort: Summand = sort, rng: Any = rng) -> NDArray[Any]:
+        def release(side: Tensor, of: Settings, number: int, sort: Summand = sort, rng: Any = rng) -> NDArray[Any]:
             return np.stack([np.asarray(form.release(side, sort, of, rng)) for _ in range(number)])
 
-        here, there = (runs(side, replace(settings, noise=0.0), 1)[0] for side in pair)
-        drawn = {True: runs(pair[0], settings, _RUNS), False: runs(pair[1], settings, _RUNS)}
-        by_runs = sampled(lambda side, _, drawn=drawn: drawn[side], here - there, _RUNS, _CONFIDENCE, stated)  # type: ignore[misc]
-        audits.append(_ReleaseAudit(sort, count, exact(here, there, deviation, stated), by_runs))
+        here, there = (release(side, replace(settings, noise=0.0), 1)[0] for side in pair)
+        by_means = exact(here, there, deviation, stated)
+        present, absent = (release(side, settings, _RUNS) for side in pair)
+        by_runs = audit_release(present, absent, here - there, _CONFIDENCE, stated)
+        audits.append(_ReleaseAudit(sort, count, by_means, by_runs))
     return audits
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from patebench.accounting.votes import Votes
-from patebench.audit.handed_out import Discrete, HandedOut
+from patebench.audit.release_noise import DiscreteNoise, ReleaseNoiseAudit
 from patebench.audit.worst_pairs import Search
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
@@ -15,7 +15,7 @@ N = 200_000
 
 
 def source():
-    return Discrete(np.random.default_rng(1))
+    return DiscreteNoise(np.random.default_rng(1))
 
 
 def streams(name):
@@ -51,7 +51,7 @@ def test_without_noise_there_is_none_and_numbers_are_counted():
 @pytest.mark.parametrize(("name", "parameters"), [("gnmax", {"sigma": 2.0}), ("lnmax", {"gamma": 0.5})])
 def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, parameters):
     """Compare with sums over all integers in a small case; the lowest class wins ties."""
-    from patebench.audit.agreement import disagreements, of_labels
+    from patebench.audit.agreement import disagreements, tally_labels
     from patebench.core.entropy import Entropy
 
     x = np.arange(-80, 81)
@@ -61,12 +61,12 @@ def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, pa
         votes = Votes(np.tile(counts, (2000, 1)))
         for drawn in (Entropy(), source()):
             labels = make_mechanism(name, parameters).release(votes, drawn)
-            tally = of_labels(name, np.bincount(labels, minlength=4), np.append(stated, 0.0))
+            tally = tally_labels(name, np.bincount(labels, minlength=4), np.append(stated, 0.0))
             assert disagreements([tally]) == []
 
 
 def handed_out(mechanism):
-    return HandedOut("planted", mechanism, 20, 4, 1e-5, 2000, 0.999, streams)
+    return ReleaseNoiseAudit("planted", mechanism, 20, 4, 1e-5, 2000, 0.999, streams)
 
 
 def told(mechanism):
@@ -77,7 +77,7 @@ def told(mechanism):
 @pytest.mark.slow
 def test_release_mode_is_looked_at():
     assert told(make_mechanism("gnmax", {"sigma": 3.0})) == []
-    assert "handed out, class" in told(faults.BARE_HANDED_OUT)[0]
+    assert "in release mode, class" in told(faults.BARE_HANDED_OUT)[0]
     assert "same noise" in told(faults.SEEDED_HANDED_OUT)[0]
 
 
@@ -91,7 +91,7 @@ def test_noise_that_comes_back_in_release_mode_is_told_with_its_distance(fault, 
 def told_of_transcripts(mechanism):
     searches = {T: Search(mechanism, 20, 4, 1e-5).asking(T) for T in (1, 5)}
     pairs = {T: search.worst(T)[0] for T, search in searches.items()}
-    return handed_out(mechanism).of_transcripts(pairs, searches[1].shapes())
+    return handed_out(mechanism).disagreements_of_transcripts(pairs, searches[1].shapes())
 
 
 @pytest.mark.slow

@@ -1,0 +1,255 @@
+"""Audits of the noise of release mode, which is discrete and drawn from the operating system's entropy.
+
+Releases in release mode are compared with releases whose discrete noise comes from a named stream and another sampler:
+geometric variables for Laplace noise, the inverse distribution function for Gaussian noise. Noise from the operating
+system cannot be reproduced. An audit therefore only tests whether the two agree and counts its events in seeded
+releases, so that the same command gives the same audit.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.votes import Votes
+from patebench.audit import agreement
+from patebench.audit.agreement import TwoTallies
+from patebench.audit.runs import (
+    AuditSetting,
+    CountingGenerator,
+    Histogram,
+    Histograms,
+    Outcomes,
+    count_outcomes,
+    votes_in_turn,
+)
+from patebench.audit.sampled import Sampled, agree_by_chance, class_shifts, estimate_event, on_counts, relabel
+from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
+from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
+from patebench.core.seeds import Source
+
+#: Approximate number of random numbers from the operating system in one audit, since they are slow, and the maximum
+#: number of labels.
+_NUMBERS, _AT_MOST = 20_000, 4000
+
+#: Seeded releases per release in release mode, and the minimum number of the latter.
+_REFERENCE, _AT_LEAST = 50, 40
+
+#: For mechanisms whose queries depend on each other, where each release is a call of `release`: maximum queries of a
+#: release, maximum releases of the same votes, and seeded releases per release.
+_TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
+
+#: Unanimous votes and two-way ties: labels of the pair per label drawn on each of them, and the minimum number of the
+#: latter.
+_AGREEING, _AGREEING_AT_LEAST = 4, 150
+
+_SAME_NOISE = "in release mode, two releases have the same noise, which can be subtracted"
+
+#: Seeded labels per histogram, to estimate how often labels repeat there.
+_TRIED = 100
+
+
+class DiscreteNoise:
+    """Discrete noise from a seeded generator; `drawn` holds the number of random numbers drawn."""
+
+    def __init__(self, generator: np.random.Generator | CountingGenerator) -> None:
+        counting = generator if isinstance(generator, CountingGenerator) else CountingGenerator(generator)
+        self._generator, self.drawn = counting, counting.drawn
+
+    def laplace(self, *, scale: float, size: Size) -> Integers:
+        """Draw x with Pr[x] ∝ exp(−|x|/scale), as the difference of two geometric variables."""
+        if scale == 0:
+            return np.zeros(size, dtype=np.int64)
+        return self.exponential(scale=scale, size=size) - self.exponential(scale=scale, size=size)
+
+    def normal(self, *, scale: float, size: Size) -> Integers:
+        return discrete_normal(self, scale, size)
+
+    def exponential(self, *, scale: float, size: Size) -> Integers:
+        drawn: Integers = self._generator.geometric(-math.expm1(-1 / scale), size=size) - 1
+        return drawn
+
+    def random(self, size: Size) -> NDArray[np.float64]:
+        drawn: NDArray[np.float64] = self._generator.random(size=size)
+        return drawn
+
+    def integers(self, low: int, high: int, *, size: Size) -> Integers:
+        drawn: Integers = self._generator.integers(low, high, size=size)
+        return drawn
+
+    def spawn(self, n_children: int) -> list["DiscreteNoise"]:
+        return [DiscreteNoise(child) for child in self._generator.spawn(n_children)]
+
+
+class ReleaseNoiseAudit(AuditSetting):
+    """An audit of releases with discrete noise, for mechanisms that have a discrete form."""
+
+    def seeded(self, sampled: Sampled) -> Sampled:
+        """Count the event of `sampled` again, with discrete noise from a stream instead of continuous noise."""
+        event = sampled.event
+        if event is None:
+            return sampled
+        sides = []
+        for side, name in enumerate(("here", "there")):
+            source = DiscreteNoise(self.streams(f"discrete/{sampled.queries}/{name}"))
+            counts = self.count(partial(_votes_of_side, event.pair, side), source, self.runs)
+            sides.append(dict(enumerate(counts.tolist())))
+        return estimate_event(event, sides, sampled.queries, self.confidence, self.delta)
+
+    def disagreements(self, pair: Pair, shapes: Histograms, agreements: Sequence[Agreement] = ()) -> list[str]:
+        """Return one line about a difference between release mode and seeded discrete noise, or nothing.
+
+        Parameters
+        ----------
+        shapes : histograms; the one whose labels repeat least best reveals reused noise, within and between releases
+        agreements : histograms on which teachers agree or tie, each tested in releases of its own
+        """
+        views = relabel([pair])
+        labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
+        tallies: list[TwoTallies] = []
+        for side, name in enumerate(("here", "there")):
+            asked = [view.neighbour if side else view.counts for view in views]
+            seen, again = (self._rows(asked, Entropy(), labels) for _ in range(2))
+            if not agree_by_chance(seen[:, 0], again[:, 0], len(pair.counts)):
+                return [_SAME_NOISE]
+            reference = self._rows(asked, DiscreteNoise(self.streams(f"reference/{name}")), _REFERENCE * labels)
+            tallies += self._compare_shifts(asked, np.concatenate([seen, again]), reference)
+        counts = self._least_certain(np.stack([pair.counts, *shapes]))
+        one, two = self._two_releases(counts, labels // 4 * 2)
+        if not agree_by_chance(one, two, len(counts)):
+            return [_SAME_NOISE]
+        tallies += self._compare_uncertain(counts, one, two)
+        for i, votes in enumerate(agreements):
+            tallies += self._compare_agreement(votes, max(labels // _AGREEING, _AGREEING_AT_LEAST), f"agreement/{i}")
+        return agreement.disagreements(tallies)
+
+    def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
+        """Compare releases on one histogram under several shifts of the classes."""
+        shifts = class_shifts(len(votes.counts))
+        asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
+        seen = self._rows(asked, Entropy(), labels)
+        reference = self._rows(asked, DiscreteNoise(self.streams(name)), _REFERENCE * labels)
+        tallies = self._compare_shifts(asked, seen, reference)
+        whole = tallies[-1]  # with the classes named back
+        groups = votes.grouped(whole.seen), votes.grouped(whole.reference)
+        return [*tallies, TwoTallies(whole.where, *groups, names=GROUPS)]
+
+    def disagreements_of_transcripts(
+        self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
+    ) -> list[str]:
+        """Return such a line for mechanisms whose queries depend on each other; `pairs` are by number of queries.
+
+        Short releases of one query and of several are compared: each answer, the number of answers, and how often an
+        answer equals the first one. On `agreements` only the releases with the most queries are compared. Each test
+        uses one comparison per release, so comparisons are independent.
+        """
+        tallies: list[TwoTallies] = []
+        for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
+            chosen = [pair for T, pair in pairs.items() if min(T, _TRANSCRIPT) == queries][-1]
+            asked = [chosen.counts, chosen.neighbour, self._least_certain(shapes, queries)]
+            if queries == min(max(pairs), _TRANSCRIPT):
+                asked += [agreed.counts for agreed in agreements[::2]]
+            for i, counts in enumerate(asked):
+                tallies += self._compare_releases(counts, queries, f"{queries}/{i}")
+        return agreement.disagreements(tallies)
+
+    def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
+        """Compare short releases of one query asked `queries` times."""
+        votes = votes_in_turn(counts[None], queries)
+        tried = DiscreteNoise(self.streams("discrete numbers"))
+        self.outcomes(votes, tried)
+        runs = max(_AT_LEAST, min(_NUMBERS // max(1, tried.drawn[0]), _RELEASES))
+        seen = self.transcripts(votes, Entropy(), runs)
+        seeded = DiscreteNoise(self.streams(f"transcripts/{name}"))
+        reference = self.transcripts(votes, seeded, _TRANSCRIPTS * runs)
+        where = f"releases {on_counts(counts)}, queried {queries} times each"
+
+        for place in range(queries):
+            answers = (count_outcomes(labels[:, place], votes.classes) for labels in (seen, reference))
+            yield TwoTallies(f"{where}, as answer {place + 1}", *answers)
+        names = ["every answer", "no answer at all", "only some of the answers"]
+        yield TwoTallies(where, *(_count_answered(labels, votes.classes) for labels in (seen, reference)), names=names)
+        for place in range(1, queries):
+            names = [f"answer {place + 1} the first one again", f"answer {place + 1} another than the first"]
+            repeats = (agreement.count_repeats(labels[:, [0, place]].ravel(), 1) for labels in (seen, reference))
+            yield TwoTallies(where, *repeats, plain=False, names=names)
+
+    def _two_releases(self, counts: NDArray[np.int64], labels: int) -> tuple[Outcomes, Outcomes]:
+        votes = votes_in_turn(counts[None], labels)
+        return self.outcomes(votes, Entropy()), self.outcomes(votes, Entropy())
+
+    def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
+        """Test whether noise is reused within a release: how often a label equals one at a fixed distance before it.
+
+        Labels themselves are compared too, since missing noise is visible where no class is sure to win. The distance
+        at which labels of release `one` repeat most often is tested on release `two`.
+        """
+        queries, classes = len(one), len(counts)
+        seeded = DiscreteNoise(self.streams("distances"))
+        reference = self.outcomes(votes_in_turn(counts[None], _REFERENCE * queries), seeded)
+        where = on_counts(counts)
+        labels_seen = count_outcomes(np.concatenate([one, two]), classes)
+        yield TwoTallies(where, labels_seen, count_outcomes(reference, classes))
+        for lag in sorted({*agreement.lags(queries), max(1, agreement.most_likely_lag(one))}):
+            seen = agreement.count_repeats(two, lag)
+            again = agreement.count_repeats(reference, lag)
+            yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
+
+    def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
+        """Return the histogram on which two outcomes are equal least often, so that reused noise is visible.
+
+        With `queries`, the first outcomes of separate releases of that many queries are compared; without it, queries
+        are independent.
+        """
+        seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
+
+        def tried(counts: NDArray[np.int64]) -> Outcomes:
+            if queries is None:
+                return self.outcomes(votes_in_turn(counts[None], _TRIED), seeded)
+            return self.transcripts(votes_in_turn(counts[None], queries), seeded, _TRIED)[:, 0]
+
+        shown = [count_outcomes(tried(counts), len(counts)) for counts in shapes]
+        chosen: NDArray[np.int64] = shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
+        return chosen
+
+    def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
+        """Return the comparison for each shift of the classes, and last the one of all shifts together."""
+        classes = len(asked[0])
+        tallies = [
+            TwoTallies(on_counts(counts), *(count_outcomes(labels[:, i], classes) for labels in (seen, reference)))
+            for i, counts in enumerate(asked)
+        ]
+        original: list[NDArray[np.integer]] = []
+        for side in ("seen", "reference"):
+            counts_by_shift = [getattr(tally, side) for tally in tallies]
+            original.append(np.sum(list(map(_shift_back, counts_by_shift, class_shifts(classes))), axis=0))
+        return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
+
+    def _labels(self, pair: Pair) -> int:
+        """Return the number of labels to draw with noise from the operating system."""
+        source = DiscreteNoise(self.streams("discrete numbers"))
+        self._rows([pair.counts], source, _AT_LEAST)
+        return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
+
+    def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
+        """Return outcomes (rounds × histograms) of the histograms `asked`, queried in turn."""
+        votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
+        return self.outcomes(votes, source).reshape(-1, len(asked))
+
+
+def _votes_of_side(pair: Pair, side: int, queries: int) -> Votes:
+    return pair.votes(queries)[side]
+
+
+def _shift_back(counts: NDArray[np.integer], by: int) -> NDArray[np.integer]:
+    """Return counts of outcomes (classes + 1,) with the names that the classes had before a shift."""
+    return np.append(np.roll(counts[:-1], -by), counts[-1])
+
+
+def _count_answered(transcripts: Outcomes, classes: int) -> NDArray[np.int64]:
+    """Count the releases in which every query was answered, none, and only some."""
+    answers = np.sum(transcripts < classes, axis=1)
+    every, none = int(np.sum(answers == transcripts.shape[1])), int(np.sum(answers == 0))
+    return np.array([every, none, len(transcripts) - every - none])
