@@ -235,9 +235,7 @@ def test_neither_rounds_nor_budgets():
 
 
 def test_a_cost_above_epsilon_is_one_line():
-    with pytest.raises(
-        PatebenchError, match=r"PtrGNMax: labels of cost 1 at order 8 .* raise epsilon, or lower the cost"
-    ):
+    with pytest.raises(PatebenchError, match=r"PtrGNMax: with cost = 1 at order = 8, .* raise epsilon, or lower cost"):
         make_mechanism("ptr-gnmax", {"order": 8, "cost": 1, "epsilon": 1, "failure": 1e-5, "sigma": 9})
 
 

@@ -160,7 +160,10 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return the losses if Y is treated as one discrete Gaussian, from one scale below the ε of continuous noise on."""
+    """Return the losses if Y is treated as one discrete Gaussian.
+
+    The values of Y start one scale below the value whose loss is the ε of continuous noise.
+    """
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
     lowest = max(math.floor((t - 1) * scale) - 3, _least_value(cells))

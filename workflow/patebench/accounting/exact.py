@@ -121,7 +121,7 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t, with r_j the `ratio` of outcome j."""
+    """Return ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t; p_j is e^`log_p`, r_j `ratio`."""
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
     for chosen, solve in ((near, _log_moments_plain), (~near, _log_moments_in_log_space)):

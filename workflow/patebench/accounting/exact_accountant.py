@@ -2,7 +2,8 @@
 
 Every order gives a valid bound, but each is expensive. A sample of the queries predicts, for each number of queries T,
 the order at which ε is least. The divergences of all T queries are computed at a few orders around this one, and
-at further orders while the least ε lies at the edge. The stated ε uses all T queries; the sample only selects orders.
+at further orders while the least ε is at the edge of these. The stated ε uses all T queries; the sample selects orders
+only.
 """
 
 from collections.abc import Iterator, Sequence

@@ -69,7 +69,8 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
     Let p and q be the densities of a score before and after the vote changes. p^α q^{1−α} is e^{γ(γ+s)/2} times a
     normal density whose mean is γ = (α−1)s away from that of p, per score. With y the distance from that mean,
-    r = s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q, with γ = −s.
+    the log ratio r = ln(p/q) is s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q, with
+    γ = −s.
     """
     tilt = (order - 1) * s
 

@@ -175,7 +175,7 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Return the sums from each `z` (cells, rows) on, read from `sums` (rows, values of z) of `_tail_sums`."""
+    """Look up the sums of all terms from `z` (cells, rows) on in `sums` (rows, values of z), made by `_tail_sums`."""
     result: Array = np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
     return result
 
@@ -224,7 +224,7 @@ def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cel
 
 @dataclass(frozen=True)
 class _Scores:
-    """Calculator of P_a for all pairs of u (rows) and v (columns), for one value of κ in `tie`."""
+    """Calculator of P_a, the probability that a wins, for all pairs of u (rows) and v (columns); `tie` is κ."""
 
     noise: IntegerDistribution
     tie: int

@@ -43,7 +43,7 @@ def excess(ratio: Array, order: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Bounds per cell on the probability P and the log ratio r of each outcome: a, b, neither.
+    """Bounds per cell on the probability P and the log ratio r of three outcomes: a wins, b wins, or neither wins.
 
     `low` and `high` (3 × cells) bound P. `ratio` (4 × cells) holds the maximum of r for a, the minimum for b, and the
     maximum and minimum for neither. Cells are stored in blocks of `size` cells each; `blocks` holds the same bounds for
@@ -190,7 +190,7 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """Return P_a = ∫ φ(u)Φ(−v)/2 dw up to each w, by Gauss–Legendre quadrature on panels of width 1/4 or less.
+    """Return P_a for Gaussian noise, ∫ φ(u)Φ(−v)/2 dw up to each w, by quadrature on panels of width 1/4 or less.
 
     In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. On the ellipse of ρ about a
     panel of half width ℓ, with half axes below a = ℓ(ρ + 1/ρ)/2, the integrand is at most e^{a²/4 + ka} times that at
@@ -215,7 +215,7 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 def laplace() -> Table:
     """Return the table for density e^{−|x|}/2: w from −36 and t from −48 to 48.
 
-    All slopes of ln f are at most 1, and so are those of ln P_a in u and in v.
+    The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v.
     """
     w = edges(
         -36.0,
@@ -255,7 +255,7 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """Return P_a = ∫_{z > c} f(z) F(z + t) dz with c = −u, piecewise in closed form."""
+    """Return P_a for Laplace noise, ∫_{z > c} f(z) F(z + t) dz with c = −u, piecewise in closed form."""
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
     ahead = np.where(

@@ -51,7 +51,7 @@ def hazard(x: Array) -> Array:
 
 
 def exp_multiple(rate: float, steps: NDArray[np.integer]) -> Array:
-    """Return exp(rate·steps) to a few units in the last place for integer steps below 2²⁶ in size.
+    """Return exp(rate·steps), accurate to a few units in the last place, for integers |steps| < 2²⁶.
 
     The rate is split into two halves whose products with the steps are exact (Veltkamp 1968).
     """

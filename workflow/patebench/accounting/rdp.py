@@ -1,7 +1,7 @@
 """Rényi accounting of Scalable PATE (Papernot et al. 2018) for GNMax, and its Laplace counterpart for LNMax.
 
-Curves are Rényi divergences per query at orders α > 1; they add up over queries. The data-dependent ones bound
-D_α(M(D) ‖ M(D′)) with D the actual data.
+Curves are Rényi divergences per query at orders α > 1; they add up over queries. Data-dependent curves bound
+D_α(M(D) ‖ M(D′)) for a mechanism M, the actual data D and any neighbour D′.
 
 The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is a special case: LNMax(γ)
 releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. α(l) is the l-th log moment of the privacy loss, so α(l)/l

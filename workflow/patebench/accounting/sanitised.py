@@ -163,7 +163,7 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """Return a grid step: a power of two, for exact grid points, at which the noise has few enough points."""
+    """Return a grid step: a power of two, for exact grid points, and large enough for an exact draw of the noise."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     result: Array = np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
     return result
@@ -190,7 +190,7 @@ _CELLS_PER_HOUR = 2e10
 
 
 def unwritten(queries: int, divergences: Array) -> None:
-    """Do nothing, for noise whose draws no ledger records."""
+    """Do nothing: the default for draws that no ledger records."""
 
 
 @dataclass(frozen=True)

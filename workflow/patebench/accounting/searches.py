@@ -100,7 +100,7 @@ def edge(
 def _bracket(costs: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
     """Return the two neighbouring values in `costs` between which the cost crosses the budget, with their costs.
 
-    `cheap` is the value at which the cost is least; the first value returned is on its side, within the budget.
+    `cheap` is the value at which the cost is least; the first value returned is within the budget.
     """
     ordered = sorted(costs, key=lambda value: abs(math.log(value / cheap)))
     first_above = next(i for i, value in enumerate(ordered) if costs[value] > budget)

@@ -79,7 +79,7 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def largest(self) -> Array:
-        """Return the largest change of one query's bound by one vote, for any votes, per order."""
+        """Return, per order, the largest change of a query's bound that one vote can cause, for any votes."""
         return np.take_along_axis(self.change, self.peak[:, None], axis=1)[:, 0]
 
     def node(self, log_q: Array) -> Array:
@@ -89,10 +89,10 @@ class Steps:
 
 
 def local(steps: Steps, counts: Counts) -> Array:
-    """Return Σ over queries of U(d) at the distances d = 0, 1, …, teachers: distances × orders.
+    """Return bounds on the local sensitivity within d votes of `counts` for d = 0, 1, … (distances × orders).
 
-    The last row is the maximum over all votes. If there are more distances than rows, it bounds U(d) at all omitted
-    distances, and smoothness still holds.
+    They are Σ_i U_i(d) over queries (see the module). The last row is the maximum over all votes; it stands for all
+    larger distances.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -111,7 +111,9 @@ def work(queries: int, classes: int, teachers: int) -> float:
 
 
 def smooth(local: Array, beta: Array | float) -> Array:
-    """Return the β-smooth sensitivity max_d e^{−βd} Σ U(d) per order; `beta` is one number or one per order.
+    """Return the β-smooth sensitivity per order: the maximum of e^{−βd}·local[d] over distances d.
+
+    `local` (distances × orders) is made by the function of this name; `beta` is one number, or one per order.
 
     The result is at least 10⁻¹² of its maximum over all votes, so that it is not 0 for some votes and positive for
     others.
@@ -123,9 +125,10 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return a lower and an upper bound on the nodes within each distance of each query (queries × distances each).
+    """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
 
-    For every adjacent pair of histograms of which one is within the distance, they enclose the node of the smaller q.
+    They enclose the node of the smaller q of every adjacent pair of histograms of which one is within d votes of the
+    query.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))

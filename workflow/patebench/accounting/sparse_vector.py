@@ -84,7 +84,7 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return ln K and ln B of pairs that satisfy (*), orders × pairs, for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
+    """Return ln K and ln B of pairs K, B that satisfy (*) (orders × pairs) for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
 
     Proof: docs/explanation/proofs-composition.md, "Constants of the sparse vector technique".
     """

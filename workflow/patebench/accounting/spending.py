@@ -91,7 +91,8 @@ def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float
 def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, float] | None:
     """Return the least worst-case divergences of `queries` queries at `conversion.ORDERS`, and the failure probability.
 
-    Only the worst-case Rényi accountants with the least failure probability are used; None if there are none.
+    Only the worst-case Rényi accountants with the least failure probability are used. The result is None if a mechanism
+    has no such accountant.
     """
     usable = [item for item in accountants if isinstance(item, RenyiAccountant) and item.kind is Kind.WORST_CASE]
     if not usable:

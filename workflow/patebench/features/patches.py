@@ -103,7 +103,7 @@ class PatchEncoder(Encoder):
 
     @torch.inference_mode()
     def _sum_activations(self, x: NDArray[Any], report: Report | None = None) -> Tensor:
-        """Return sums over quarters (samples, 4 · clusters), averaged over each image and its mirror image."""
+        """Return activations summed over quarters (samples, 4 · clusters), averaged over image and mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]

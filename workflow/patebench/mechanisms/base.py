@@ -188,7 +188,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the largest number of the first `queries` queries in which one teacher takes part; all by default."""
+        """Return in how many of the first `queries` queries one teacher takes part at most; by default in all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -95,10 +95,10 @@ class ThresholdTest:
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the cost in the tables of Scalable PATE: Theorem 6 for the test, plus Pr[answered] times the answer's.
+        """Return the cost in the tables of Scalable PATE: that of the test, plus Pr[answered] times that of the answer.
 
-        The result (queries × orders) is the expected cost before it is known which queries are answered. Rényi
-        divergences cannot be averaged, so the expected cost is not a bound.
+        Both costs are by Theorem 6. The result (queries × orders) is the expected cost before it is known which queries
+        are answered. Rényi divergences cannot be averaged, so the expected cost is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
@@ -142,7 +142,7 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield neighbours of the release: labels if the test passes, before and after the change, and "no answer"."""
+        """Yield neighbours of the answer, with the outcome of the threshold test added to both sides."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
@@ -209,7 +209,7 @@ class ConfidentGNMax(Mechanism):
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants for the worst case of the test and an answer to every query, an upper bound."""
+        """Return sanitised accountants of an upper bound: the test in the worst case, and an answer to every query."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: (

@@ -76,7 +76,7 @@ _CELLS = 1 << 20
 class PermuteAndFlip(Mechanism):
     """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1; Ding et al. 2021).
 
-    Its range is not bounded by ε, so only theorems of pure privacy apply. Reasons:
+    Unlike the exponential mechanism, it does not have bounded range ε, so only theorems of pure privacy apply. Proof:
     docs/explanation/proofs-mechanisms.md, "Permute and flip".
     """
 

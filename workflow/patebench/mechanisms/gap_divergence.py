@@ -102,7 +102,7 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """ln P and ln P′ of one outcome (rows × scores), with error bounds for both and for their difference."""
+    """ln of the probabilities P on D and P′ on D′ of one outcome (rows × scores), and error bounds."""
 
     log_p: Array
     log_p_neighbour: Array
@@ -196,9 +196,10 @@ _ORDERS = (
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Sums over the winner's score z ≥ y, for b behind by `x` (rows) and scores y (columns).
+    """Sums over the winner's score z ≥ y, where class b is `x` votes behind t; rows are x, and columns y.
 
-    `first`: ln Σ p(z)F(z + x), t wins, ties included; `other`: ln Σ p(z + x)F(z), b wins, ties included.
+    `first` is ln Σ p(z)F(z + x), for outcomes in which t beats b or ties; `other` is ln Σ p(z + x)F(z), for outcomes in
+    which b beats t or ties.
     """
 
     window: _Window
@@ -277,7 +278,7 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … most; 1 at `low`, for everything below."""
+    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … most; 1 for y = low."""
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0

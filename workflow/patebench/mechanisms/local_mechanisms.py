@@ -74,7 +74,7 @@ class Channel:
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return all ordered pairs of unequal votes."""
+        """Return all ordered pairs of different votes, as two arrays (pairs,)."""
         one, other = np.nonzero(~np.eye(self.classes, dtype=bool))
         return one, other
 

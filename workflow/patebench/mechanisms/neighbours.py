@@ -130,9 +130,10 @@ def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise)
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """Return ln P of a class of each rank (histograms × ranks), and of each outcome of each neighbour.
+    """Return ln P of one class of each rank for the histograms, and ln P of every outcome for their neighbours.
 
-    The second array is histograms × outcomes (see `of_noisy_argmax`) × losing rank × gaining rank.
+    The first array is histograms × ranks, the second histograms × outcomes (see `of_noisy_argmax`) × losing rank ×
+    gaining rank.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))

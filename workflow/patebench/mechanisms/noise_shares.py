@@ -151,8 +151,8 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         """Return a Gaussian with the variance of the noise; shares above scale ½ have nearly the same density."""
         if teachers is None:
             raise PatebenchError(
-                f"the noise of {type(self).__name__} depends on the number of teachers, which is unknown here; "
-                "give labels that state it"
+                f"the noise of {type(self).__name__} depends on the number of teachers, which is not given; "
+                "use labels that state it"
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
 

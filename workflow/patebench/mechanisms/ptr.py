@@ -64,9 +64,9 @@ class ProposeTestRelease(Mechanism):
         if self.total < self.cost:
             alone = float(conversion.tight(np.array([self.order]), np.array([self.cost]), self.failure)[0])
             raise PatebenchError(
-                f"{type(self).__name__}: labels of cost {self.cost:g} at order {self.order:g} alone have ε = "
+                f"{type(self).__name__}: with cost = {self.cost:g} at order = {self.order:g}, labels alone have ε = "
                 f"{at_most(alone)} at δ = {self.failure:g}, above epsilon = {self.epsilon:g}; raise epsilon, or lower "
-                "the cost"
+                "cost"
             )
 
     @property

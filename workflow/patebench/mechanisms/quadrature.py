@@ -76,7 +76,7 @@ class Panels:
 
 
 def log_argmax_probabilities(counts: NDArray[np.number], noise: Noise) -> Array:
-    """Return ln P(j) of argmax(counts + noise) per query and class (queries × classes)."""
+    """Return ln of the probability that argmax(counts + noise) is each class (queries × classes)."""
     scores = np.asarray(counts, dtype=np.float64)
     result = np.empty(scores.shape)
     block = max(1, _CELLS // scores.shape[1])

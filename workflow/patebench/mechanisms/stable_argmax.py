@@ -173,7 +173,7 @@ class SparseVector(Mechanism):
     @property
     @abstractmethod
     def threshold(self) -> float:
-        """Return the threshold of d, without noise."""
+        """Return the threshold for the distance d, before noise is added."""
 
     @property
     @abstractmethod
@@ -259,7 +259,10 @@ class StableSVT(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """Return 1 + z with Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²) ≤ failure, b₁ < b₂."""
+        """Return the threshold 1 + z, which a query with d = 1 passes with probability at most `failure`.
+
+        For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
+        """
         first, second = (noise.scale for noise in self.noises)
         return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))
 
@@ -307,7 +310,7 @@ class StableSVTGaussian(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """Return 1 + z with Pr[ν − ρ > z] = failure."""
+        """Return the threshold, which a query with d = 1 passes with probability `failure`."""
         return 1 - float(np.hypot(self.sigma1, self.sigma2) * ndtri(self.failure))
 
     def accountants(self, votes: Votes) -> list[Accountant]:

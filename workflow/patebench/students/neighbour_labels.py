@@ -46,7 +46,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _sample_features(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens samples and standardises tables; the pool's longest vector gets length 1."""
+    """Return a function that flattens samples, standardises tables, and scales the pool's longest vector to 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flat(x: NDArray[Any]) -> NDArray[np.float64]:
