@@ -242,7 +242,7 @@ def test_without_audits_both_say_so():
 
 
 def test_an_audit_given_twice_or_damaged_is_refused(audits):
-    with pytest.raises(Exception, match="given twice"):
+    with pytest.raises(Exception, match="two records of kind audit"):
         made.load_records([], [], [audits[0], audits[0]])
     write_json(audits[0], "audit", {"dataset": "mnist"})
     with pytest.raises(ArtefactError, match="no audit as patebench writes it"):

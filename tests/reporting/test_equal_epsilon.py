@@ -9,7 +9,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.utility_figures import of_table, read_tables
+from patebench.reporting.figures.utility_figures import draw_table, read_tables
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.utility_tables import together
 
@@ -121,7 +121,7 @@ def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_ke
 
 def lines(frame):
     """Return the points by label of the lines in the only panel of the figure."""
-    (axis,) = of_table(frame).axes
+    (axis,) = draw_table(frame).axes
     return {words: handle for handle, words in zip(*axis.get_legend_handles_labels(), strict=True)}
 
 
@@ -174,7 +174,7 @@ def test_a_method_looks_the_same_in_every_panel_and_settings_have_panels_of_thei
     better, worse = {"model": "small-cnn"}, {"model": "tanh-cnn"}
     models = [(1.0, 0.9, better), (1.0, 0.8, worse), (1.0, 0.7, better | other), (1.0, 0.8, worse | other)]
     found = of_models(tmp_path, *models)
-    axes = of_table(found).axes
+    axes = draw_table(found).axes
     assert [axis.get_title() for axis in axes] == ["MNIST · pool 500", "MNIST · pool 9000"]
     looks = []
     for axis in axes:
@@ -195,7 +195,7 @@ def test_an_accuracy_of_100_percent_is_drawn_and_no_bar_is_above(tmp_path):
     accuracies = enumerate((1.0, 0.8, 1.0))
     seeds = [(2.0, accuracy, {"seed": seed, "private_model": "one"}) for seed, accuracy in accuracies]
     found = of_models(tmp_path, *seeds, (2.0, 1.0, {"form": "linear"}))
-    (axis,) = of_table(found).axes
+    (axis,) = draw_table(found).axes
     bars = {name: handle for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     assert bars["DP-SGD, linear, tanh CNN (one record)"].lines[0].get_ydata()[0] == 0.999
     (segment,) = bars["DP-SGD, scratch, tanh CNN (one record)"].lines[2][0].get_segments()
@@ -218,7 +218,7 @@ def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
     for name, accuracy in (("a", 0.9), ("b", 0.8)):
         (tmp_path / name).mkdir()
         of_models(tmp_path / name, (1.0, accuracy, {})).to_csv(tmp_path / f"{name}.csv", index=False)
-    for names, fault in (("ab", "they differ in what tanh-cnn reaches"), ("c", "c.csv: this table does not exist")):
+    for names, fault in (("ab", "the tables have different accuracies of tanh-cnn"), ("c", "c.csv: this table does not exist")):
         with pytest.raises(SystemExit, match=fault):
             read_tables([tmp_path / f"{name}.csv" for name in names])
     draw = [sys.executable, "-m", "patebench.reporting.figures.utility_figures", "out.png", "a.csv", "a.csv"]

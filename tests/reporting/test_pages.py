@@ -12,7 +12,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import NOTHING, findings, most_accurate
-from patebench.reporting.pages import MEANINGS, plain, read_caption, render
+from patebench.reporting.pages import MEANINGS, first_sentences, read_caption, render
 from patebench.reporting.published import read_published
 from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of
 from patebench.reporting.tables import TABLES
@@ -319,7 +319,7 @@ def test_caption_marks(tmp_path):
     path.write_text("**What is it?** An *x* < ``y``,\nwrapped.\n\nMore.\n", encoding="utf-8")
     caption = read_caption(path)
     assert caption == "<p><strong>What is it?</strong> An <em>x</em> &lt; <code>y</code>, wrapped.</p>\n<p>More.</p>"
-    assert plain(caption) == "What is it? An x < y, wrapped."
+    assert first_sentences(caption) == "What is it? An x < y, wrapped."
     with pytest.raises(ArtefactError, match="cannot be read"):
         read_caption(tmp_path / "none.rst")
 

@@ -102,7 +102,7 @@ def test_it_states_what_may_be_published(tmp_path: Path, release: Release) -> No
     assert "This page may be published" in text
     assert "300 labels for 300 public samples of digits are (ε, δ)-differentially private with" in text
     assert f"ε = {epsilon_in_digits(best)} at δ = 1e-5" in text
-    assert "The bounds name no other release of the same private data" in text
+    assert "No other release from the same private data is known" in text
     assert "GNMax, σ = 40" in text
     assert "ε protects one teacher’s whole shard, so one record, replaced, added or removed" in text
     assert re.search(r"supervised, logistic 300 300 \d\d\.\d\d %", text)

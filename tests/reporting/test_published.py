@@ -61,17 +61,17 @@ def test_lookup_finds_nothing_or_refuses_what_disagrees():
     [
         (GOOD.replace("2.04", "two"), "line 2"),
         (GOOD.replace(",1,2.04", ",%,104").replace(",epsilon", ",label_accuracy"), "out of range"),
-        (GOOD.replace(",1,2.04", ",percent,2.04"), "unit 'percent' is none of"),
+        (GOOD.replace(",1,2.04", ",percent,2.04"), "unit 'percent' is not one of"),
         (GOOD.replace(",epsilon", ",epsilom"), "quantity 'epsilom'"),
         (GOOD.replace("mnist", ""), "dataset is empty"),
         (GOOD.replace(",250,", ",0,"), "teachers = 0 is below 1"),
         (GOOD.replace("1e-05", "7"), "delta = 7 is not between 0 and 1"),
-        (GOOD.replace("gamma=0.05", "gamma-0.05"), "parameters 'gamma-0.05' are not of the form"),
+        (GOOD.replace("gamma=0.05", "gamma-0.05"), "parameters 'gamma-0.05' are not written as in"),
         (GOOD.replace("gamma=0.05", "gamma=small"), "line 2"),
-        (GOOD.replace("figure-4", ""), "configuration and experiments go together"),
+        (GOOD.replace("figure-4", ""), "give both configuration and experiments"),
         (GOOD + ",more", "18 cells"),
         (GOOD + "too long ago", "unmeasured is"),
-        (f"{GOOD}\n{GOOD}", "line 3 is wrong (the same cell"),
+        (f"{GOOD}\n{GOOD}", "line 3 is invalid (an earlier line"),
     ],
 )
 def test_refuses_a_wrong_line(tmp_path, line, fault):

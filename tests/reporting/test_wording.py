@@ -7,7 +7,7 @@ import pytest
 from patebench.reporting.wording import (
     epsilon_in_digits,
     epsilon_in_words,
-    those_that_differ,
+    differing_words,
 )
 
 SHORT = [
@@ -44,4 +44,4 @@ def test_digits_of_a_bound_hold_and_those_of_an_audit_were_found(epsilon: float,
     ],
 )
 def test_of_settings_what_differs(settings: list[list[str]], words: list[str]) -> None:
-    assert those_that_differ(settings) == words
+    assert differing_words(settings) == words

@@ -205,7 +205,7 @@ def read_releases(
 
     released = [read_arrays(path, LABELS) for path in labels]
     for release in released:
-        release.require("mode", str(Mode.RELEASE), "a page to publish")
+        release.require("mode", str(Mode.RELEASE), "a release")
     known_pools = {pool.digest: dict(pool.meta) for pool in (read_arrays(path, POOL) for path in pools)}
     known_bounds = dict(_of_labels(path, "account", released) for path in bounds)
     learnt: dict[str, list[Student]] = {}

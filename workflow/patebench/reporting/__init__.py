@@ -1,4 +1,1 @@
-"""Records, tables, figures and the report: everything that is read by people.
-
-Nothing here trains, votes, releases or accounts; it only reads what those stages wrote.
-"""
+"""Tables, figures and the report, made from the records that the other stages wrote."""

@@ -1,4 +1,4 @@
-"""Summarise a run in at most five findings, stated in plain sentences made from its tables."""
+"""Summarise a run in at most five findings: sentences that are filled with numbers of its tables."""
 
 import math
 import re
@@ -22,21 +22,22 @@ from patebench.reporting.wording import (
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The frames of a run by the names of their tables; any may be missing or empty.
+#: Frames of a run by the names of their tables; frames may be missing or empty.
 Tables = Mapping[str, "pd.DataFrame"]
 
 #: Columns that identify a label set.
 _SETTING = ("dataset", "setting", "ensemble", "mechanism", "noise", "rounds")
-#: The only line of a run without any finding.
+#: The sentence shown for a run without findings.
 NOTHING = "This run has no students, private models or audits."
 #: Maximum number of data sets per finding.
 _MOST = 2
 
 
 def findings(tables: Tables) -> list[str]:
-    """Return at most five findings of a few sentences each; a single sentence for a run without results.
+    """Return at most five findings of a few sentences each, or `NOTHING` for a run without findings.
 
-    They are about students, private models, public data alone, audits, and printed numbers, in this order.
+    They concern, in this order: students, private models, accuracy with public data alone, audits, and comparisons with
+    printed numbers.
     """
     filled = {name: frame for name, frame in tables.items() if not frame.empty}
     sentences = [
@@ -47,19 +48,19 @@ def findings(tables: Tables) -> list[str]:
 
 
 def setup(tables: Tables) -> str:
-    """Return one sentence on the teachers and the samples that they voted on; "" for a run without teachers."""
+    """Return a sentence about the teachers and the samples that they voted on; "" for a run without teachers."""
     ensembles = tables.get("ensembles")
     return "" if ensembles is None or ensembles.empty else f"{voters(ensembles, tables.get('noisy-accuracy'))}."
 
 
 def _explain_weak(finding: str) -> str:
-    """Return a finding with an explanation of the word "weak" if it uses it."""
+    """Return `finding`, followed by an explanation of the word "weak" if it contains this word."""
     note = f" An ε above {WEAK:g} is called weak: it gives little or no privacy ({WEAK_SOURCE})."
     return finding + (note if "(weak)" in finding else "")
 
 
 def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State the most accurate student at an ε that is not weak, or at a finite one, with its setting."""
+    """Yield sentences about the most accurate student of each data set, preferably at an ε that is not weak."""
     for dataset, rows in _by_dataset(students[students["accuracy_mean"].notna()]):
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
         if finite.empty:
@@ -88,7 +89,7 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State the best private model whose ε holds."""
+    """Yield a sentence per data set about the most accurate private model with a proven ε."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
@@ -99,7 +100,7 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Name the classes that are missing from the labels of some student."""
+    """Yield a sentence per data set that names the classes without a released label in some label set."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -116,7 +117,7 @@ def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State the accuracy of the best clusters of public samples, which needs no private data."""
+    """Yield a sentence per data set about the accuracy of labelled clusters of public samples, without private data."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
         named = stated(row.to_dict(), "named_accuracy")
@@ -127,7 +128,7 @@ def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """Return the counts of all verdicts on a paper, from its row of the table `papers`."""
+    """Return a sentence with the number of each verdict on a paper, from its row of the table `papers`."""
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in COUNTING if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")
     return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
@@ -138,7 +139,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State how many printed numbers have which verdict."""
+    """Yield a sentence with the number of printed numbers of all papers that have each verdict."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
@@ -154,12 +155,12 @@ def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _compared_numbers(verdicts: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the verdicts on numbers measured on the printed data set itself, not on a changed copy."""
+    """Return the verdicts on measured numbers, without those measured on a changed copy of a paper's data set."""
     return verdicts[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna()]
 
 
 def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State the audit results for proven bounds, one per mechanism, setting and number of queries."""
+    """Yield sentences with the number of proven bounds that were audited, contradicted or too large to test."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
         int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
@@ -174,21 +175,21 @@ def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _broken_claims(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State the mechanisms whose claimed ε an audit contradicts."""
+    """Yield a sentence that names the mechanisms whose claimed ε an audit contradicts, if there are any."""
     broken = {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if broken:
         yield f"The ε that papers claim for {join(sorted(broken))} does not hold: the audit found a larger one."
 
 
 def _broken_petdl(petdl: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State the forms of PET-DL whose claimed ε an audit contradicts."""
+    """Yield a sentence that names the forms of PET-DL whose claimed ε an audit contradicts, if there are any."""
     broken = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
     if not broken.empty:
         forms = join(sorted({in_words(form) for form in broken["form"]}))
         yield f"The ε that is claimed for PET-DL ({forms}) does not hold: the audit found a larger one."
 
 
-#: The findings in order: for each, functions that yield sentences from a table that must have rows.
+#: The findings in order. Each consists of pairs: a table that must have rows, and a function that yields sentences.
 _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], ...], ...] = (
     (("utility-privacy", _best_students), ("utility-privacy", _uncovered)),
     (("private-models", _private_models),),
@@ -199,13 +200,16 @@ _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str
 
 
 def _by_dataset(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
-    """Yield the names, in words, and the rows of the data sets with the most rows."""
+    """Yield the name, as text, and the rows of each of the `_MOST` data sets with the most rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
 
 def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
-    """Return the teachers, trained or single records, and the numbers of samples that they voted on, as a clause."""
+    """Return a clause such as "250 teachers trained on MNIST voted on 100 public samples".
+
+    Teachers are trained models, or single private records that vote themselves.
+    """
     trained = _trained(ensembles)
     others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
     found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
@@ -218,21 +222,24 @@ def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
 
 
 def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
-    """Return ensembles of trained teachers; records that vote on selected queries have no test accuracy."""
+    """Return the ensembles of trained teachers, which unlike voting records have an accuracy on the test set."""
     measured = "plurality_accuracy_test_mean"
     return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
 
 
 def protected(row: Mapping[Any, Any]) -> str:
-    """Return what the ε of these labels protects."""
+    """Return the unit that the ε of a student's labels protects, such as "the shard of one of 250 teachers"."""
     return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
 
 
 def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
-    """Return the most accurate row with an ε that is not weak, or else with a finite one, or else of all."""
-    kept = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
-    fair = next(each for each in kept if not each.empty)
-    return fair.sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
+    """Return the most accurate row whose ε, in the column `epsilon`, is not weak.
+
+    If every ε is weak, rows with a finite ε are considered, and if none is finite, all rows.
+    """
+    choices = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
+    considered = next(choice for choice in choices if not choice.empty)
+    return considered.sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
 
 
 def setting(row: Mapping[Any, Any]) -> str:
@@ -243,7 +250,7 @@ def setting(row: Mapping[Any, Any]) -> str:
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return words such as "300 labels", "100 prototypes" or "13 answers to 300 queries", as a mean over the seeds."""
+    """Return the mean number of answers, such as "300 labels", "100 prototypes" or "13 answers to 300 queries"."""
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]
@@ -253,13 +260,16 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return an accuracy, followed in brackets by that of predicting the largest class if it is known."""
+    """Return an accuracy as text, followed in brackets by the accuracy of always predicting the largest class."""
     beside = base_rate(row, accuracy)
     return percent(row[f"{accuracy}_mean"]) + (f" ({beside})" if beside else "")
 
 
 def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return the balanced accuracy of unbalanced classes and the accuracy of predicting the largest class; or ""."""
+    """Return a text with the balanced accuracy, if known, and the accuracy of always predicting the largest class.
+
+    The text is "" if the share of the largest class is unknown.
+    """
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:
         return ""
@@ -270,12 +280,12 @@ def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share such as "96.68 %"."""
+    """Return a fraction in per cent, such as "96.68 %"."""
     return f"{100 * value:.2f} %"
 
 
 def duration(seconds: float) -> str:
-    """Return a time such as "4.2 s", "3 min 12 s" or "1 h 02 min"."""
+    """Return a duration as text, such as "4.2 s", "3 min 12 s" or "1 h 02 min"."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -284,11 +294,11 @@ def duration(seconds: float) -> str:
 
 
 def join(words: Sequence[Any], last: str = "and") -> str:
-    """Return a list such as "a, b and c"."""
+    """Join words as in "a, b and c"."""
     named = [str(word) for word in words]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
 
 
 def plural(count: Any, one: str, several: str = "") -> str:
-    """Return a count such as "1 job" or "2,000 jobs"."""
+    """Return a count with its noun, such as "1 job" or "2,000 jobs"."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"

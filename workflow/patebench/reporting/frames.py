@@ -1,11 +1,11 @@
-"""Load and check records as data frames: one tidy frame per kind of record, one row per record.
+"""Check records and collect them in data frames: one frame per kind of record, with one row per record.
 
-Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it; its
-pool has `pool` samples, and `beside_pool` is the rest of it. A label set is of the whole pool (`rounds` is ""), of the
-queries that a student selected in rounds, or of `clusters` cluster centres.
+Accuracies are fractions. The column `setting` is the name of the split without its seed, so runs with different seeds
+share it. `pool` is the size of the pool, and `beside_pool` the rest of the split's name. A label set contains labels of
+the whole pool (`rounds` is ""), of queries selected in rounds, or of the centres of `clusters` clusters.
 
-Frames hold values, not text: `parameters` is a `Settings` of the mechanism's parameters and `selection` a tuple of
-rounds. `patebench.reporting.wording` formats them where they are shown.
+The column `parameters` contains a mechanism's parameters as `Settings`, and `selection` a tuple of rounds;
+`patebench.reporting.wording` formats them as text.
 """
 
 import re
@@ -26,7 +26,7 @@ from patebench.models import MODELS, by_recipe
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Maximum relative difference of values that count as equal: rounding depends on the order of a sum.
+#: Maximum relative standard deviation that is due to rounding and reported as 0.
 ROUNDING = 1e-12
 
 _SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
@@ -41,7 +41,7 @@ _ENSEMBLE = {
 }
 _SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
 _LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
-#: Columns that put an accuracy into context; balanced accuracy and recall are kept for unbalanced classes.
+#: Columns that accompany an accuracy; balanced accuracy and recall are missing if classes are balanced.
 _BESIDE = {"largest_class": float | None, "balanced_accuracy": float | None, "recall": dict | None}
 _BESIDE_LABELS = {f"label_{what}": hint for what, hint in _BESIDE.items()}
 _LABELLED = {
@@ -49,7 +49,7 @@ _LABELLED = {
     **_BESIDE_LABELS,
     "uncovered": list | None,  # names of the classes without a label
 }
-#: The fields of a bound, as JSON holds them: a word of an enumeration is text.
+#: Fields of a bound with their types in JSON, where enumerations are text.
 _BOUND = {
     **{
         name: str if isinstance(hint, type) and issubclass(hint, StrEnum) else hint
@@ -57,10 +57,10 @@ _BOUND = {
     },
     "order": float | None,
 }
-#: The fields of a curve of bounds: lists of queries and ε, and no order.
+#: Fields of a curve of bounds: lists of queries and ε, and no order.
 _CURVE = {name: hint for name, hint in _BOUND.items() if name != "order"} | {"queries": list, "epsilon": list}
 
-#: The columns of each kind of record and their types.
+#: Columns of each kind of record, with their types.
 RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     "ensemble": {
         **_ENSEMBLE,
@@ -112,19 +112,19 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **{"audited": float, "verdict": str | None, "runs": int, "confidence": float},
     },
 }
-#: The columns of what older records lack.
+#: Columns that older records lack.
 _LATER = {"uncovered"} | {
     name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
-#: The types of columns of numbers in a frame.
+#: Types of columns of numbers in a frame.
 _TYPES: Mapping[type | UnionType, str] = {
     **{float: "float64", float | None: "float64", int: "int64", int | None: "Int64", bool: "bool"},
 }
-#: What may be infinite, which strict JSON spells "inf".
+#: First words of columns that may be infinite, which is "inf" in strict JSON.
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
 _ACCOUNT = ("delta", "accountant", "conversion", "kind")
-#: Columns that identify a record of a kind, in addition to the data set and the split.
+#: Columns that identify a record of each kind, in addition to the data set and the split.
 _IDENTITY = {
     "ensemble": ("ensemble",),
     "label_set": _OF_LABELS,
@@ -141,7 +141,7 @@ _IDENTITY = {
 
 
 class Settings(dict[str, Any]):
-    """A mapping with a hash and an order, so that frames can be grouped by it."""
+    """Dictionary with a hash and an order, so that frames can be grouped and sorted by a column of dictionaries."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
@@ -152,7 +152,7 @@ class Settings(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """All measurements of a run, as one frame per kind of record; empty frames have all columns."""
+    """All records of a run, as one frame per kind of record; empty frames have all columns."""
 
     ensembles: "pd.DataFrame"
     label_sets: "pd.DataFrame"
@@ -167,16 +167,16 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_pool(self) -> "Records":
-        """Return these records without label sets of selected queries and everything derived from them."""
+        """Return these records without label sets of queries selected in rounds, their bounds and their students."""
         frames = {item.name: getattr(self, item.name) for item in fields(self)}
         whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
         return Records(**{**frames, **whole})
 
 
 def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
-    """Return records as frames; each comes with the path of its file for error messages.
+    """Collect records in frames; each record comes with the path of its file, for messages.
 
-    Raises ArtefactError for the first invalid record and PatebenchError for a duplicate.
+    Raises ArtefactError for the first invalid record, and PatebenchError for a duplicate.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, record in records:
@@ -185,9 +185,10 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
 
 
 def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
-    """Return mean and sample standard deviation of `values` over the seeds, per group of equal `by`.
+    """Return mean and sample standard deviation over the seeds of the columns `values`, per group of equal `by`.
 
-    Returns the columns `by`, `seeds`, and `<value>_mean`, `<value>_std`; the deviation of a single seed is NaN.
+    The result has the columns `by`, `seeds` (their number), and `<value>_mean` and `<value>_std` for each value. The
+    deviation of a single seed is NaN.
     """
     import numpy as np
     import pandas as pd
@@ -205,7 +206,10 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 
 
 def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settings | None":
-    """Return the mean recall per class over the seeds whose test set contains the class; None without any recall."""
+    """Return the mean recall per class, over the seeds whose test set contains the class; None if there are no recalls.
+
+    `recalls` contains one mapping from class names to recalls per seed.
+    """
     named: dict[str, list[float]] = {}
     for recall in recalls:
         for name, share in (recall or {}).items():
@@ -215,25 +219,25 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 def deviation(values: Any) -> Any:
     """Return the sample standard deviation of a column or group; NaN for one value, 0 if only rounding differs."""
-    found = values.std(ddof=1)
-    return found * (found > ROUNDING * abs(values.mean()))
+    std = values.std(ddof=1)
+    return std * (std > ROUNDING * abs(values.mean()))
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """Return the columns that `over_seeds` computes for these values; recalls have no deviation."""
+    """Return the names of the columns that `over_seeds` computes for `values`; recalls have no deviation."""
     kinds = {value: ("mean",) if "recall" in value else ("mean", "std") for value in values}
     return [f"{value}_{what}" for value in values for what in kinds[value]]
 
 
 def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
-    """Sort by the columns `by` in natural order, such as `gamma-0.05`, `gamma-0.1`, `gamma-1`."""
+    """Sort rows by the columns `by`, with numbers in text as numbers: `gamma-0.05`, `gamma-0.1`, `gamma-1`."""
     rows = list(frame[list(by)].itertuples(index=False))
     order = sorted(range(len(rows)), key=lambda index: tuple(natural(cell) for cell in rows[index]))
     return frame.iloc[order].reset_index(drop=True)
 
 
 def least(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """Return the columns `by` and the smallest ε per group of equal `by`, as the column `name`."""
+    """Return the smallest ε per group of equal columns `by`, in the column `name`."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
@@ -248,7 +252,7 @@ def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 def natural(value: Any) -> tuple[Any, ...]:
-    """Return a sort key under which numbers inside words count as numbers and missing values come last."""
+    """Return a sort key of `value`: numbers inside text are compared as numbers, and missing values come last."""
     import pandas as pd
 
     if isinstance(value, Settings | tuple):
@@ -260,33 +264,34 @@ def natural(value: Any) -> tuple[Any, ...]:
 
 
 def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record if each column exists and has its type; else raise ArtefactError that names `path`."""
+    """Return the record of the file `path`; raise ArtefactError if a column is missing or has another type."""
     kind = record.get("record")
     if kind not in RECORDS:
-        raise ArtefactError(path, f"it holds a record of the unknown kind '{kind}'")
-    for column, wanted in RECORDS[str(kind)].items():
+        raise ArtefactError(path, f"it contains a record of the unknown kind '{kind}'")
+    for column, type_ in RECORDS[str(kind)].items():
         if column not in record and column in _LATER:
             continue
         if column not in record:
             raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
         value = record[column]
-        if not _fits(column, value, wanted):
-            name = _type_of(wanted).__name__
-            raise ArtefactError(path, f"a record of kind '{kind}' has {column} = {value!r}, which is no {name}")
+        if not _fits(column, value, type_):
+            name = _type_of(type_).__name__
+            fault = f"a record of kind '{kind}' has {column} = {value!r}, which is not of type {name}"
+            raise ArtefactError(path, fault)
         if "accuracy" in column and value is not None and not 0 <= value <= 1:
             raise ArtefactError(path, f"a record of kind '{kind}' has {column} = {value!r}, outside [0, 1]")
     return record
 
 
-def _type_of(wanted: type | UnionType) -> type:
-    """Return the type of the values of a column, ignoring None."""
-    return wanted if isinstance(wanted, type) else get_args(wanted)[0]
+def _type_of(type_: type | UnionType) -> type:
+    """Return a column's type without None."""
+    return type_ if isinstance(type_, type) else get_args(type_)[0]
 
 
-def _fits(column: str, value: Any, wanted: type | UnionType) -> bool:
+def _fits(column: str, value: Any, type_: type | UnionType) -> bool:
     if value is None:
-        return isinstance(wanted, UnionType)
-    kind = _type_of(wanted)
+        return isinstance(type_, UnionType)
+    kind = _type_of(type_)
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
     if kind is float:
@@ -299,7 +304,7 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
     columns = RECORDS[kind]
     frame = pd.DataFrame([[row.get(column) for column in columns] for row in rows], columns=list(columns))
-    frame = frame.astype({column: _TYPES[wanted] for column, wanted in columns.items() if wanted in _TYPES})
+    frame = frame.astype({column: _TYPES[type_] for column, type_ in columns.items() if type_ in _TYPES})
     frozen = {"parameters", "selection", "uncovered", *(column for column in columns if "recall" in column)}
     for column in frozen & set(columns):
         frame[column] = pd.Series([_frozen(value) for value in frame[column]], dtype="object")
@@ -307,19 +312,19 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
         name = "/".join(map(str, frame.loc[twice, identity].iloc[0]))
-        raise PatebenchError(f"the {kind} {name} is given twice; give each file once.")
+        raise PatebenchError(f"two records of kind {kind} are named {name}; give each file once")
     return frame
 
 
 def _frozen(value: Any) -> Any:
-    """Return a JSON value in hashable form: mappings as `Settings`, lists as tuples."""
+    """Return a JSON value that can be hashed: mappings become `Settings`, and lists tuples."""
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear balanced accuracy and recall if classes are balanced, because they repeat the accuracy."""
+    """Clear balanced accuracy and recall if classes are balanced, as they add little to the accuracy."""
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:
@@ -331,7 +336,7 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear recipe and epochs of models without them, such as a random forest."""
+    """Clear recipe and epochs of models that have neither, such as a random forest."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

@@ -1,7 +1,7 @@
-"""Aggregate the measurements of a run into frames for tables, figures, rows and verdicts.
+"""Aggregate the records of a run over the seeds, for tables, figures, rows and verdicts.
 
-They hold students and private models with their ε over the seeds, bounds of several accountants, audits and stated ε,
-students of PET-DL, and gaps between counts.
+The frames of this module contain students and private models with their ε, bounds by several accountants, audits with
+the stated ε, students of PET-DL, and gaps between vote counts.
 """
 
 import math
@@ -20,18 +20,18 @@ from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, sel
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that identify an ensemble (without its seed), a set of its labels, and a student of these. `rounds` states
-#: how the queries of the labels were selected ("": the whole pool).
+#: Columns that identify an ensemble without its seed, one of its label sets, and a student of these labels. `rounds`
+#: names the rounds in which queries were selected ("" for the whole pool).
 ENSEMBLE = [
     *("dataset", "setting", "pool", "beside_pool", "ensemble", "clusters"),
     *("teachers", "partition", "model", "recipe", "epochs"),
 ]
 LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "parameters"]
-#: Columns that identify one ε: the labels of T queries, at one δ.
+#: Columns that identify the subject of an ε: the labels of a number of queries, and δ.
 SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "selection", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
-#: Columns that identify students of the same votes without noise, and one of them by its kind of label.
+#: Columns that identify a comparison of distilled students, and one of its students.
 DISTILLATION = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
 DISTILLED = [*DISTILLATION, "labels", "temperature", "epsilon"]
 #: Columns that identify a private model and a bound on it.
@@ -48,18 +48,19 @@ _MEASURED = ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY, *BESIDE
 
 
 def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
-    """Return ensembles of trained teachers; records that vote on selected queries predict no test sample."""
+    """Return the ensembles of trained teachers, without those whose teachers are single records that only vote."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
 @lru_cache(maxsize=1)
 def outcomes(records: Records) -> "pd.DataFrame":
-    """Return one row per student setting and δ, in natural order; the frame is shared and must not be changed.
+    """Return one row per student setting and δ, in natural order; the frame is cached and must not be changed.
 
-    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`, their
-    class shares, `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`;
-    `may_publish` is "yes" if the labels are a release with that worst-case ε. `uncovered` names the classes that are
-    missing from the labels of some seed. Missing values are NaN.
+    The columns are those of `STUDENT`, `delta` and `seeds`, and mean and standard deviation over the seeds of
+    `answered`, `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy`.
+    Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
+    the labels are a release with that worst-case ε. `uncovered` names the classes that the labels of some seed lack.
+    Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
@@ -75,28 +76,29 @@ def outcomes(records: Records) -> "pd.DataFrame":
 
 
 def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
-    """Return, per student setting, the classes missing from the labels of some seed, as text such as “3”, “8”."""
-    named = students.groupby(STUDENT, dropna=False)["uncovered"]
-    found = named.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
-    return found.reset_index()
+    """Return, per student setting, the classes that the labels of some seed lack, as text such as “3”, “8”."""
+    classes = students.groupby(STUDENT, dropna=False)["uncovered"]
+    text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
+    return text.reset_index()
 
 
 def private_models(records: Records) -> "pd.DataFrame":
     """Return one row per private model and bound on it, in natural order.
 
-    Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds`, `answered`,
-    `label_accuracy`, the class shares of these, and `baseline_accuracy`.
+    The columns are those of `PRIVATE_MODEL`, `seeds`, and mean and standard deviation over the seeds of `epsilon`,
+    `seconds`, `answered`, `baseline_accuracy`, `accuracy` and `label_accuracy`, the last two with the columns of
+    `BESIDE_ACCURACY`.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "seconds", *_MEASURED])
     return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return how a student of released labels used unlabelled public samples, and their number."""
+    """Return the uses of unlabelled public samples by a student, such as "features, queries", and their number."""
     import pandas as pd
 
     strategy, method = student["strategy"], student["method"]
-    voted = student["model"] in MODELS and on_queries(student["model"])  # by features, in rounds too
+    voted = student["model"] in MODELS and on_queries(student["model"])  # such teachers vote by features
     features = voted or pd.notna(student["clusters"]) or (strategy in STRATEGIES and selects_by_features(strategy))
     learns = method not in STUDENTS or learns_from_unlabelled(method)
     uses = [*(["features"] if features else []), "queries", *(["student"] if learns else [])]
@@ -105,23 +107,23 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 def caps(parameters: "pd.Series[Any]") -> list[float]:
     """Return the maximum number k of counted votes per teacher; NaN for mechanisms without such a limit."""
-    return [float(each.get("k", "nan")) for each in parameters]
+    return [float(settings.get("k", "nan")) for settings in parameters]
 
 
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """Add the accuracy of the best model trained on all private data without privacy."""
+    """Add the columns `baseline_accuracy_…`: the best model trained on all private data without privacy."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """Return the accountant and conversion of a mechanism's paper; None if the mechanism is not installed."""
+    """Return the accountant and conversion that the mechanism's paper uses; None if the mechanism is not installed."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
 def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
-    """Return True for bounds by the accountant and conversion of the mechanism's paper."""
+    """Return True for each bound that was computed as in the mechanism's paper: same accountant and conversion."""
     import pandas as pd
 
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
@@ -130,9 +132,10 @@ def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
-    """Return True for outcomes on the frontier of accuracy and worst-case ε, within each data set and split.
+    """Return True for each student on the frontier: no student at the same or a smaller worst-case ε is as accurate.
 
-    Of outcomes with equal accuracy and ε only the first is on it; an infinite ε never is.
+    The frontier is computed within each data set and split. Of students with equal accuracy and ε, only the first is on
+    it. Students with an infinite ε are not on it.
     """
     import numpy as np
 
@@ -140,20 +143,23 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
     ranked = ranked.sort_values(["worst_case_epsilon_mean", "better", "place"])
     panels = ranked.groupby(["dataset", "setting"], sort=False)["accuracy_mean"]
     before = panels.transform(lambda accuracies: accuracies.cummax().shift(fill_value=-np.inf))
-    found = (ranked["accuracy_mean"] > before) & (ranked["worst_case_epsilon_mean"] < np.inf)
-    return found.reindex(students.index)
+    on_frontier = (ranked["accuracy_mean"] > before) & (ranked["worst_case_epsilon_mean"] < np.inf)
+    return on_frontier.reindex(students.index)
 
 
 def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.DataFrame":
     """Return the accuracy of the most accurate learner per group of equal `by`, in columns that start with `name`."""
-    found = over_seeds(baselines, [*by, "learner"], ["accuracy"])
-    found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
+    learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
+    best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
     named = {f"accuracy_{what}": f"{name}_{what}" for what in ("mean", "std")}
-    return found[[*by, *named]].rename(columns=named)
+    return best[[*by, *named]].rename(columns=named)
 
 
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
-    """Return the smallest ε of a kind per set of labels, T and δ; a data-dependent ε of the paper takes precedence."""
+    """Return the smallest ε of `kind` per label set, number of queries and δ.
+
+    For data-dependent bounds, those computed as in the mechanism's paper take precedence.
+    """
     chosen = bounds[bounds["kind"] == kind]
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
@@ -164,10 +170,10 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
 
 
 def compared_bounds(records: Records) -> "pd.DataFrame":
-    """Return bounds on whole-pool labels that students learn from (on all labels if none do), one row per seed.
+    """Return the bounds on labels of the whole pool that are used by students, or on all labels if there is no student.
 
-    `least_sound` is the smallest worst-case ε, and `least_exact` the smallest exact data-dependent ε, for the same
-    labels, number of queries, δ and seed; NaN if there is none.
+    Further columns are `least_sound`, the smallest worst-case ε, and `least_exact`, the smallest exact data-dependent
+    ε, for the same labels, number of queries, δ and seed; NaN if there is none.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -186,37 +192,38 @@ AUDITED = [
     *("queries", "runs", "confidence"),
 ]
 
-#: Columns of the stated ε: the smallest of each kind.
+#: Columns of stated ε, each with its kind; they contain the smallest ε of that kind.
 STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}
-#: Prefix of columns of audited ε; the label of the bound follows.
+#: Prefix of the columns of audited ε; the label of the audit method follows.
 _FOUND = f"{Kind.AUDITED_LOWER}: "
 
-#: Verdicts from the worst to the best; the worst one counts.
+#: Verdicts of audits from the worst to the best; of several verdicts the worst one counts.
 _ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
 def audited(records: Records) -> "pd.DataFrame":
-    """Return one row per mechanism, setting and number of queries audited, in natural order.
+    """Return one row per audited mechanism, setting and number of queries, in natural order.
 
-    Columns: those of `AUDITED`, the ε of `STATED`, one per audit method (see `found_by`), and `claim` and `verdict`,
-    the verdicts on the claimed and the proven ε. Missing ε are NaN and missing verdicts None.
+    The columns are those of `AUDITED`, the stated ε of `STATED`, one audited ε per audit method (see `audit_methods`),
+    `claim`, the verdict on the claimed ε, and `verdict`, the verdict on the proven ε. Missing ε are NaN, and missing
+    verdicts None.
     """
-    frame = records.audits
-    found = frame[AUDITED].drop_duplicates()
+    audits = records.audits
+    frame = audits[AUDITED].drop_duplicates()
     for column, kind in STATED.items():
-        found = found.merge(least(frame[frame["kind"] == kind], AUDITED, column), on=AUDITED, how="left")
-    lost = frame[frame["kind"] == Kind.AUDITED_LOWER]
-    for label in sorted(lost["label"].unique(), key=natural):
-        most = lost[lost["label"] == label].groupby(AUDITED, dropna=False)["epsilon"].max()
-        found = found.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=AUDITED, how="left")
-    claims, proven = frame["kind"] == Kind.CLAIMED, frame["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
+        frame = frame.merge(least(audits[audits["kind"] == kind], AUDITED, column), on=AUDITED, how="left")
+    lower = audits[audits["kind"] == Kind.AUDITED_LOWER]
+    for label in sorted(lower["label"].unique(), key=natural):
+        most = lower[lower["label"] == label].groupby(AUDITED, dropna=False)["epsilon"].max()
+        frame = frame.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=AUDITED, how="left")
+    claims, proven = audits["kind"] == Kind.CLAIMED, audits["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
     for column, chosen in (("claim", claims), ("verdict", proven)):
-        found = found.merge(_audit_verdicts(frame[chosen], column), on=AUDITED, how="left")
-    return arrange(found, AUDITED)
+        frame = frame.merge(_audit_verdicts(audits[chosen], column), on=AUDITED, how="left")
+    return arrange(frame, AUDITED)
 
 
-def found_by(frame: "pd.DataFrame") -> dict[str, str]:
-    """Return the columns of `audited` with audited ε, and the label of each audit method."""
+def audit_methods(frame: "pd.DataFrame") -> dict[str, str]:
+    """Return the label of each audit method, by the column of the frame of `audited` that contains its ε."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 
@@ -227,39 +234,42 @@ def _audit_verdicts(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
     return worst.map(dict(enumerate(_ORDER))).astype("object").rename(column).reset_index()
 
 
-#: Settings of a PET-DL student by their names in the parameters, in the order of Figures 3 to 5.
+#: Names of the settings of a PET-DL student among its parameters, in the order of Figures 3 to 5 of the paper.
 PETDL_CHOSEN = (
     *("hint_epochs", "distillation_epochs", "batch", "noise", "compression"),
     *("samples", "weighted", "clip", "hint_clip", "temperature", "learning_rate", "guided", "hint_layer", "epsilon"),
 )
 
-#: Columns that identify its teachers, except for their number and the seed.
+#: Columns that identify the teachers of a PET-DL student, except for their number and the seed.
 PETDL_TEACHERS = ("partition", "teacher_model", "teacher_recipe", "teacher_epochs")
 
-#: Maximum relative difference between the compression of a student and the printed one.
+#: Maximum relative difference between a student's compression and a printed compression that counts as the same.
 _NEAR = 0.02
 
 
 def petdl_students(records: Records) -> "pd.DataFrame":
-    """Return one row per PET-DL student and bound on it.
+    """Return the private models of PET-DL, one row per student and bound on it, with their settings and teachers.
 
-    Further columns are those of `PETDL_CHOSEN`, with the target ε called `target`, those of `PETDL_TEACHERS`, and
-    `teacher_accuracy`, the mean of its teachers.
+    The columns of `PETDL_CHOSEN` contain the settings; the target ε is in the column `target`. The columns of
+    `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is their mean accuracy.
     """
-    found = records.private_models
-    found = found[found["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)
+    models = records.private_models
+    models = models[models["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)
     for name in PETDL_CHOSEN:
-        found["target" if name == "epsilon" else name] = [each.get(name) for each in found["parameters"]]
-    found["compression"] = found["compression"].fillna(1.0).astype(float)
-    found["weighted"] = found["weighted"].astype(bool)
+        models["target" if name == "epsilon" else name] = [settings.get(name) for settings in models["parameters"]]
+    models["compression"] = models["compression"].fillna(1.0).astype(float)
+    models["weighted"] = models["weighted"].astype(bool)
     renamed = {name: f"teacher_{name}" for name in ("model", "recipe", "epochs")}
     teachers = records.ensembles.rename(columns={**renamed, "teacher_accuracy_mean": "teacher_accuracy"})
     keys = ["dataset", "split", "ensemble"]
-    return found.merge(teachers[[*keys, *PETDL_TEACHERS, "teacher_accuracy"]], on=keys, how="left")
+    return models.merge(teachers[[*keys, *PETDL_TEACHERS, "teacher_accuracy"]], on=keys, how="left")
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if `value` is printed for the data set, number of teachers, weighting and size of `row`."""
+    """Return True if the printed `value` is about a PET-DL student like the one in `row`.
+
+    The data set, the number of teachers, the weighting and, approximately, the compression must be the same.
+    """
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
         return False
@@ -267,12 +277,15 @@ def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
     return bool(near and bool(chosen.get("weighted")) == row["weighted"])
 
 
-#: Smallest gap at which NZC assumes that one changed vote is harmless.
+#: Minimum gap, in votes, at which NZC answers a query.
 NZC_DISTANCE = 3
 
 
 def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
-    """Return the share of queries with a gap of at least k, for k = 0 … n, from the number of queries per gap."""
+    """Return the shares of queries whose two largest counts differ by at least 0, 1, …, n votes.
+
+    `gap_histogram` contains the number of queries for each gap from 0 to n.
+    """
     import numpy as np
 
     at_least = np.cumsum(np.asarray(gap_histogram)[::-1])[::-1]
@@ -280,5 +293,5 @@ def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
 
 
 def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
-    """Return the share of queries with a gap of at least `distance`; 0 if there are fewer votes."""
+    """Return the share of queries whose two largest counts differ by at least `distance` votes."""
     return sum(gap_histogram[distance:]) / sum(gap_histogram)

@@ -1,6 +1,6 @@
-"""Render the report: one self-contained page from figures, tables and the manifest.
+"""Render the report: one HTML page with the figures, the tables and the manifest of a run.
 
-The page loads no other file. Its links lead to the files beside it.
+The page loads no other file. It links to the figures and tables in other formats, which are stored next to it.
 """
 
 import html
@@ -29,36 +29,37 @@ if TYPE_CHECKING:
 
     from patebench.reporting.tables.table import Column, Table
 
-#: Table that is split into two parts for each paper, and the headings of these parts.
+#: Name of the table that is split into two parts for each paper, and the headings of these parts.
 VERDICTS = "verdicts"
 MEASURED, OTHERS = "Measured numbers", "Numbers not run or not comparable"
-#: Maximum rows of a table that is shown unfolded: of reference tables, and of others.
+#: Maximum number of rows of a table that is shown unfolded: for tables marked as `folded`, and for others.
 SHORT_TABLE, LONG_TABLE = 4, 12
-#: Maximum rows of a folded table that is shown in print.
+#: Maximum number of rows of a folded table that is shown when the page is printed.
 BRIEF = 40
-#: Maximum rows of a table on the page; the files beside it hold all rows.
+#: Maximum number of rows of a table on the page; the files next to the page contain all rows.
 MOST_ROWS = 600
 
-#: Section whose first figure with content is the headline of the page.
+#: Section whose first figure with content is shown at the top of the page.
 HEADLINE = "results"
 
-#: Meaning of each kind of ε, and whether it may be published ("" if the kind does not decide that).
+#: For each kind of ε: the answer to "may it be published?" ("" if the kind does not determine it), and its meaning.
 MEANINGS = {
     Kind.WORST_CASE: (
         "yes",
-        "Holds for all votes and is computed from public parameters alone. It is the ε of a release, whose noise is "
-        "drawn once and never again; labels with noise from a named seed are not a release. The accountant “label” is "
-        "a theorem of this project that uses that labels leak less than noisy counts.",
+        "Holds for all votes and is computed from public parameters alone. It holds for labels whose noise is drawn "
+        "once from the operating system’s entropy (a release), not for labels with noise from a named seed. The "
+        "accountant “label” is a theorem of this project for mechanisms that release only labels, which leak less "
+        "than noisy counts.",
     ),
     Kind.DATA_DEPENDENT: (
         "no",
-        "Holds for the votes of this run and is computed from them. It is often much smaller, but the number itself "
-        "leaks information about the private data.",
+        "Holds for the votes of this run and is computed from them. It is often much smaller than the worst case, but "
+        "the number itself leaks information about the private data.",
     ),
     Kind.SANITISED: (
         "yes",
-        "A data-dependent bound that was itself released with noise and includes the cost of that. One draw of a "
-        "release may be published; the draws of a benchmark come from named seeds and may not.",
+        "A data-dependent bound that is itself released with noise; it includes the cost of its own release. It may be "
+        "published if its noise was drawn once for a release, but not if it came from a named seed, as in a benchmark.",
     ),
     Kind.CLAIMED: (
         "no",
@@ -66,7 +67,7 @@ MEANINGS = {
     ),
     Kind.AUDITED_LOWER: (
         "",
-        "A lower bound: no mechanism with a smaller ε behaves as measured. An upper bound below it is wrong.",
+        "A lower bound: the mechanism's outputs rule out any smaller ε. A stated ε below it is wrong.",
     ),
 }
 
@@ -97,8 +98,8 @@ def render(
     figures : SVG by name, "" for an empty figure; `figures/NAME.png` and `.pdf` are beside the page.
     manifest, manifest_link : content of the manifest, and its path relative to the page.
     captions : folder of the captions.
-    publishable : link to the page that may be published. With it, or if a table shows a publishable ε, this page states
-        that it must not be published itself.
+    publishable : link to the page for publication, or None. If it is given, or if a table shows a publishable ε, this
+        page states that the page itself must not be published.
     """
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
@@ -130,7 +131,7 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: "pd.DataFrame | None"
 ) -> list[dict[str, Any]]:
-    """Return the sections of the page with content; papers are parts of the section of that name."""
+    """Return the sections of the page that have content; each paper is a part of the section "papers"."""
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
         content = {"figures": [figure for figure in figures if figure["place"] == place]}
@@ -152,21 +153,24 @@ def _sections(
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
-    """Return the fields of a figure for the template."""
+    """Return the data that the template needs to show a figure."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     return {
         "name": name,
         "svg": svg,
         "place": section_of(FIGURES, name),
-        "title": plain(caption, 1),
-        "alt": plain(caption),
+        "title": first_sentences(caption, 1),
+        "alt": first_sentences(caption),
         "caption": caption,
         "links": [(suffix.upper(), f"figures/{name}.{suffix}") for suffix in ("pdf", "png")],
     }
 
 
 def _tables(name: str, frame: "pd.DataFrame", captions: Path) -> list[dict[str, Any]]:
-    """Return the fields of a table for the template; verdicts become two tables per paper, measured numbers first."""
+    """Return the data that the template needs to show a table.
+
+    The table of verdicts becomes two tables per paper: measured numbers, and then all others.
+    """
     if name != VERDICTS:
         return [_table(name, frame, captions)]
     parts: list[dict[str, Any]] = []
@@ -183,7 +187,7 @@ def _tables(name: str, frame: "pd.DataFrame", captions: Path) -> list[dict[str, 
 
 
 def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
-    """Return the fields of a table for the template; a value that all rows share is stated once, above them."""
+    """Return the data that the template needs to show one table; a value that all rows share is shown above it."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -208,12 +212,15 @@ def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
 
 
 def _of_all(column: "Column") -> bool:
-    """Return True if a value that all rows share may leave the table; numbers of a group of columns must stay."""
+    """Return True if a column may be left out when all rows have the same value, which is then shown above the table.
+
+    A number under a common heading stays in the table, next to the other numbers of its group.
+    """
     return not (column.group and column.right)
 
 
 def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
-    """Return columns grouped by their common heading; a column without one is alone under ""."""
+    """Return pairs of a common heading and its columns; a column without a common heading has the heading ""."""
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)
@@ -222,7 +229,7 @@ def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
 
 
 def pieces(text: str) -> list[str]:
-    """Split the text of a cell where a line may break: after a parameter, between rounds, within a name."""
+    """Split the text of a cell where a line may break: after a parameter, between rounds, or at a hyphen."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
@@ -235,7 +242,7 @@ def _yaml(config: dict[str, Any]) -> str:
 
 
 def templates() -> "Environment":
-    """Return the Jinja environment for the templates of the pages."""
+    """Return the Jinja environment of the page templates."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -263,10 +270,11 @@ def read_caption(path: Path) -> str:
 
 
 def caption_of(path: Path, thing: Any) -> str:
-    """Return the caption of a figure or table that `thing` makes.
+    """Return the caption of a figure or table as HTML.
 
-    Without a file, the caption of another package's figure or table is the first paragraph of its docstring. Raises
-    ArtefactError if both are missing.
+    It is read from the file `path`. If another package provides the figure or table and there is no such file, the
+    caption is the first paragraph of the docstring of `thing`, its implementation. Raises ArtefactError if both are
+    missing.
     """
     outside = thing.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():
@@ -274,12 +282,12 @@ def caption_of(path: Path, thing: Any) -> str:
     paragraph = (inspect.getdoc(thing) or "").partition("\n\n")[0].strip()
     if not paragraph:
         where = f"{thing.__module__}.{thing.__qualname__}"
-        raise ArtefactError(path, "there is no such caption", f"write it, or give {where} a docstring")
+        raise ArtefactError(path, "this caption does not exist", f"write it, or give {where} a docstring")
     return f"<p>{_inline(paragraph)}</p>"
 
 
-def plain(caption: str, sentences: int = 2) -> str:
-    """Return the first sentences of a caption in HTML as plain text; two are the alternative text of a figure."""
+def first_sentences(caption: str, sentences: int = 2) -> str:
+    """Return the first `sentences` sentences of an HTML caption as text without tags."""
     return " ".join(sentences_of(html.unescape(re.sub(r"<[^>]+>", "", caption)))[:sentences])
 
 

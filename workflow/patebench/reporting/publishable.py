@@ -1,7 +1,7 @@
-"""Render the publishable page of a release: released labels, their ε, and students trained on them.
+"""Render the page of a release that may be published: released labels, their ε, and students trained on them.
 
-The page depends only on the released labels, public data and the configuration, so it adds nothing to ε. This module
-reads no votes, no true labels, no times and no data-dependent bounds.
+The page depends only on the released labels, public data and the configuration, so publishing it costs no further ε.
+This module must not use votes, true labels, run times or data-dependent bounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from patebench.reporting.wording import (
     rounds_in_words,
 )
 
-#: Accountant of all releases in a ledger together.
+#: Name of the accountant whose bound covers all releases in the ledger together.
 LEDGER = "ledger"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """A student of released labels and its accuracy on the public test set."""
+    """Student trained on released labels, with its accuracy on the public test set."""
 
     method: str
     model: str
@@ -45,27 +45,27 @@ class Student:
 
     @property
     def in_words(self) -> str:
-        return ", ".join(in_words(each) for each in (self.method, self.model))
+        return ", ".join(in_words(name) for name in (self.method, self.model))
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return pairs of a heading and a cell: accuracies and, if classes are unbalanced, the recall of each class."""
-        found = [("Accuracy", percent(self.accuracy))]
-        found += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
+        """Return headings and cells: the accuracies and, if classes are unbalanced, the recall of each class."""
+        cells = [("Accuracy", percent(self.accuracy))]
+        cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
         if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
-            found += [
+            cells += [
                 ("Balanced accuracy", percent(self.balanced_accuracy)),
                 ("Recall %", recall_in_words(self.recall) or ""),
             ]
-        return found
+        return cells
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A set of released labels with all facts that may be published.
+    """Released labels with all facts that may be published.
 
-    `labels` (queries,) are the released labels and `facts` the metadata of their file. `bounds` and `protection` come
-    from the file of bounds, and `pool` is the metadata of the public pool.
+    `labels` (queries,) are the released labels, and `facts` is the metadata of their file. `bounds` and `protection`
+    (the unit that ε protects, as text) come from the file of bounds. `pool` is the metadata of the public pool.
     """
 
     labels: Sequence[int]
@@ -97,7 +97,7 @@ class Release:
 
     @property
     def uncovered(self) -> list[str]:
-        """Return the names of the classes without a label."""
+        """Return the names of the classes that no released label has."""
         return uncovered(np.asarray(self.labels), self.pool["class_names"])
 
     @property
@@ -106,41 +106,41 @@ class Release:
 
     @property
     def rounds(self) -> str:
-        """Return the rounds of queries in words; "" if queries were not selected in rounds."""
+        """Return the rounds in which queries were selected, as text; "" if they were not selected in rounds."""
         return rounds_in_words(self.facts["rounds"])
 
     @property
     def own_bounds(self) -> list[Bound]:
-        """Return the publishable bounds on these labels alone, the smallest ε first."""
-        own = (each for each in self.bounds if each.publishable and each.accountant != LEDGER)
-        return sorted(own, key=lambda each: (each.epsilon, each.accountant, each.conversion))
+        """Return the publishable bounds for this release alone, the smallest ε first."""
+        own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
+        return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))
 
     @property
-    def together(self) -> Bound | None:
-        """Return the bound on all releases in the ledger; None if this is the only one."""
-        return next((each for each in self.bounds if each.publishable and each.accountant == LEDGER), None)
+    def ledger_bound(self) -> Bound | None:
+        """Return the bound for all releases in the ledger together, or None if this is the only release."""
+        return next((bound for bound in self.bounds if bound.publishable and bound.accountant == LEDGER), None)
 
     @property
     def statement(self) -> str:
         """Return the sentence to publish with the labels."""
         best = self.own_bounds[0] if self.own_bounds else None
-        asked = f"{plural(self.answered, 'label')} for {plural(self.queries, 'public sample')} of {self.dataset}"
+        labels = f"{plural(self.answered, 'label')} for {plural(self.queries, 'public sample')} of {self.dataset}"
         if best is None or best.epsilon == float("inf"):
-            return f"{asked}: no finite ε is known, so there is nothing to publish."
+            return f"{labels}: no finite ε is known, so there is nothing to publish."
         return (
-            f"{asked} are (ε, δ)-differentially private with ε = {epsilon_in_digits(best.epsilon)} at δ ="
-            f" {delta_in_words(best.delta)}, whatever the private data are."
+            f"{labels} are (ε, δ)-differentially private with ε = {epsilon_in_digits(best.epsilon)} at δ ="
+            f" {delta_in_words(best.delta)}, for any private data."
         )
 
     @property
     def protected(self) -> str:
-        """Return the unit that ε protects: the shard of a teacher, and the changes that stay within one."""
+        """Return the unit that ε protects, as text: a teacher's shard, and the changes of records within one shard."""
         shard = "one teacher’s whole shard"
         return f"{shard}, so {self.protection}" if self.protection else shard
 
 
 def render(*, title: str, releases: Sequence[Release]) -> str:
-    """Return the page that may be published, for the run called `title`."""
+    """Return the page for publication, as HTML, of the run `title`."""
     environment = templates()
     environment.filters |= {"digits": epsilon_in_digits, "words": epsilon_in_words, "delta": delta_in_words}
     page = environment.get_template("publishable.html")
@@ -148,19 +148,18 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return a sentence per data set on the total cost of its releases."""
-    found = []
-    for dataset in dict.fromkeys(each.dataset for each in releases):
-        own = [each for each in releases if each.dataset == dataset]
-        stated = [each.together for each in own if each.together is not None]
-        if stated:
-            worst = max(stated, key=lambda bound: bound.epsilon)
+    """Return, for each data set, its name and a sentence about the total ε of its releases."""
+    sentences = []
+    for dataset in dict.fromkeys(release.dataset for release in releases):
+        own = [release for release in releases if release.dataset == dataset]
+        totals = [release.ledger_bound for release in own if release.ledger_bound is not None]
+        if totals:
+            worst = max(totals, key=lambda bound: bound.epsilon)
             epsilon, delta = epsilon_in_digits(worst.epsilon), delta_in_words(worst.delta)
-            found.append(
-                (dataset, f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source}).")
-            )
+            words = f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source})."
         elif len(own) > 1:
-            found.append((dataset, "Several releases of this run are of the same private data: their costs add up."))
+            words = "This run makes several releases from the same private data; their ε add up."
         else:
-            found.append((dataset, "The bounds name no other release of the same private data."))
-    return found
+            words = "No other release from the same private data is known."
+        sentences.append((dataset, words))
+    return sentences

@@ -1,7 +1,8 @@
-"""Load the values printed in papers, for comparison with measured ones.
+"""Load the values that papers print, to compare them with measured values.
 
-In the file, `value` is as printed; percentages become fractions on loading. `parameters` are those of the mechanism, in
-its own order, such as "gamma=0.05; distance=0". An empty cell means "does not apply".
+In the file `config/published.csv`, the column `value` contains the printed number; percentages become fractions when
+the file is loaded. `parameters` are those of the mechanism in its order, such as "gamma=0.05; distance=0". An empty
+cell means "does not apply".
 """
 
 import csv
@@ -28,14 +29,14 @@ COLUMNS = (
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
     *("student_accuracy", "ground_truth_student_accuracy", "baseline_accuracy", "accuracy_gain"),
-    # The second is the accuracy of any model or student at "epsilon_chosen" in the same row.
+    # "accuracy_at_epsilon" is the accuracy of any model or student at the value "epsilon_chosen" of the same row.
     *("private_model_accuracy", "accuracy_at_epsilon"),
     *("epsilon", "epsilon_above", "epsilon_in_discussion", "epsilon_strong_composition"),
     *("epsilon_chosen", "epsilon_per_query", "answered", "gap_share_below"),
-    # Chosen values, and values that follow from other numbers of the same paper.
+    # Settings of the paper, and values that follow from other numbers of the same paper.
     *("parameters", "seconds", "setting", "derived"),
 )
-#: Names in the file of the papers shown in tables and figures.
+#: Names, as in the file, of the papers that tables and figures show.
 PATE_2017, SCALABLE_2018, NZC_2020 = "PATE 2017", "Scalable PATE 2018", "NZC 2020"
 #: Papers on DP-SGD, whose models are private.
 DPSGD = ("DP-SGD 2016", "ScatterNet 2021", "Tempered sigmoids 2021", "DP reproducibility 2024")
@@ -48,22 +49,22 @@ COMPARISONS = (DPMLBENCH_2023, REPRODUCIBILITY_2024)
 PETDL_2019 = "PET-DL 2019"
 #: Paper without measured values.
 DISTRIBUTED_2018 = "Distributed PATE 2018"
-#: Names in the file of the mechanisms of private models.
+#: Names, as in the file, of the mechanisms that train private models.
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
-#: Systems in records, for mechanisms that protect a record.
+#: Names of systems in records, by mechanism, for those whose ε protects one record.
 SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
-#: Systems in records, for mechanisms that learn from an ensemble.
+#: Names of systems in records, by mechanism, for all private models.
 ALL_SYSTEMS: Mapping[str | None, str] = {**SYSTEMS, PETDL: "PET-DL"}
-#: System of all other mechanisms, which use votes.
+#: Name of the system of all other mechanisms, which aggregate votes.
 PATE = "PATE"
 _FIX = "correct the line; config/published.csv in the repository shows the form"
-#: Percent, a number without a unit, seconds.
+#: Units and their divisors: percent, no unit, seconds.
 _UNITS = {"%": 100.0, "1": 1.0, "s": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """A printed value with its place in the paper and its setting (None: does not apply)."""
+    """Printed value with its place in the paper and its setting; a field that does not apply is None."""
 
     paper: str
     version: str
@@ -78,50 +79,50 @@ class Value:
     parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
-    #: Configuration in `config/papers` that measures it, and its experiments; empty if none does.
+    #: Configuration in `config/papers` that measures this value, and its experiments; None and () if there is none.
     configuration: str | None = None
     experiments: tuple[str, ...] = ()
-    #: Reasons why it cannot be compared with a measurement, and why no configuration measures it.
+    #: Reason why this value cannot be compared with a measurement, and reason why no configuration measures it.
     not_comparable: str | None = None
     not_run: str | None = None
-    #: Original data set of the value, if `dataset` is a copy of it.
+    #: Data set for which the paper prints this value, if `dataset` is a changed copy of that data set.
     copy_of: str | None = None
 
     @property
     def name(self) -> str:
-        """Return the name of the row of the paper's table."""
+        """Return the paper, its table and the row in which this value is printed."""
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def source(self) -> str:
-        """Return the paper, with the original data set of the value if `dataset` is a copy of it."""
+        """Return the paper, and the data set of the paper if `dataset` is a changed copy of it."""
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
     def noise(self) -> str | None:
-        """Return the parameters as in the column `noise` of records."""
+        """Return the parameters in the format of the column `noise` of records."""
         return None if self.parameters is None else parameters_slug(self.parameters)
 
     @property
     def _place(self) -> dict[str, object]:
-        """Return the key that all values in a row of a table share; one row may have several data sets."""
+        """Return the fields that identify a row of a paper's table, for one data set."""
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """A collection of printed values."""
+    """Collection of printed values."""
 
     values: tuple[Value, ...]
 
     def of(self, *papers: str) -> "Published":
-        """Return the values of these papers; later papers measured the same settings again, with other results."""
+        """Return the values of the given papers; other papers may print other results for the same settings."""
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Add the values of each original in `copies` (copy: original) again for its changed copy.
+        """Return the values of this collection, and those of original data sets again for their changed copies.
 
-        Raises PatebenchError for an unknown original.
+        `copies` gives the original of each copy. Raises PatebenchError for an unknown original.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -134,26 +135,29 @@ class Published:
         return Published((*self.values, *copied))
 
     def select(self, quantity: str, **keys: object) -> list[Value]:
-        """Return the printed values of `quantity` whose fields equal `keys`."""
+        """Return the printed values of `quantity` whose fields have the values `keys`."""
         of_quantity = (value for value in self.values if value.quantity == quantity)
         return [value for value in of_quantity if all(getattr(value, key) == keys[key] for key in keys)]
 
     def lookup(self, quantity: str, **keys: object) -> float | None:
-        """Return the printed value for these keys, or None; the first paper takes precedence, as later ones round it.
+        """Return the printed value of `quantity` whose fields have the values `keys`, or None.
 
-        Raises PatebenchError if the values of one paper disagree.
+        If several papers print it, the first one counts, because later ones round it. Raises PatebenchError if the
+        values in one paper disagree.
         """
         values = self.select(quantity, **keys)
         numbers = {value.value for value in values if value.paper == values[0].paper}
         if len(numbers) > 1:
-            where = ", ".join(f"{key} = {wanted}" for key, wanted in keys.items())
-            raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(numbers)}")
+            where = ", ".join(f"{key} = {value}" for key, value in keys.items())
+            raise PatebenchError(
+                f"the published values of {quantity} for {where} disagree: {sorted(numbers)}; correct one of them"
+            )
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return each printed ε with an accuracy `quantity` in the same row, and that accuracy.
+        """Return pairs of a printed ε and the accuracy `quantity` in the same row of its table.
 
-        A value that is printed twice, or quoted by another paper, is one point.
+        A pair that is printed twice, or quoted by another paper, is returned once.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
@@ -163,37 +167,41 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε printed in the row of an accuracy."""
+        """Return the ε printed in the same row as the accuracy `value`, or None."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
-        """Return the printed value for each row of a table, whose columns `by` are keys too; NaN if there is none."""
+        """Return the printed value of `quantity` for each row of `frame`; NaN if there is none.
+
+        It must have the row's values in the columns `by`, and the values `keys`.
+        """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
         return [math.nan if value is None else value for value in values]
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True for a share of samples, where more is better; for all other quantities less is better."""
+    """Return True if `quantity` is an accuracy, of which more is better; of other quantities less is better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def is_epsilon(quantity: str) -> bool:
-    """Return True for an ε, which may be claimed without holding."""
+    """Return True if `quantity` is an ε."""
     return quantity.startswith("epsilon")
 
 
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
-    """Return the published values in a file; raises ArtefactError that names the first wrong line.
+    """Read the published values from a file; raise ArtefactError for the first invalid line.
 
-    `copies` are data sets that are changed copies, each with its original (see `Published.with_copies`).
+    `copies` gives the original of each data set that is a changed copy (see `Published.with_copies`).
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = list(csv.reader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
-        raise ArtefactError(path, f"it cannot be read ({fault})", "give the path of the published values") from None
+        fix = "give the path of a file like config/published.csv"
+        raise ArtefactError(path, f"it cannot be read ({fault})", fix) from None
     if not rows or tuple(rows[0]) != COLUMNS:
         raise ArtefactError(path, f"its first line is not '{','.join(COLUMNS)}'", _FIX)
     values: dict[tuple[object, ...], Value] = {}
@@ -202,9 +210,9 @@ def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Publi
             value = _value(cells)
             key = (value.paper, value.version, value.table, value.row, value.column)
             if key in values:
-                raise ValueError("the same cell of the paper is given twice")
+                raise ValueError("an earlier line is about the same cell of the paper")
         except ValueError as fault:
-            raise ArtefactError(path, f"line {number} is wrong ({fault})", _FIX) from None
+            raise ArtefactError(path, f"line {number} is invalid ({fault})", _FIX) from None
         values[key] = value
     return Published(tuple(values.values())).with_copies(copies or {})
 
@@ -215,21 +223,23 @@ def _value(cells: list[str]) -> Value:
     cell = dict(zip(COLUMNS, cells, strict=True))
     for name, known in (("unit", _UNITS), ("quantity", QUANTITIES)):
         if cell[name] not in known:
-            raise ValueError(f"{name} '{cell[name]}' is none of {', '.join(known)}")
+            raise ValueError(f"the {name} '{cell[name]}' is not one of {', '.join(known)}")
     value = round(float(cell["value"]) / _UNITS[cell["unit"]], 12)  # 93.18 % is 0.9318, not 0.9318000000000001
     if not math.isfinite(value) or value < 0 or (is_accuracy(cell["quantity"]) and value > 1):
-        raise ValueError(f"value {cell['value']} is out of range")
+        raise ValueError(f"the value {cell['value']} is out of range")
     if not cell["dataset"]:
-        raise ValueError("dataset is empty")
+        raise ValueError("the dataset is empty")
     counts = {name: int(cell[name]) if cell[name] else None for name in ("teachers", "queries")}
     for name, count in counts.items():
         if count is not None and count < 1:
             raise ValueError(f"{name} = {count} is below 1")
     if bool(cell["configuration"]) != bool(cell["experiments"]):
-        raise ValueError("configuration and experiments go together")
+        raise ValueError("give both configuration and experiments, or neither")
     verdict, _, why = cell["unmeasured"].partition(": ")
     if cell["unmeasured"] and (not why or verdict not in ("not comparable", "not run")):
-        raise ValueError(f"unmeasured is '{cell['unmeasured']}', not 'not comparable: why' or 'not run: why'")
+        raise ValueError(
+            f"unmeasured is '{cell['unmeasured']}' instead of 'not comparable: REASON' or 'not run: REASON'"
+        )
     delta = float(cell["delta"]) if cell["delta"] else None
     if delta is not None and not 0 < delta < 1:
         raise ValueError(f"delta = {cell['delta']} is not between 0 and 1")
@@ -249,11 +259,11 @@ def _value(cells: list[str]) -> Value:
 
 
 def _parameters(text: str) -> dict[str, float]:
-    """Return parameters as a mapping, parsed from text such as "gamma=0.05; distance=0"."""
+    """Parse parameters from text such as "gamma=0.05; distance=0"."""
     pairs = [re.fullmatch(r"\s*([^=\s]+)\s*=\s*(.+?)\s*", part) for part in text.split(";")]
     parameters = {pair[1]: float(pair[2]) for pair in pairs if pair}
     if len(parameters) < len(pairs):
-        raise ValueError(f"parameters '{text}' are not of the form 'gamma=0.05; distance=0'")
+        raise ValueError(f"the parameters '{text}' are not written as in 'gamma=0.05; distance=0'")
     if any(math.isnan(value) for value in parameters.values()):
-        raise ValueError(f"parameters '{text}' hold NaN")
+        raise ValueError(f"the parameters '{text}' contain NaN")
     return parameters

@@ -1,6 +1,6 @@
-"""Write results for other programs: one object per setting of a method and δ, with every known ε.
+"""Rows: the results of a run as JSON for other programs, one row per setting of a method and δ, over all seeds.
 
-One row covers all seeds. `Rows` is the format of the file and `schema` its JSON schema.
+`Rows` is the format of the file, and `schema` returns its JSON schema.
 """
 
 import json
@@ -44,7 +44,7 @@ class _Form(BaseModel):
 
 
 class Printed(_Form):
-    """An ε that a paper prints for the same setting."""
+    """ε that a paper prints for the setting of a row."""
 
     paper: str
     row: str = Field(description="Table and row, as `patebench reproduce` names them.")
@@ -52,7 +52,7 @@ class Printed(_Form):
 
 
 class Costs(_Form):
-    """Every known ε of a row, the largest over the seeds; null if unknown."""
+    """Every known ε of a row; each is the largest over the seeds, or null if unknown."""
 
     reported: list[Printed] = Field(description="Values printed in papers for this setting.")
     recomputed: Epsilon | None = Field(description="By the accountant of the method's paper.")
@@ -65,7 +65,7 @@ class Costs(_Form):
 
 
 class Spread(_Form):
-    """A share of samples over the seeds."""
+    """Accuracy, a fraction of samples, with its mean, deviation and values over the seeds."""
 
     mean: float = Field(ge=0, le=1)
     std: float | None = Field(ge=0, description="Sample standard deviation; null for one seed.")
@@ -80,21 +80,21 @@ class Spread(_Form):
 
 
 class PublicData(_Form):
-    """Public data used by a method."""
+    """Unlabelled public data that a method uses."""
 
     use: str = Field(description="Purpose: features, queries, student, the scale of samples, or not said.")
     samples: int | None = Field(ge=0)
 
 
 class Round(_Form):
-    """One round of queries."""
+    """Round in which queries were selected."""
 
     strategy: str
     queries: int = Field(ge=1)
 
 
 class Row(_Form):
-    """One method on one data set at one ε."""
+    """Result of one setting of a method on one data set."""
 
     dataset: str
     method: str = Field(description="PATE, PET-DL, Private-kNN or DP-SGD.")
@@ -123,13 +123,13 @@ class Rows(_Form):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of the file, with the entries that all artefacts share."""
-    found = Rows.model_json_schema()
+    """Return the JSON schema (2020-12) of the file, with the entries `kind` and `digest` of every JSON artefact."""
+    parts = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of all the rest."}
-    written = {"kind": {"const": "rows"}, "digest": digest, **found["properties"]}
+    written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **found,
+        **parts,
         "title": "patebench rows",
         "properties": written,
         "required": list(written),
@@ -137,12 +137,12 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the text of the schema file."""
+    """Return the JSON schema as formatted text."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def rows(records: Records, published: Published) -> Rows:
-    """Return the rows of a run, students first, in natural order."""
+    """Return the rows of a run in natural order: students, and then private models."""
     return Rows(rows=[*_student_rows(records, published), *_model_rows(records, published)])
 
 
@@ -189,7 +189,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
         )
 
 
-#: Columns that identify a bound on one model.
+#: Columns of a private model that differ between its bounds.
 _OF_A_BOUND = ("queries", "kind", "accountant", "label", "conversion")
 
 
@@ -228,20 +228,20 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
 
 
 def _or_none(value: Any) -> Any:
-    """Return a cell of a frame, None if it is missing."""
+    """Return the value of a frame's cell, or None if it is missing."""
     import pandas as pd
 
     return None if pd.isna(value) else value
 
 
 def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
-    """Yield the rows of each group of equal keys, in natural order."""
+    """Yield the rows of `frame` with equal `keys` as one frame for each group, in natural order."""
     for _, group in arrange(frame, keys).groupby(keys, dropna=False, sort=False):
         yield group
 
 
 def _least(bounds: "pd.DataFrame") -> Epsilon | None:
-    """Return the smallest ε of each seed, maximised over the seeds; None without any bound."""
+    """Return the maximum over the seeds of the smallest ε of each seed; None if there are no bounds."""
     return cell_in_json(float(bounds.groupby("seed")["epsilon"].min().max())) if len(bounds) else None
 
 
@@ -250,7 +250,7 @@ def _largest(bounds: "pd.DataFrame") -> Epsilon | None:
 
 
 def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
-    """Return the spread of a share over the seeds; None if it is missing for all seeds."""
+    """Return the accuracy in the column `name` over the seeds, or None if it is missing for all seeds."""
     group = group.dropna(subset=name)
     if group.empty:
         return None
@@ -268,7 +268,10 @@ def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the printed ε of PET-DL and Private-kNN as published; an ε of DP-SGD is chosen."""
+    """Return the ε that papers print for a model of the published form of PET-DL or Private-kNN.
+
+    For DP-SGD the ε is a target, so printed values are not compared.
+    """
     if row["form"] != "published":
         return []
     mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
@@ -281,6 +284,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values, except those of the original of a copied data set, which is another setting."""
+    """Return printed values for the file, without those for the original of a changed copy of a data set."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

@@ -1,4 +1,4 @@
-"""Sections of the page, and the section of each figure and table."""
+"""Sections of the report page, and the section in which each figure and table is shown."""
 
 import re
 from collections.abc import Mapping
@@ -27,23 +27,23 @@ SECTIONS: Mapping[str, str] = {
 SHORT = dict(zip(SECTIONS, ("Papers", "Results", "Audit", "Accounting", "Learning", "Further"), strict=True))
 #: Papers in the order of the page; other papers with numbers of the run follow.
 PAPERS = (PATE_2017, SCALABLE_2018, DISTRIBUTED_2018, PETDL_2019, NZC_2020, PRIVATE_KNN_2020, *DPSGD)
-#: Section of figures and tables that name none.
+#: Section of figures and tables that state no section.
 FURTHER = "further"
-#: Data sets with printed numbers, named as in `config/published.csv`; tables of verdicts need one of them.
+#: Data sets for which papers print numbers (`config/published.csv`); tables of verdicts are shown for these only.
 PRINTED = (
     *("mnist", "svhn", "cifar10", "fashion_mnist", "adult"),
     *("glyph", "celeba", "market1501"),
 )
-#: Mechanisms of NZC 2020; its figure and tables need one of them.
+#: Mechanisms of NZC 2020; the figure and tables of this paper are shown if a run uses one of them.
 IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the section or paper of the figure or table `name`, and `FURTHER` for an unknown one."""
+    """Return the section or paper under which the figure or table `name` is shown, `FURTHER` if it states none."""
     place = str(registry.fact(name, "section", FURTHER))
     return place if place in SECTIONS or place in PAPERS else FURTHER
 
 
 def slug(place: str) -> str:
-    """Return the id of a section or paper in links, such as "pate-2017"."""
+    """Return the HTML id of a section or paper, such as "pate-2017"."""
     return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")

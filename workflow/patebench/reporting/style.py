@@ -1,7 +1,7 @@
-"""Define one style for all figures: colours that colour-blind readers can distinguish, with markers and line styles.
+"""Style of all figures: colours that colour-blind readers can distinguish, markers, line styles, panels and legends.
 
-The palette is that of Okabe and Ito (2008), without its yellow, which is too pale for lines. A mechanism, a private
-model and a kind of bound look the same in every figure.
+The palette is that of Okabe and Ito (2008), without yellow, which is too pale for lines. Each mechanism, private model
+and kind of bound has the same style in every figure.
 """
 
 import re
@@ -55,7 +55,7 @@ _STYLES = (
 )
 
 
-#: Styles of private models by system and form; other models get a free style.
+#: Styles of private models by system and form; other models get one of the remaining styles.
 PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "DP-SGD, scratch": LineStyle(PURPLE, "X"),
     "DP-SGD, linear": LineStyle(PURPLE, "*"),
@@ -68,7 +68,7 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
 }
 
 
-#: Line styles of kinds of bounds. Solid: worst case. Broken: data-dependent. Dotted: claimed.
+#: Line styles of kinds of bounds, such as solid for the worst case, dashed for data-dependent and dotted for claimed.
 KINDS: Mapping[str, LineStyle] = {
     Kind.WORST_CASE: LineStyle(BLUE, "o", "-"),
     Kind.SANITISED: LineStyle(GREEN, "^", (0, (8, 1))),
@@ -79,10 +79,7 @@ KINDS: Mapping[str, LineStyle] = {
 
 
 def mechanism_styles() -> dict[str, LineStyle]:
-    """Return the line style of each mechanism that has one, by its name in the registry.
-
-    A mechanism of another package that cannot be loaded has none.
-    """
+    """Return the line styles that mechanisms define, by name; a mechanism that cannot be loaded is left out."""
     colors = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermillion": VERMILLION, "purple": PURPLE, "sky": SKY}
     styles = {}
     for name in MECHANISMS:
@@ -94,9 +91,10 @@ def mechanism_styles() -> dict[str, LineStyle]:
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """Return a line style per thing: the fixed one, or else a free one, assigned in sorted order.
+    """Return a line style for each of `things`: its style in `fixed`, or one that is not yet used.
 
-    A style is free if no fixed style has its colour or, if all colours are taken, its pair of colour and marker.
+    Styles whose colour is not yet used come first, and then styles with an unused pair of colour and marker. They are
+    assigned to the sorted things.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -111,12 +109,12 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
-    """Return a line style for each of these distinct things, in their order."""
+    """Return a different line style for each of `things`, assigned in their order."""
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return style `index`, cycling with a different marker and dash pattern."""
+    """Return the style at `index`; beyond the last style, colours repeat with other markers and dash patterns."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
@@ -124,7 +122,7 @@ def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
 
 @contextmanager
 def themed() -> Iterator[None]:
-    """Draw and save under the common settings."""
+    """Apply the common matplotlib settings to everything that is drawn and saved in the context."""
     import matplotlib as mpl
 
     with mpl.rc_context(_RC):
@@ -138,9 +136,10 @@ _ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 def panels(
     titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
 ) -> tuple["Figure", list["Axes"]]:
-    """Return a figure with one panel per title, `abreast` in a row (by default two, or three of more than four).
+    """Return a figure with one panel per title, and its panels.
 
-    `alone` is the width and height in inches of a single panel.
+    `abreast` is the number of panels in a row; by default it is 2, or 3 for more than 4 panels. `alone` is the width
+    and height in inches of a figure with a single panel.
     """
     from matplotlib.figure import Figure
 
@@ -161,15 +160,15 @@ def panels(
 
 
 def percent(axis: "Axes", label: str) -> None:
-    """Label the vertical axis, in percent."""
+    """Label the vertical axis, and show its fractions in percent."""
     axis.set_ylabel(label)
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
 def logarithmic(ticks: "Axis") -> None:
-    """Put plain numbers at 1, 2, 5, 10, … on a logarithmic axis that already has its data.
+    """Set the ticks of a logarithmic axis, whose data must be drawn already, to plain numbers such as 1, 2, 5, 10.
 
-    A short axis has more ticks and a long one fewer. An axis shorter than a factor of 3 has evenly spaced ticks.
+    The number of ticks depends on the range of the axis. If it is less than a factor of 3, ticks are evenly spaced.
     """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -181,14 +180,14 @@ def logarithmic(ticks: "Axis") -> None:
 
 
 def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str) -> None:
-    """Draw a published point as an outline; measured points are filled."""
+    """Draw a point that a paper prints as an outline; measured points are filled."""
     axis.scatter(
         [x], [y], s=70, marker=marker, facecolors="white", edgecolors=color, linewidths=1.8, zorder=4, label=label
     )
 
 
 def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
-    """Draw one legend, given handles by label, below the panels; the figure grows by its height."""
+    """Draw one legend below all panels, with the handles `entries` by label, and enlarge the figure by its height."""
     if not entries:
         return
     widest = 0.65 + 0.07 * max(map(len, entries))  # inches: handle and about that much per letter
@@ -198,7 +197,7 @@ def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
 
 
 def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
-    """Return handles by label of all panels; a shared label appears once."""
+    """Return the legend handles of all panels by label, each label once."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -207,13 +206,13 @@ def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
 
 
 def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Figure":
-    """Add the legend of all panels and return the figure; labels that start with `last` come last."""
+    """Add a legend of all panels to the figure and return it; labels that start with `last` come at the end."""
     legend(figure, dict(sorted(labelled(axes).items(), key=lambda entry: entry[0].startswith(last))))
     return figure
 
 
 def empty(message: str = "This run has nothing to show here.") -> "Figure":
-    """Return a figure with a message only; the page omits it."""
+    """Return a figure that contains only a message; the report page leaves it out."""
     figure, (axis,) = panels([""])
     figure.set_label(_EMPTY)
     figure.set_figheight(1.6)
@@ -226,14 +225,14 @@ _EMPTY = "empty"
 
 
 def is_empty(figure: "Figure") -> bool:
-    """Return True if a figure contains a message only."""
+    """Return True if a figure was made by `empty`."""
     return figure.get_label() == _EMPTY
 
 
 def save(figure: "Figure", *paths: Path) -> None:
-    """Write a figure as PNG or PDF without date and version, so that equal figures give equal bytes."""
+    """Write a figure to PNG and PDF files without date and version, so that equal figures give equal bytes."""
     _mark_lone_points(figure)
-    _keep_words_apart(figure)
+    _wrap_titles(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is final; each format would compute it again
     nameless = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
@@ -243,8 +242,8 @@ def save(figure: "Figure", *paths: Path) -> None:
             figure.savefig(temporary, format=form, dpi=200, metadata=nameless[form], **_TIGHT)
 
 
-def point_says(artist: "Artist", words: str) -> None:
-    """Show these words as a tooltip of an artist in the SVG."""
+def set_tooltip(artist: "Artist", words: str) -> None:
+    """Show `words` as the tooltip of an artist in the SVG."""
     artist.set_gid(_TIP + words)
 
 
@@ -252,7 +251,7 @@ _TIP = "tip: "
 
 
 def svg(figure: "Figure") -> str:
-    """Return a saved figure as an SVG element for an HTML page, without ids that could clash."""
+    """Return a figure, after `save`, as an SVG element for an HTML page, without ids that could clash."""
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None}, **_TIGHT)
     text = stream.getvalue()
@@ -263,13 +262,13 @@ def svg(figure: "Figure") -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Return the size on the page, at 125 pixels per inch."""
+    """Return width and height attributes in pixels instead of points, at 125 pixels per inch."""
     width, height = (round(float(points) * 125 / 72) for points in size.groups())
     return f'width="{width}" height="{height}"'
 
 
-def _keep_words_apart(figure: "Figure") -> None:
-    """Wrap titles and axis labels that are wider than their panel, so that they do not overlap others."""
+def _wrap_titles(figure: "Figure") -> None:
+    """Wrap titles and axis labels that are wider than their panel and would overlap those of other panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
@@ -286,7 +285,7 @@ def _keep_words_apart(figure: "Figure") -> None:
 
 
 def _mark_lone_points(figure: "Figure") -> None:
-    """Add a marker to every line of a single point, which would be invisible."""
+    """Add a marker to every line that consists of a single point and would be invisible without one."""
     import numpy as np
 
     for axis in figure.axes:

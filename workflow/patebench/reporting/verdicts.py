@@ -1,10 +1,10 @@
 """Compare every printed number with the measurement of this run in the same setting, and give a verdict.
 
-A number is `reproduced` if the measured mean differs by at most one point of accuracy or the deviation over the seeds,
-whichever is larger; one point of an ε or a size is 5 % of the printed number. Otherwise it is `better` or `short`: more
-or less accurate, at a smaller or larger ε. A claimed ε is `unsound` if an audit, or the exact ε of the votes, exceeds
-it. `config/published.csv` gives the reason if a number is `not comparable` or can never be run; any other `not run`
-gives the command that would measure it.
+A number is `reproduced` if the measured mean differs from it by at most a tolerance: the standard deviation over the
+seeds or, if larger, one percentage point of accuracy (for an ε or a size, 5 % of the printed number). Otherwise the
+number is `better` (more accurate, or a smaller ε) or `short` (less accurate, or a larger ε). A claimed ε is `unsound`
+if an audit, or the exact ε for the votes, exceeds it. Numbers that were not measured are `not comparable` or `not run`,
+with the reason from `config/published.csv` or the command that measures them.
 """
 
 import math
@@ -24,11 +24,11 @@ from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
 from patebench.reporting.wording import (
     delta_in_words,
+    differing_words,
     epsilon_in_digits,
     in_words,
     name_words,
     parameter_words,
-    those_that_differ,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """Verdicts on a printed number, given the measured one."""
+    """Verdict on a printed number."""
 
     REPRODUCED = "reproduced"
     BETTER = "better"
@@ -52,15 +52,16 @@ COUNTING = (
     *(Verdict.NOT_COMPARABLE, Verdict.NOT_RUN),
 )
 
-#: One point of accuracy; of other quantities a point is this share of what is printed, but no less than it rounds.
+#: Tolerance of an accuracy; tolerance of other quantities as a share of the printed number, and its minimum, which is
+#: the rounding of printed numbers.
 POINT = 0.01
 _SHARE, _ROUNDED = 0.05, 0.005
 
 
 _PRINTED = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
-#: The columns of `verdicts`. From `how` to `result` they are of the measured side, NaN or None if nothing was measured:
-#: `how` is the setting in words, `student` the method of a student and `strategy` how its queries were selected, and
-#: `result` numbers the different results, as several papers may print what one of them is compared with.
+#: Columns of `verdicts`. Those from `how` to `result` describe the measurement and are NaN or None without one: `how`
+#: is the setting as text, `student` the method of the student, `strategy` the selection of its queries, and `result` a
+#: number for each different result, because several printed numbers may be compared with the same result.
 COLUMNS = (
     *(*_PRINTED, "published"),
     *("how", "student", "strategy", "measured_mean", "measured_std", "seeds"),
@@ -74,9 +75,9 @@ NUMBER = ["paper", "table", "row", "column"]
 
 @lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per printed number, more if several settings measured it; columns are `COLUMNS`.
+    """Return one row per printed number and setting that measured it, with the columns `COLUMNS`.
 
-    Papers without a measured number have no rows. Two tables share the frame, so it must not be changed.
+    Papers without a measured number have no rows. The frame is cached and must not be changed.
     """
     import pandas as pd
 
@@ -90,18 +91,18 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     frame["result"] = frame["result"].map(
         {each: number for number, each in enumerate(frame["result"].dropna().unique())}
     )
-    touched = set(frame.loc[frame["measured_mean"].notna(), "paper"])
-    return frame[frame["paper"].isin(touched)].reset_index(drop=True)
+    measured = set(frame.loc[frame["measured_mean"].notna(), "paper"])
+    return frame[frame["paper"].isin(measured)].reset_index(drop=True)
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return the maximum difference between a printed number and a mean that reproduces it."""
+    """Return the maximum difference from the number `published` at which a measured mean reproduces it."""
     point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
     return point if math.isnan(deviation) else max(point, deviation)
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """Return the verdict on a number from the mean over the seeds and its deviation (NaN for one seed)."""
+    """Return the verdict on the number `published`, given mean and deviation over the seeds (NaN for one seed)."""
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
     if quantity == "answered":
@@ -113,14 +114,15 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
 
 
 def at_epsilon(spent: float, printed: float | None) -> bool:
-    """Return True if an ε is at most the printed one and at least nine tenths of it."""
+    """Return True if the ε `spent` is 90 % to 100 % of the `printed` ε."""
     return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on a printed number, one per setting that measured it.
 
-    On a copy of its data set only measured numbers have a verdict: none is reproduced, but a claim can fail there.
+    On a changed copy of the paper's data set, only measured numbers have a verdict. It is `not comparable`, unless a
+    claimed ε is `unsound`.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -137,7 +139,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
-    """Return the verdict on a number from one setting, over its seeds."""
+    """Return the verdict on a printed number by one setting; `group` has a measurement per seed."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std = float(measured.mean()), float(deviation(measured))
     accuracy = is_accuracy(value.quantity)
@@ -164,8 +166,8 @@ def _verdict_of_setting(value: Value, how: str, group: "pd.DataFrame") -> dict[s
 _LABELLED = ("dataset", "teachers", "mechanism", "noise")
 _TEACHERS = ("model", "recipe", "partition")
 _LEARNER = ("model", "recipe")
-#: How numbers of most quantities are measured: the column, the fields that a printed number shares with the rows, and
-#: the columns that describe a setting.
+#: Measurement of most quantities: the column with the measured number, the fields in which a row must equal the printed
+#: number, and the columns that describe a setting.
 _WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "teacher_accuracy": ("teacher_accuracy_mean", ("dataset", "teachers"), _TEACHERS),
     "plurality_accuracy": ("plurality_accuracy_pool", ("dataset", "teachers"), _TEACHERS),
@@ -179,13 +181,16 @@ _WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class _Measures:
-    """Measurements of printed quantities: frames with `how`, `seed` and `measured`, one row per seed."""
+    """Lookup of the measurements for a printed number among the records of a run."""
 
     records: Records
     published: Published
 
     def of(self, value: Value) -> "pd.DataFrame":
-        """Return the rows with the setting of a printed number; none if this run has no such setting."""
+        """Return the measurements in the setting of a printed number, with columns `how`, `seed` and `measured`.
+
+        The frame is empty if this run has no such setting.
+        """
         quantity, mechanism = value.quantity, value.mechanism
         if mechanism == PETDL:
             rows = self._petdl(value)
@@ -200,7 +205,7 @@ class _Measures:
         elif quantity in _WAYS:
             column, keys, how = _WAYS[quantity]
             rows = _rows_of_setting(self._frames[quantity], value, column, keys, how)
-            # Students that learn of the same labels have the same answers.
+            # Students of the same labels have the same number of answers.
             rows = rows.drop_duplicates(["how", "seed"]) if quantity == "answered" else rows
         else:
             rows = self._bounds(value)
@@ -208,7 +213,7 @@ class _Measures:
 
     @cached_property
     def _frames(self) -> "dict[str, pd.DataFrame]":
-        """Return the records that hold each quantity of `_WAYS`."""
+        """Return, for each quantity of `_WAYS`, the frame of records that contains it."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
         return {
@@ -222,7 +227,7 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> "pd.DataFrame":
-        """Return private models of a system that spend at least nine tenths of the number's ε."""
+        """Return private models of a system at 90 % to 100 % of the ε in the printed number's row."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == system) & self._spent(value, frame["epsilon"], frame["delta"])]
         return _rows_of_setting(
@@ -230,32 +235,32 @@ class _Measures:
         )
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return True if ε is that of the number's row, at a δ that is not larger."""
+        """Return True for each ε that is 90 % to 100 % of the ε in the number's row, at the same or a smaller δ."""
         printed = self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> "pd.DataFrame":
-        """Return students with the smallest worst-case ε of their labels, at each δ."""
+        """Return students with the column `worst_case`, the smallest worst-case ε of their labels, for each δ."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = least(sound(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> "pd.DataFrame":
-        """Return students of any mechanism whose labels have the worst-case ε that the paper spends."""
+        """Return students of any mechanism whose labels have about the worst-case ε in the printed number's row."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return the reason why a number was not run, or the command that measures it."""
+        """Return a sentence on why this run did not measure a number, with the command that measures it."""
         frames = (self.records.ensembles, self.records.students, self.records.private_models)
         there = {dataset for frame in frames for dataset in frame["dataset"]}
         lacks = "such setting" if value.dataset in there else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
-        """Return students of Private-kNN as published, one group per setting, with the claimed ε."""
+        """Return students of the published form of Private-kNN, with the accuracy or the claimed ε."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
@@ -266,7 +271,7 @@ class _Measures:
         return petdl_students(self.records)
 
     def _petdl(self, value: Value) -> "pd.DataFrame":
-        """Return students of the same kind, one group per setting; only those at the printed ε if there are any."""
+        """Return PET-DL students of the same kind as the printed one, and if possible at the printed ε."""
         frame = self._petdl_students
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -284,7 +289,7 @@ class _Measures:
         return compared_bounds(self.records)
 
     def _bounds(self, value: Value) -> "pd.DataFrame":
-        """Return bounds by the accountant of the mechanism's paper, with worst-case, exact and audited ε."""
+        """Return bounds by the accountant of the mechanism's paper, with the worst-case, exact and audited ε."""
         frame = self._compared
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
@@ -296,7 +301,7 @@ class _Measures:
         return bounds.assign(audited=_rows_of_setting(audits, value, "epsilon", keys, ())["measured"].max())
 
 
-#: Columns that distinguish settings of the same description, and their formats.
+#: Columns that distinguish settings with the same description, and functions that format their values.
 _APART: Mapping[str, Callable[[Any], str]] = {
     "epochs": lambda epochs: f"trained for {epochs} epochs",
     "setting": str,
@@ -307,7 +312,7 @@ _APART: Mapping[str, Callable[[Any], str]] = {
     "spent": lambda epsilon: f"ε = {at_most(epsilon, 3)}",
     "delta": lambda delta: f"δ = {delta_in_words(delta)}",
 }
-#: Names that distinguish settings if all columns above are equal; the differing parts are shown.
+#: Columns of names that distinguish settings if all columns of `_APART` are equal; only differing parts are shown.
 _NAMES_APART = ("ensemble", "rounds", "student", "private_model")
 
 #: Words that describe a setting.
@@ -317,26 +322,29 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> "pd.DataFrame":
-    """Return the rows whose `keys` equal those of the printed number; keys that it lacks are ignored.
+    """Return the rows of `frame` whose columns `keys` equal the fields of the printed number that are not None.
 
-    Settings with equal `how` that differ in more than the seed get separate descriptions and are not averaged.
+    Adds the columns `measured`, a copy of the column of that name, and `how`, a description of the setting from the
+    columns `how`. If settings with the same description differ in more than the seed, the differences are added to
+    their descriptions, so that only seeds are averaged.
     """
     for key in keys:
-        if (wanted := getattr(value, key)) is not None:
-            frame = frame[frame[key] == wanted]
+        if (printed := getattr(value, key)) is not None:
+            frame = frame[frame[key] == printed]
     words: list[Words] = [
         tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()
     ]
     for column in (*_APART, *_NAMES_APART):
         if column in frame and (column != "parameters" or "mechanism" in frame):
             words = _extend_equal_words(words, _words_of(frame, column))
-    beside = {what: measured.replace("accuracy", what) for what in BESIDE_ACCURACY}
-    known: dict[str, Any] = {what: frame.get(column) for what, column in beside.items()}
-    return frame.assign(how=[", ".join(each) for each in words], measured=frame[measured].astype(float), **known)
+    beside = {name: measured.replace("accuracy", name) for name in BESIDE_ACCURACY}
+    known: dict[str, Any] = {name: frame.get(column) for name, column in beside.items()}
+    descriptions = [", ".join(parts) for parts in words]
+    return frame.assign(how=descriptions, measured=frame[measured].astype(float), **known)
 
 
 def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
-    """Return words for each value of a column that may distinguish settings; none for a missing value."""
+    """Return the words that describe each value of a column of `_APART` or `_NAMES_APART`; none for a missing value."""
     import pandas as pd
 
     if column == "parameters":
@@ -347,11 +355,11 @@ def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions; equal ones are extended by the words of `others` that differ."""
+    """Return the descriptions `words`; equal ones are extended by the words in which their `others` differ."""
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)
     for word in (word for word in several if several[word] > 1):
         mine = [pair for pair in pairs if pair[0] == word]
-        for pair, differs in zip(mine, those_that_differ([other for _, other in mine]), strict=True):
+        for pair, differs in zip(mine, differing_words([other for _, other in mine]), strict=True):
             pairs[pair] = (differs,) if differs else ()
     return [(*word, *pairs[word, other]) for word, other in zip(words, others, strict=True)]

@@ -1,4 +1,4 @@
-"""Write settings as people do: names, parameters, selected queries and ε."""
+"""Format names, parameters, selected queries, δ and ε as text for people."""
 
 import math
 import re
@@ -14,12 +14,12 @@ from patebench.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     import pandas as pd
 
-#: A larger ε gives little or no privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
-#: their tier 2, "reasonable"; above is tier 3, "weak to no formal privacy guarantees").
+#: An ε above this number is called weak. Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: an ε up to 10 is
+#: tier 2, "reasonable", and a larger one is tier 3, "weak to no formal privacy guarantees".
 WEAK = 10.0
 WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
 
-#: Names that are spelt as a whole.
+#: Names with a text of their own; other names are formatted word by word.
 _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
@@ -28,32 +28,29 @@ _NAMES: Mapping[str, str] = {
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
     **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
-#: Pieces of names that are not plain words.
+#: Words within names, with their text.
 _PIECES = {
     **{"pld": "PLD", "rdp": "Rényi", "gdp": "Gaussian DP"},
     **{"cnn": "CNN", "mlp": "MLP", "gan": "GAN", "vat": "VAT", "iid": "dealt at random"},
 }
 
-#: Symbols used in the papers; other parameters have their own names or the words of their mechanism.
+#: Symbols of parameters in the papers; other parameters have the words of their mechanism, or their name.
 _SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ"}
 
 
 def parameter_words(mechanism: str, parameters: Mapping[str, Any]) -> list[str]:
-    """Return words for each parameter, such as "σ = 40" or "ε of a vote = 1".
-
-    An infinite value, which strict JSON spells "inf", is "∞".
-    """
+    """Return a text for each parameter of a mechanism, such as "σ = 40" or "ε of a vote = 1"; infinity is "∞"."""
     words = {**_SIGNS, **(MECHANISMS.load(mechanism).parameter_words() if mechanism in MECHANISMS else {})}
     return [f"{words.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items()]
 
 
 def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
-    """Return all parameters of a mechanism, such as "T = 200, σ₁ = 150, σ₂ = 40"."""
+    """Return all parameters of a mechanism as text, such as "T = 200, σ₁ = 150, σ₂ = 40"."""
     return ", ".join(parameter_words(mechanism, parameters))
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a frame with parameters, rounds and recalls as text, in renamed columns, as files show it."""
+    """Return a copy of `frame` with parameters, rounds and recalls as text, in columns that end in `_in_words`."""
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
         frame = frame.assign(parameters=[parameters_in_words(mechanism, parameters) for mechanism, parameters in pairs])
@@ -75,35 +72,32 @@ def recall_in_words(recall: Any) -> str | None:
     return ", ".join(f"{name} {share}" for name, share in shown.items())
 
 
-def those_that_differ(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return, for each list, its words that some other list lacks; "" for each if all lists are the same."""
+def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
+    """Return, for each setting (a list of words), the words that are not in all settings, joined by commas."""
     shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
     return [", ".join(word for word in words if word not in shared) for words in settings]
 
 
-def told_apart(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return the words that differ between several lists, or all words of a single one."""
-    return those_that_differ(settings) if len(settings) > 1 else [", ".join(words) for words in settings]
+def distinguishing_words(settings: Sequence[Sequence[str]]) -> list[str]:
+    """Return the `differing_words` of several settings, or all words of a single one."""
+    return differing_words(settings) if len(settings) > 1 else [", ".join(words) for words in settings]
 
 
-def queries_in_words(counted: str, strategy: str = "", rounds: str = "") -> str:
-    """Return queries and how they were selected, such as "100 prototypes" or "100 labels (least confident)".
+def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
+    """Return the number of queries with their selection, such as "100 prototypes" or "100 labels (least confident)".
 
-    `counted` contains the number, such as "100 labels" or "T = 100", and `rounds` states all rounds in words.
+    `number` is a text such as "100 labels" or "T = 100", and `rounds` is the text of `rounds_in_words`.
     """
     if " + " in rounds:
-        return f"{counted} ({rounds})"
+        return f"{number} ({rounds})"
     if strategy == "prototypes":
-        count = re.sub("[^0-9,]", "", counted)
+        count = re.sub("[^0-9,]", "", number)
         return "1 prototype" if count == "1" else f"{count} prototypes"
-    return f"{counted} ({in_words(strategy)})" if strategy else counted
+    return f"{number} ({in_words(strategy)})" if strategy else number
 
 
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Return the strategy and number of queries of each round, such as "random 100 + least confident 50".
-
-    Without rounds it is "".
-    """
+    """Return the rounds as text, such as "random 100 + least confident 50"; "" without rounds."""
     return " + ".join(f"{in_words(part['strategy'])} {part['queries']}" for part in rounds)
 
 
@@ -114,12 +108,12 @@ def _in_words(value: float) -> str:
 
 
 def name_words(name: str) -> list[str]:
-    """Return words for each part of a name in the configuration, "small CNN" and "modern" for "small-cnn_modern"."""
+    """Return the texts of the parts of a name: ["small CNN", "modern"] for "small-cnn_modern"."""
     return [_NAMES[name]] if name in _NAMES else [_label(part) or _piece(part) for part in re.split("_|, ", name)]
 
 
 def in_words(name: str) -> str:
-    """Return a name in the configuration as people write it, "small CNN, modern" for "small-cnn_modern"."""
+    """Return a name of the configuration as text for people: "small CNN, modern" for "small-cnn_modern"."""
     return ", ".join(name_words(name))
 
 
@@ -133,12 +127,12 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return a plain name without its hyphens, except for the minus sign of numbers such as 1e-05."""
+    """Return a name with its hyphens replaced by spaces, except for the minus sign of numbers such as 1e-05."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 
 def owners_in_words(partition: object) -> str:
-    """Return the unit that ε protects if `partition` keeps all records of an owner in one shard, or else ""."""
+    """Return "all records of one owner" if the strategy `partition` protects owners, otherwise ""."""
     by_owner = (
         isinstance(partition, str)
         and partition in PARTITIONS
@@ -148,15 +142,15 @@ def owners_in_words(partition: object) -> str:
 
 
 def delta_in_words(delta: float) -> str:
-    """Return δ such as "1e-5", never rounded down."""
+    """Return δ as text, such as "1e-5"; it is never rounded down."""
     short = f"{delta:g}"
     return (short if float(short) >= delta else f"{delta:.12g}").replace("e-0", "e-")
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
-    """Return ε such as "2.04", "0.0185", "9.2e-08" or "∞", rounded up as an upper bound.
+    """Return ε as text, such as "2.04", "0.0185", "9.2e-08" or "∞".
 
-    With `at_least` it is a lower bound, which is rounded down and can be 0.
+    An upper bound is rounded up and is never 0; a lower bound (`at_least`) is rounded down and can be 0.
     """
     if epsilon == math.inf:
         return "∞"
@@ -170,7 +164,7 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Return ε such as "0.086" or "12.7 (weak)", rounded up and never 0."""
+    """Return an upper bound ε as text for sentences, such as "0.086" or "12.7 (weak)"; rounded up, never 0."""
     if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
     if epsilon <= 0.99:

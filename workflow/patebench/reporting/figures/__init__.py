@@ -1,7 +1,8 @@
-"""Register figures: functions of records and published values that return a matplotlib figure.
+"""Registry of figures; each is a function of records and published values that returns a matplotlib figure.
 
-Facts: `section` of the page; `needs`, contents of a run of which one suffices; `varies`, a setting that must have two
-values. Other packages add figures by entry points of the group `patebench.figures`.
+The fact `section` of a figure is its section of the report page. A figure is drawn if the run contains one of the
+subjects in its fact `needs`, or if the setting in its fact `varies` has two values for a data set. Other packages add
+figures by entry points of the group `patebench.figures`.
 """
 
 from patebench.core.registry import Registry, called_with

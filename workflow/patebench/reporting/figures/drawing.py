@@ -1,4 +1,4 @@
-"""Share functions among figures: grouping records into panels, axes and marks."""
+"""Functions that figures share: titles of panels, selection of rows, axes, and marks."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: Columns shared by ensembles that differ only in the number of teachers and the seed.
+#: Columns that are equal for ensembles which differ only in the number of teachers and the seed (a family).
 FAMILY = ("dataset", "setting", "partition", "model", "recipe")
-#: Direction of more privacy on an axis of ε, without line breaks.
+#: Note for axes of ε that a smaller ε is more private, without line breaks.
 SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
 #: Accuracies at the ticks of a stretched axis.
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 
 
 def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return a title per group of equal `by`; split and partition appear only if they distinguish groups."""
+    """Return the title of the panel for each group of rows with equal columns `by`.
+
+    The title names the split only if a data set has several, and the partition only if it is not "iid".
+    """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
 
@@ -44,12 +47,12 @@ def members(frame: "pd.DataFrame", family: Sequence[Any], by: Sequence[str] = FA
 
 
 def within(accuracy: float) -> float:
-    """Clip an accuracy to the range of a stretched axis; NaN stays."""
+    """Clip an accuracy to the range of a stretched axis (see `stretch`); NaN is unchanged."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
 def placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
-    """Clip `accuracy_mean` to the range of a stretched axis, except at ε = ∞, which is stated in words."""
+    """Clip `accuracy_mean` to the range of a stretched axis, except in rows with ε = ∞, which are not drawn."""
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(within).where(frame[epsilon] < math.inf, accuracies))
 
@@ -68,7 +71,7 @@ def mark(
 ) -> Any:
     """Draw points with bars of one standard deviation, clipped at 100 %; return the matplotlib container.
 
-    `deviation` is NaN for a single seed. Points are joined if `lines`, and open unless `filled`.
+    `deviation` is NaN for a single seed. If `lines`, points are joined by a line. Unless `filled`, markers are open.
     """
     down, room = np.atleast_1d(np.asarray(deviation, dtype=float)), np.atleast_1d(1 - np.asarray(y, dtype=float))
     drawn: dict[str, Any] = {**style.settings, "markersize": 7, "elinewidth": 0.8, "capsize": 2}
@@ -89,7 +92,10 @@ def note(axis: "Axes", x: float, y: float, words: str) -> None:
 
 
 def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan) -> None:
-    """Draw a broken line at a reference accuracy with a band of one standard deviation; nothing for NaN."""
+    """Draw a dashed horizontal line at a reference accuracy, with a band of one standard deviation if known.
+
+    Draws nothing if the accuracy is NaN.
+    """
     if accuracy == accuracy:
         axis.axhline(accuracy, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label=label)
     if deviation == deviation:
@@ -98,7 +104,10 @@ def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan
 
 
 def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
-    """Draw the best accuracy at every worst-case ε through at least two outcomes on the frontier."""
+    """Draw the best accuracy at every worst-case ε as a staircase through `best`, the students on the frontier.
+
+    Draws nothing for fewer than two students.
+    """
     if len(best) > 1:
         best = best.sort_values("worst_case_epsilon_mean")
         dashed: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
@@ -106,7 +115,7 @@ def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
 
 
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
-    """Label axes that already have data: a logarithmic horizontal axis and a vertical one in percent."""
+    """Format the axes after drawing: a logarithmic horizontal axis labelled `across`, a vertical one in percent."""
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
     axis.set_xlabel(across)
@@ -114,14 +123,14 @@ def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
 
 
 def at_values(axis: "Axes", values: Sequence[float], label: str) -> None:
-    """Make the horizontal axis logarithmic, with this label and ticks at these values only."""
+    """Make the horizontal axis logarithmic, with the given label and ticks only at `values`."""
     axis.set_xscale("log")
     ticks_at(axis, values)
     axis.set_xlabel(label)
 
 
 def ticks_at(axis: "Axes", values: Sequence[float]) -> None:
-    """Put ticks of the horizontal axis at these values only, on any scale."""
+    """Set the ticks of the horizontal axis to `values`, on any scale."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     axis.xaxis.set_major_locator(FixedLocator(values))
@@ -130,7 +139,10 @@ def ticks_at(axis: "Axes", values: Sequence[float]) -> None:
 
 
 def stretch(axis: "Axes", least: float, most: float) -> None:
-    """Use a logit scale from the lowest to the highest accuracy: 98 and 99 % are as far apart as 50 and 67 %."""
+    """Use a logit scale for accuracies from `least` to `most`, on which differences near 100 % are visible.
+
+    On this scale, 98 and 99 % are as far apart as 50 and 67 %.
+    """
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
     low, high = 0.85 * within(least), within(most) + 0.6 * (1 - within(most))

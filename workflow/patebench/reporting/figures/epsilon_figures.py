@@ -1,4 +1,4 @@
-"""Draw ε by accountant over the number of queries, and stated against audited ε."""
+"""Figures of ε against the number of queries, and of stated against audited ε."""
 
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from patebench.core.bound import Kind
 from patebench.core.text import plural
 from patebench.reporting.figures.drawing import FAMILY, means, members, titles
 from patebench.reporting.frames import Records, distinct, least, over_seeds, sound
-from patebench.reporting.outcomes import STATED, audited, found_by
+from patebench.reporting.outcomes import STATED, audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     GREY,
@@ -22,7 +22,13 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
 )
-from patebench.reporting.wording import delta_in_words, in_words, parameter_words, parameters_in_words, told_apart
+from patebench.reporting.wording import (
+    delta_in_words,
+    distinguishing_words,
+    in_words,
+    parameter_words,
+    parameters_in_words,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,9 +43,9 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw_epsilon(records: Records, published: Published) -> "Figure":
-    """Draw cumulative ε over the number of queries, one panel per δ and label set that students learn from.
+    """Draw the ε of the first T queries against T, one panel per δ and label set that students are trained on.
 
-    Solid lines with filled markers are worst-case bounds, which a release may state; others are not.
+    Solid lines with filled markers are worst-case bounds, which may be published for a release.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -64,10 +70,10 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the bounds of at most `_MOST` panels.
+    """Return the bounds of at most `_MOST` panels, selected without regard to accuracy.
 
-    Select per ensemble and mechanism the noise with worst-case ε nearest to 1 at the most queries, and of these the
-    nearest ones. Accuracy plays no part.
+    For each ensemble and mechanism, the noise setting is selected whose worst-case ε for all queries is nearest to 1.
+    Of these settings, those nearest to 1 are kept.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -81,7 +87,7 @@ def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _select_lines(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return one line per accountant and kind: the tight conversion if there are two, and no variants."""
+    """Return the bounds to draw: no variants, and only the tight conversion if an accountant has two conversions."""
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -89,7 +95,7 @@ def _select_lines(bounds: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, Any]:
-    """Return the legend: colour and marker show the accountant, line and fill the kind."""
+    """Return legend handles by label: colour and marker show the accountant, line style and fill the kind of bound."""
     from matplotlib.lines import Line2D
 
     entries: dict[str, Any] = {
@@ -102,7 +108,7 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
 
 
 def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
-    """Draw markers at the stated ε, and lines through the curve if there is one, or else through the markers."""
+    """Draw markers at the stated ε; draw lines along the curve of an accountant if known, otherwise between markers."""
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -141,26 +147,30 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return settings with larger hollow markers on top, so that equal bounds of two kinds are both visible."""
+    """Return matplotlib settings for bounds of a kind.
+
+    Data-dependent and claimed bounds have larger hollow markers, so that they are visible on top of equal worst-case
+    bounds.
+    """
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
     return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
 
 
-#: Smaller ε are marked at `_ZERO`; ∞ is marked at the right.
+#: An ε below `_NOTHING` is drawn at `_ZERO`.
 _NOTHING, _ZERO = 1e-3, 4e-4
-#: Columns of a block of rows; other numbers of queries have a separate block, at the largest number.
+#: Columns that identify a block of rows; `most` is the largest number of queries of a row.
 _BLOCK = ("dataset", "teachers", "delta", "most")
 _ROW = ("mechanism", "noise", "parameters")
-#: Legend, kind, marker size and hollow marker ("": the filled marker of the kind) per column of ε.
+#: For each column of ε: label, kind, marker size, and hollow marker ("" for the filled marker of the kind).
 Marks = dict[str, tuple[str, Kind, int, str]]
 _STATED_MARKS: Marks = {
     "worst_case": ("proven, worst case", Kind.WORST_CASE, 46, ""),
     "data_dependent": ("proven, for the audited votes", Kind.DATA_DEPENDENT, 30, ""),
     "claimed": ("claimed by a paper", Kind.CLAIMED, 52, ""),
 }
-#: Names of audit methods by label; others are named by their label.
+#: Descriptions of audit methods by label; other methods are described by their label.
 _WAYS = {
     "exact": "worst pair found",
     "sampled": "counted in runs",
@@ -169,9 +179,9 @@ _WAYS = {
 
 
 def draw_audit(records: Records, published: Published) -> "Figure":
-    """Draw stated and audited ε, one row per mechanism and setting, for one query and for the most queries.
+    """Draw stated and audited ε with one row per mechanism and setting, in a block per data set and number of teachers.
 
-    Each data set and number of teachers has a block of rows.
+    The left panels show one query, and the right panels the largest number of queries.
     """
     from matplotlib.figure import Figure
 
@@ -208,26 +218,28 @@ def draw_audit(records: Records, published: Published) -> "Figure":
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return each mechanism with its setting or, for several settings, the parameters that differ."""
+    """Return a label per row: the mechanism with its parameters or, if it has several rows, those that differ."""
     words: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
-        words |= dict(zip(own, told_apart([parameter_words(mechanism, setting[2]) for setting in own]), strict=True))
+        words |= dict(
+            zip(own, distinguishing_words([parameter_words(mechanism, setting[2]) for setting in own]), strict=True)
+        )
     return [f"{in_words(setting[0])}  {words[setting]}" for setting in settings]
 
 
 def _most_queries(frame: "pd.DataFrame") -> "pd.Series[int]":
-    """Return the largest number of queries of each row, or of its block if that is one."""
+    """Return the largest number of queries of each row's setting or, if that is 1, of its data set and teachers."""
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
 def _marks(frame: "pd.DataFrame") -> Marks:
-    """Return the marker of each column of ε; audit methods other than the exact one are hollow."""
+    """Return the marker of each column of ε; markers of audit methods that count events in runs are hollow."""
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
-    for name, label in found_by(frame).items():
+    for name, label in audit_methods(frame).items():
         marker = "" if label == "exact" else next(hollow)
         marks[name] = f"audited lower bound: {_WAYS.get(label, label)}", Kind.AUDITED_LOWER, 46, marker
     return marks
@@ -240,7 +252,7 @@ def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
 
 
 def _dress_block(axis: "Axes", infinity: float) -> None:
-    """Draw the axis of ε, with shaded bands for ≈ 0 and ∞."""
+    """Format the axis of ε, with shaded bands for ε ≈ 0 and ε = ∞."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     axis.set_xscale("log")
@@ -260,7 +272,7 @@ def _dress_block(axis: "Axes", infinity: float) -> None:
 
 
 def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
-    """Mark stated ε above audited ε; a violated statement is shaded, with an arrow to the audited ε."""
+    """Draw the stated ε of a row above its audited ε; if the audit contradicts one, shade the row and draw an arrow."""
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO
         for name in marks

@@ -1,4 +1,4 @@
-"""Draw the figure of the README from kept tables: accuracy against ε, one panel per unit of privacy.
+"""Figure of the README: accuracy on MNIST against ε, one panel per unit of privacy, from tables of reference runs.
 
 python -m patebench.reporting.figures.headline OUT.png PUBLISHED.csv TABLE.csv…
 """
@@ -27,7 +27,7 @@ _SIZE = (7.2, 3.8)
 
 @dataclass(frozen=True)
 class _Line:
-    """A row of the table `equal-epsilon` with its style and the position of its label."""
+    """Line of the figure: a row of the table `equal-epsilon` with its panel, style, label and the label's position."""
 
     panel: str
     row: tuple[str, str, str]  # system, way, learner

@@ -1,4 +1,4 @@
-"""Draw the accuracy of released labels against the noise."""
+"""Figures of the accuracy of released labels against the noise."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 
 def draw_noisy_accuracy(records: Records, published: Published) -> "Figure":
-    """Draw Figure 2 of PATE 2017: accuracy of LNMax over γ, with more noise on the left; each query is 2γ-DP."""
+    """Draw Figure 2 of PATE 2017: accuracy of LNMax against γ, with more noise on the left; each query is 2γ-DP."""
     label = "γ, called “ε per query” in the paper (a query is 2γ-DP)\n← more noise                      less noise →"
     return _draw_over_noise(records, published, "lnmax", "gamma", label)
 
 
 def draw_gaussian_accuracy(records: Records, published: Published) -> "Figure":
-    """Draw the accuracy of GNMax (Scalable PATE 2018) over σ, with more noise on the right."""
+    """Draw the accuracy of GNMax (Scalable PATE 2018) against σ, with more noise on the right."""
     label = "σ, standard deviation of the noise on each count\n← less noise                          more noise →"
     return _draw_over_noise(records, published, "gnmax", "sigma", label)
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> "Figure":
-    """Draw the accuracy of whole-pool labels over a noise parameter, one panel per family of ensembles."""
+    """Draw the accuracy of labels of the whole pool against a noise parameter, one panel per family of ensembles."""
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[label_sets["mechanism"] == mechanism]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])
-    # a logarithmic axis cannot show others
+    # A logarithmic axis cannot show 0 and ∞.
     label_sets = label_sets[label_sets["scale"].between(0, float("inf"), inclusive="neither")]
     if label_sets.empty:
         return empty()
@@ -64,7 +64,10 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: "Axes", label_sets: "pd.DataFrame", styles: dict[Any, LineStyle]) -> None:
-    """Draw each release as a dot, and the expectation over the noise as mean and deviation over the seeds."""
+    """Draw the accuracy of each label set as a dot, and its expectation over the noise as a line with a band.
+
+    The band is one standard deviation over the seeds.
+    """
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()
     for (teachers, epochs), group in label_sets.groupby(["teachers", "epochs"], dropna=False):

@@ -1,4 +1,4 @@
-"""Draw the agreement of ensembles and the accuracy of distilled students."""
+"""Figures of the agreement of teachers and the accuracy of distilled students."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def draw_gap(records: Records, published: Published) -> "Figure":
-    """Draw the mean gap between the two largest counts over n (PATE 2017, Figure 3)."""
+    """Draw the mean gap between the two largest vote counts against the number of teachers (PATE 2017, Figure 3)."""
     ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty()
@@ -46,9 +46,11 @@ def draw_gap(records: Records, published: Published) -> "Figure":
 
 
 def draw_distance(records: Records, published: Published) -> "Figure":
-    """Draw Figure 2 of NZC (Sun et al. 2020): the queries that pass its distance test.
+    """Draw Figure 2 of NZC (Sun et al. 2020), about the queries that pass its distance test.
 
-    (a) accuracy over n, (b) queries of distance k at the most teachers, (c) queries of distance 3 over n.
+    The distance of a query is the gap between its two largest vote counts. The panels show (a) accuracy against the
+    number of teachers, (b) the share of queries with a distance of at least k, for the largest number of teachers, and
+    (c) the share of queries with a distance of at least 3, against the number of teachers.
     """
     ensembles = trained(records.ensembles)
     if ensembles.empty:
@@ -89,7 +91,7 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
-    """Draw the mean share over the seeds, with the range from the smallest to the largest."""
+    """Draw the share of queries with a gap of at least k against k: the mean and the range over the seeds."""
     if ensembles.empty:
         return
     curves = [gap_shares(gaps) for gaps in ensembles["gap_histogram"]]
@@ -100,7 +102,7 @@ def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineSty
 
 
 def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
-    """Draw Tables 3 and 2 of the paper; return their numbers of teachers."""
+    """Draw the accuracies of Tables 2 and 3 of NZC; return the numbers of teachers for which they are printed."""
     values = [
         (value, marker, what)
         for quantity, marker, what in (
@@ -117,7 +119,7 @@ def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
 
 _DISTILLED = (*FAMILY, "ensemble", "teachers", "distilled")
 
-#: Styles of the kinds of labels of the paper.
+#: Styles of the kinds of labels in the paper.
 _LABELS = {
     "plurality": LineStyle(ORANGE, "s", (0, (1, 1.2))),
     "soft, T = 1": LineStyle(GREEN, "^", (0, (4, 1.5))),
@@ -126,10 +128,7 @@ _LABELS = {
 
 
 def draw_distillation(records: Records, published: Published) -> "Figure":
-    """Draw the accuracy of students of probabilities and of plain labels over the number of samples.
-
-    It is Figure 5 of PATE 2017.
-    """
+    """Draw Figure 5 of PATE 2017: accuracy against the number of samples, for distillation and for plain labels."""
     learnt = records.distillations
     if learnt.empty:
         return empty()

@@ -1,4 +1,4 @@
-"""Draw the accuracy of students over one setting: clusters, pool, cap on votes, and the settings of PET-DL."""
+"""Figures of accuracy against one setting: number of clusters, size of the pool, cap on votes, settings of PET-DL."""
 
 import math
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _ACCURACY = "accuracy on the test set"
 _BARS: Any = {"capsize": 2, "elinewidth": 1}
-#: Columns that identify a panel: data set, voters and student; figures add more.
+#: Columns that identify a panel in all sweeps; `who` describes the teachers. Each figure adds further columns.
 _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
 def draw_clusters(records: Records, published: Published) -> "Figure":
-    """Draw accuracy over the number of clusters, one line per noise setting; ε is constant along a line."""
+    """Draw accuracy against the number of clusters, one line per noise setting; ε is constant along a line."""
     frame = _students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
@@ -44,14 +44,14 @@ def draw_clusters(records: Records, published: Published) -> "Figure":
 
 
 def draw_pool(records: Records, published: Published) -> "Figure":
-    """Draw accuracy over the size of the public pool, one line per noise and number of labels."""
+    """Draw accuracy against the size of the public pool, one line per noise setting and number of labels."""
     lines, panel = ["labels", "noise_in_words", "epsilon"], [*_PANEL, "beside_pool"]
     label = "public samples without a label (the pool)"
     return _draw_sweep(records, _students(records), "pool", label, lines, panel)
 
 
 def draw_cap(records: Records, published: Published) -> "Figure":
-    """Draw accuracy over k, the maximum number of votes per teacher, one line per ε; σ grows as √k along a line."""
+    """Draw accuracy against k, the maximum number of votes per teacher; along a line ε is constant and σ ∝ √k."""
     frame = _students(records)
     frame = frame.assign(cap=caps(frame["parameters"])).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
@@ -59,7 +59,7 @@ def draw_cap(records: Records, published: Published) -> "Figure":
 
 
 def _students(records: Records) -> "pd.DataFrame":
-    """Return students at a finite ε, with text columns `noise_in_words`, `who` (voters), `epsilon` and `labels`."""
+    """Return students with a finite ε and text columns: `noise_in_words`, `who` (teachers), `epsilon` and `labels`."""
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
     return frame.assign(
@@ -73,9 +73,10 @@ def _students(records: Records) -> "pd.DataFrame":
 def _draw_sweep(
     records: Records, frame: "pd.DataFrame", across: str, label: str, lines: list[str], by: list[str]
 ) -> "Figure":
-    """Draw accuracy over the column `across`: a panel per group of equal `by`, a line per group of equal `lines`.
+    """Draw accuracy against the column `across`, one panel per group of equal columns `by`.
 
-    A line needs two values of `across`. Clusters named by true labels are drawn too if they have two values.
+    Rows with equal columns `lines` are joined by a line, if they have at least two values of `across`. Clusters named
+    by true labels are also drawn, if they have two values of `across`.
     """
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
@@ -98,13 +99,13 @@ def _draw_sweep(
 
 
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
-    """Return data set and voters, and on the next line the student and other columns of the panel."""
+    """Return the title of a panel: data set and teachers, and below them the student and differing settings."""
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
 
 def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
-    """Draw clusters named by true labels, at ε = 0."""
+    """Draw the accuracy of clusters named by true labels, which need no private data (ε = 0)."""
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
     groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
@@ -116,7 +117,7 @@ def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd
             means(axis, points, across, "accuracy", **style, **_BARS, label=label)
 
 
-#: Settings of PET-DL with their axis labels; ε comes first, as in the paper.
+#: Settings of PET-DL that figures vary, with the labels of their axes; ε comes first, as in the paper.
 _VARIED = {
     "epsilon": "ε stated of the student",
     "hint_epochs": "epochs of hint learning",
@@ -132,14 +133,14 @@ _FORMS = {
     "noisy-gradient": LineStyle(BLUE, "o", "-"),
     "noisy-knowledge": LineStyle(GREEN, "^", "-"),
 }
-#: Label of a line, True if it is the first of its form and n, and its students.
+#: A line of a panel: its label, True if it is the first line for its form and number of teachers, and its students.
 _Line = tuple[str, bool, "pd.DataFrame"]
-#: Number of test samples that sets the smallest range of an axis.
+#: Number of test samples whose sampling error determines the smallest range of an axis.
 _TESTED = 1000
-#: Columns that are equal along a line, except for the varied one.
+#: Columns that are equal along a line, except for the varied setting.
 _CHOSEN = [name for name in PETDL_CHOSEN if name != "epsilon"]
 _ALL = [*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target", *_CHOSEN]
-#: Columns that follow from another setting: the noise from ε, and from settings that change the number of releases.
+#: Columns that change with a varied setting, because they follow from it.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 
@@ -165,17 +166,20 @@ def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return a style per line label: that of its form or, if a panel has several lines of a form, one each."""
+    """Return the style of each line by its label: the style of its form, or different styles for all lines.
+
+    Different styles are used if a panel has several lines of one form.
+    """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
-    if any(len(each) > len(set(each)) for each in first):
+    if any(len(names) > len(set(names)) for names in first):
         return styles_in_order(list(forms))
     styles = line_styles(forms.values(), _FORMS)
     return {words: styles[form] for words, form in forms.items()}
 
 
 def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
-    """Return groups of students that differ in one setting (and the seed), with at least two values of it."""
+    """Return groups of students that differ only in the setting `name` and the seed, with at least two values of it."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -184,7 +188,11 @@ def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 
 
 def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
-    """Yield each line with its label: form and n and, for further lines, the settings that differ."""
+    """Yield each line with its label.
+
+    The label of the first line of a form and number of teachers names these two. The labels of further lines also name
+    the settings in which they differ from the first line.
+    """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
         one = line.iloc[0]
@@ -219,7 +227,7 @@ def _draw_choice(axis: "Axes", name: str, lines: list[_Line], styles: dict[str, 
     elif wide:
         logarithmic(axis.xaxis)
     axis.set_xlabel(_VARIED[name])
-    # The range is at least two standard errors of `_TESTED` samples in both directions.
+    # The axis covers at least two standard errors of an accuracy on `_TESTED` samples in both directions.
     (low, high), accuracy = axis.get_ylim(), float(drawn["accuracy"].mean())
     missing = 4 * math.sqrt(accuracy * (1 - accuracy) / _TESTED) - (high - low)
     if missing > 0:

@@ -1,6 +1,6 @@
-"""Draw the accuracy of students and private models against ε, with values printed in papers.
+"""Figures of the accuracy of students and private models against ε, with values printed in papers.
 
-As a command, this module draws the tables `equal-epsilon` of several runs in one figure:
+Run as a command, this module draws the tables `equal-epsilon` of several runs in one figure:
 
     python -m patebench.reporting.figures.utility_figures OUT.png TABLE.csv…
 """
@@ -56,12 +56,12 @@ from patebench.reporting.style import (
     line_styles,
     mechanism_styles,
     panels,
-    point_says,
     save,
+    set_tooltip,
     themed,
 )
 from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS, together
-from patebench.reporting.wording import in_words, parameter_words, queries_in_words, those_that_differ
+from patebench.reporting.wording import differing_words, in_words, parameter_words, queries_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,12 +79,15 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> "Figure":
-    """Draw the accuracy of each method at the same ε; colour and marker show the method, dashes the learner."""
-    return of_table(EQUAL_EPSILON.build(records, published))
+    """Draw the accuracy of each method at the same ε, so that methods can be compared."""
+    return draw_table(EQUAL_EPSILON.build(records, published))
 
 
-def of_table(frame: "pd.DataFrame") -> "Figure":
-    """Draw rows of the table `equal-epsilon`, one panel per data set and split."""
+def draw_table(frame: "pd.DataFrame") -> "Figure":
+    """Draw the rows of a table `equal-epsilon`, one panel per data set and split.
+
+    Colour and marker show the mechanism or form, and dashes the learner.
+    """
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
     ours = sorted(
         frame[measured].to_dict("records"), key=lambda row: -points_by_epsilon(row)[-1][1]
@@ -125,7 +128,7 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return the style and marker size of each method by its label; further lines of one colour are broken."""
+    """Return the style and marker size of each method by its label; further lines of one colour are dashed."""
     styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
@@ -155,7 +158,7 @@ def _method_label(row: dict[Any, Any]) -> str:
 
 
 def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
-    """Return (ε, accuracy, deviation) of each ε of a method, without duplicates from several targets."""
+    """Return (ε, accuracy, deviation) for each different ε in a row of the table `equal-epsilon`."""
     points = {}
     for target in TARGETS:
         epsilon = row[f"epsilon_at_{target:g}"]
@@ -165,9 +168,10 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return (ε, accuracy) pairs printed in papers by label, and True if the same models are printed at every ε.
+    """Return printed (ε, accuracy) pairs by the label of their line, and True if they may be joined by a line.
 
-    If a paper compares several models, the best at each ε is returned.
+    If a paper compares several models, the pairs are those of the best model at each ε. They are joined if the paper
+    prints all models at every ε.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -187,12 +191,15 @@ _KINDS = {
     Kind.WORST_CASE: "worst-case ε, for fresh noise",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
 }
-#: Units that the ε of a model protects.
+#: Units that the ε of a private model protects, by adjacency.
 _PROTECTED: dict[str, str] = {Adjacency.ADD_OR_REMOVE_RECORD: "one record", Adjacency.REPLACE_TEACHER: "one shard"}
 
 
 def draw_frontier(records: Records, published: Published) -> "Figure":
-    """Draw every student and private model; colour and marker show the mechanism, or the student if more differ."""
+    """Draw the accuracy of every student and private model against its ε, and the frontier of the students.
+
+    Colour and marker show the mechanism, or the method of the student if there are more methods than mechanisms.
+    """
     import pandas as pd
 
     students, models = placed(outcomes(records)), placed(_named(private_models(records)), "epsilon_mean")
@@ -234,23 +241,28 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
 
 
 def _named(models: "pd.DataFrame") -> "pd.DataFrame":
-    """Add the `name` of private models and keep the best per name, ε, kind and protected unit."""
+    """Add a column `name`, and keep the most accurate private model per name, ε, δ, kind and protected unit."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
-    """Draw students at their worst-case ε, with a line to the data-dependent one, and label those on the frontier."""
+    """Draw students at their worst-case ε, each with a line to its data-dependent ε; label those on the frontier.
+
+    `other` is the column, mechanism or method, that colours do not show; its unusual values are labelled.
+    """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
     for index, words in _notes(finite, other).items():
         row = finite.loc[index]
         x, y, style = row["worst_case_epsilon_mean"], row["accuracy_mean"], row["style"]
         drawn = mark(axis, x, y, row["accuracy_std"], style, x_deviation=row["worst_case_epsilon_std"])
-        point_says(drawn.lines[0], f"{in_words(row['mechanism'])}, {in_words(row['method'])}: {words}; {100 * y:.2f} %")
+        set_tooltip(
+            drawn.lines[0], f"{in_words(row['mechanism'])}, {in_words(row['method'])}: {words}; {100 * y:.2f} %"
+        )
         leaky = row["data_dependent_epsilon_mean"]
-        if math.isfinite(leaky) and leaky != x:  # an open mark would cover the filled one
+        if math.isfinite(leaky) and leaky != x:  # at equal ε, the open marker would cover the filled one
             axis.plot([x, leaky], [y, y], color=style.color, linewidth=0.6, alpha=0.5, zorder=1)
             small = {"markersize": 4.5, "alpha": 0.7, "x_deviation": row["data_dependent_epsilon_std"]}
             mark(axis, leaky, y, row["accuracy_std"], style, False, **small)
@@ -259,7 +271,10 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
 
 
 def _notes(students: "pd.DataFrame", other: str) -> dict[Any, str]:
-    """Return queries and unusual settings of each student by index; equal notes are extended by the noise."""
+    """Return a note on each student, by its index: the number of queries, and settings that others do not share.
+
+    Equal notes are extended by the parameters in which they differ.
+    """
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
     words = {}
@@ -268,15 +283,15 @@ def _notes(students: "pd.DataFrame", other: str) -> dict[Any, str]:
         parts += [f"n = {row['teachers']:,}"] if several else []
         words[index] = ", ".join([*parts, queries_in_words(f"T = {row['queries']:,}", row["strategy"])])
     noises = {index: parameter_words(row["mechanism"], row["parameters"]) for index, row in students.iterrows()}
-    told = {}
+    notes = {}
     for index, name in words.items():
-        same = [noises[each] for each in [index, *words] if words[each] == name]
-        told[index] = ", ".join(filter(None, [name, those_that_differ(same)[0]]))
-    return told
+        same = [noises[other_index] for other_index in [index, *words] if words[other_index] == name]
+        notes[index] = ", ".join(filter(None, [name, differing_words(same)[0]]))
+    return notes
 
 
 def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
-    """Draw a line per private model and kind of ε; markers of claimed ε are open."""
+    """Draw private models, with a line per name and kind of ε; the markers of claimed ε are open."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
         style: LineStyle = rows["style"].iloc[0]
@@ -297,7 +312,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
-    """Draw the accuracy of public data alone, with the largest number of clusters named by true labels."""
+    """Draw the accuracy reached with public data alone: the largest number of clusters, named by true labels."""
     if not namings.empty:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
@@ -306,7 +321,7 @@ def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
 
 
 def _without_finite_epsilon(students: "pd.DataFrame") -> str:
-    """Return lines of text that name the students without a finite ε, which the axis cannot show."""
+    """Return a text, starting with a line break, that names the students with ε = ∞, which the axis cannot show."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):
@@ -317,11 +332,11 @@ def _without_finite_epsilon(students: "pd.DataFrame") -> str:
 
 
 def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
-    """Read tables `equal-epsilon` and join them; exit with a one-line message if that fails."""
+    """Read and join tables `equal-epsilon`; exit with a one-line message if this fails."""
     import pandas as pd
 
     if missing := [str(path) for path in paths if not path.exists()]:
-        sys.exit(f"{missing[0]}: this table does not exist")
+        sys.exit(f"{missing[0]}: this table does not exist; give a table equal-epsilon.csv of a run")
     try:
         return together([pd.read_csv(path) for path in paths])
     except PatebenchError as error:
@@ -334,7 +349,7 @@ def _main(*paths: str) -> None:
     out, *tables = map(Path, paths)
     frame = read_tables(tables)
     with themed():
-        save(of_table(frame), out)
+        save(draw_table(frame), out)
 
 
 if __name__ == "__main__":

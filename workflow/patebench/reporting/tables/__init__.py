@@ -1,7 +1,7 @@
-"""Register tables: each is a `table.Table` and is written as CSV, Markdown and LaTeX.
+"""Registry of tables; each is a `table.Table` and is written as CSV, Markdown and LaTeX.
 
-Facts: `section` of the page, and `needs`, contents of a run of which one suffices. Other packages add tables
-by entry points of the group `patebench.tables`.
+The fact `section` of a table is its section of the report page. A table is shown if the run contains one of the
+subjects in its fact `needs`. Other packages add tables by entry points of the group `patebench.tables`.
 """
 
 from patebench.core.registry import Registry, instance_of

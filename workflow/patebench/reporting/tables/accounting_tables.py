@@ -1,4 +1,4 @@
-"""Build tables of bounds by every accountant, of costs per teacher under local privacy, and of audits."""
+"""Tables of bounds by every accountant, of costs per teacher under local privacy, and of audits."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.reporting.frames import Records, arrange, least, natural, over_seeds
-from patebench.reporting.outcomes import SUBJECT, audited, found_by
+from patebench.reporting.outcomes import SUBJECT, audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SETTING_COLUMNS, SUBJECT_COLUMNS, Column, Table
 
@@ -20,7 +20,7 @@ _GROUPS = {
     Kind.SANITISED: "ε, sanitised",
     Kind.DATA_DEPENDENT: "ε, data-dependent, not publishable",
 }
-#: Suffix of the classic conversion of a Rényi curve, if the tight one has a column too.
+#: Suffix of the heading for the classic conversion of a Rényi curve, if the tight conversion has a column too.
 _CLASSIC = ", as published"
 #: Separator of kind and heading in the name of a column; no kind contains it.
 _OF = ": "
@@ -33,9 +33,10 @@ _ORDER = (
 
 
 def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per set of labels of the whole pool, number of queries and δ; NaN without a bound.
+    """Return one row per label set of the whole pool, number of queries and δ, with one column per accountant.
 
-    Each kind and heading of bounds in the records has a column, with the smallest ε of that heading.
+    More precisely, each kind of bound has a column for each of its headings (`_headings`), with the smallest ε under
+    that heading, or NaN if there is no bound.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -50,7 +51,7 @@ def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns of the label set, and one column per kind and heading in `frame`."""
+    """Return the columns that describe the label set, and one column per kind and heading of bounds in `frame`."""
     found = []
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
@@ -60,10 +61,10 @@ def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
 
 
 def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
-    """Return the heading of each bound: its label or the name of its accountant; None if it has no column.
+    """Return the heading of each bound, which is the label or name of its accountant; None if it is not shown.
 
-    If an accountant uses both conversions, the tight one has the label. The classic one has a column if it is
-    data-dependent and not exact, because papers state it.
+    If an accountant uses both conversions, the tight one has this heading. The classic one is shown, with a suffix, if
+    the bound is data-dependent and not exact, because papers state such bounds.
     """
     import pandas as pd
 
@@ -94,7 +95,7 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per bound, with ε over the seeds, its range, and the range of its order."""
+    """Return one row per bound, with mean, deviation and range of ε over the seeds, and the range of its order."""
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
@@ -129,7 +130,7 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per label set and number of queries; costs do not depend on votes, so all seeds agree."""
+    """Return one row per label set and number of queries with the costs of teachers, which are equal for all seeds."""
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
     return arrange(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
@@ -150,13 +151,13 @@ TEACHER_COSTS = Table(
 
 
 def build_audit(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per mechanism, setting and number of queries."""
+    """Return one row per audited mechanism, setting and number of queries."""
     return audited(records)
 
 
 def audit_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns of the stated ε, of each audit method in `frame`, and of the verdicts."""
-    found = [Column(name, label, "audited", group="Audited ε") for name, label in found_by(frame).items()]
+    """Return the columns of the stated ε, one column per audit method in `frame`, and the columns of the verdicts."""
+    found = [Column(name, label, "audited", group="Audited ε") for name, label in audit_methods(frame).items()]
     return (*_STATED, *found, *_VERDICTS)
 
 

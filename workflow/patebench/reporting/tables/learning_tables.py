@@ -1,4 +1,4 @@
-"""Build tables of ensembles and their labels, and of students of selected queries, probabilities and PET-DL."""
+"""Tables of ensembles, of their labels, and of students in active learning, distillation and PET-DL."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ TEACHER_COLUMNS = (
 
 
 def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per ensemble setting."""
+    """Return one row per setting of an ensemble, with the accuracy of its teachers and labels."""
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
     extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
@@ -68,13 +68,16 @@ def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFrame":
-    """Return `values` over the seeds per ensemble setting; a mean of a mean ends in `_mean` only once."""
+    """Return mean and deviation of `values` over the seeds, per setting of an ensemble.
+
+    A name such as `teacher_accuracy_mean_mean` becomes `teacher_accuracy_mean`.
+    """
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
 def of_labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
-    """Return the accuracy, as column `name`, of the labels of each ensemble with mechanism and noise `keys`."""
+    """Return the accuracy of each ensemble's labels under the mechanism and noise `keys`, in columns named `name`."""
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
 
@@ -103,7 +106,7 @@ ENSEMBLES = Table(
 
 
 def build_noisy_accuracy(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per setting of the labels of the whole pool."""
+    """Return one row per setting of a label set of the whole pool, with its accuracy."""
     values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
     frame = arrange(frame, [*LABEL_SET, "queries"])
@@ -139,7 +142,7 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 
 
 def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per strategy and number of labels; the gain is over random queries of the same seed."""
+    """Return one row per strategy and number of labels; the gain is over random queries with the same seed."""
     compared = gains(records)
     frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain", *BESIDE_ACCURACY])
     costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
@@ -150,9 +153,10 @@ def build_active_learning(records: Records, published: Published) -> "pd.DataFra
 
 
 def gains(records: Records) -> "pd.DataFrame":
-    """Return the students of selected queries in rounds with several strategies.
+    """Return the students whose queries were selected in rounds, if there are several strategies to compare.
 
-    `gain` is the accuracy minus that of the student of equally many random queries with the same seed.
+    The column `gain` is the difference in accuracy from the student of the same number of random queries, with the same
+    seed.
     """
     rounds = records.students[records.students["rounds"] != ""]
     random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
@@ -164,7 +168,7 @@ def gains(records: Records) -> "pd.DataFrame":
 
 
 def published_gain(published: Published, strategy: str) -> str | None:
-    """Return the range of gains printed for a strategy, in percent; None if the paper gives no numbers."""
+    """Return the range of gains that the paper prints for a strategy, in percentage points; None if it prints none."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 
@@ -190,7 +194,10 @@ ACTIVE_LEARNING = Table(
 
 
 def build_distillation(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per kind of label and number of samples; the gain is over the plurality of the same seed."""
+    """Return one row per kind of label and number of samples.
+
+    The gain is over the student of plurality labels with the same samples and seed.
+    """
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
     learnt = learnt.merge(plain[[*DISTILLATION, "seed", "plain"]], on=[*DISTILLATION, "seed"], how="left")
@@ -226,10 +233,10 @@ _KEY = [
 
 
 def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student and bound, with printed values for the published form.
+    """Return one row per student and bound on it, with the paper's values for students of the published form.
 
-    Printed values have the same data set, number of teachers, weighting and size. The teachers of the paper use equal
-    shards, or those of Table 2 that mostly contain one class.
+    The values are for the same data set, number of teachers, weighting and compression. The paper's teachers have equal
+    shards or, in its Table 2, shards that mostly contain one class.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)
@@ -242,7 +249,7 @@ def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _printed(values: list[Value], row: "dict[object, object]") -> float:
-    """Return the first printed value of such a student; NaN if there is none."""
+    """Return the first of the printed `values` that is for a student like the one in `row`; NaN if there is none."""
     return next((value.value for value in values if is_printed_of(value, row)), math.nan)
 
 

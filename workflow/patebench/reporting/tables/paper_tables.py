@@ -1,4 +1,4 @@
-"""Build tables of verdicts on printed numbers, and the tables of NZC (Sun et al. 2020)."""
+"""Tables of verdicts on printed numbers, and tables that repeat those of NZC (Sun et al. 2020)."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 
 def build_papers(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per paper; if several settings measured one number, the best verdict counts.
+    """Return one row per paper with the number of each verdict.
 
+    If several settings measured one printed number, the first of their verdicts in the order of `COUNTING` counts.
     Measurements on a changed copy of a data set are not counted.
     """
     frame = verdicts(records, published)
@@ -47,14 +48,14 @@ def build_papers(records: Records, published: Published) -> "pd.DataFrame":
     best = ranked.sort_values("rank", kind="stable").drop_duplicates(NUMBER)
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     counts = counts.reindex(
-        index=list(dict.fromkeys(frame["paper"])), columns=[str(each) for each in COUNTING], fill_value=0
+        index=list(dict.fromkeys(frame["paper"])), columns=[str(verdict) for verdict in COUNTING], fill_value=0
     )
     counts = counts.assign(printed=counts.sum(axis=1), short_otherwise=_short_otherwise(frame, best))
     return counts.rename_axis(columns=None).reset_index(names="paper")
 
 
 def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
-    """Return, per paper, the count of numbers with a better verdict of which another setting fell short."""
+    """Return, per paper, how many of the reproduced or exceeded numbers were not reached by another setting."""
     import pandas as pd
 
     judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
@@ -92,14 +93,14 @@ def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _row_rank(row: dict[Any, Any]) -> int:
-    """Return the rank of a row: measured, not run, and then settings of the paper or numbers not comparable."""
+    """Return the sort key of a row: measured numbers come first, then those not run, then those not comparable."""
     if row["measured_mean"] == row["measured_mean"]:
         return 0
     return 1 if row["verdict"] == Verdict.NOT_RUN else 2
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the quantity, or the words of the paper for a setting."""
+    """Return the name of the quantity as text or, for a setting, the paper's heading."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -140,12 +141,12 @@ VERDICTS = Table(
 )
 
 
-#: Mechanisms that the paper compares; its "clean votes" are gnmax at σ = 0.
+#: Mechanisms with which NZC 2020 compares its own; its "clean votes" are gnmax at σ = 0.
 _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ, with ε as computed in the mechanism's paper and the true ε."""
+    """Return one row per student setting and δ, with the ε stated by the mechanism's paper, and sound ε."""
     records = records.of_whole_pool()
     frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
@@ -162,29 +163,30 @@ def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame"
 
 
 def _students(records: Records) -> "pd.DataFrame":
-    """Return the students to compare, on data sets where an immutable mechanism has students."""
+    """Return the students of compared mechanisms, on data sets where an immutable mechanism has students."""
     students = records.students
     here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
     return students[here & students["mechanism"].map(_compared)]
 
 
 def _compared(mechanism: str) -> bool:
-    """Return True if the paper compares the mechanism, or if it is a sound stability test."""
+    """Return True if NZC 2020 compares the mechanism, or if the mechanism is a sound stability test."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _of_true_labels(records: Records) -> "pd.DataFrame":
-    """Return the most accurate learner of `queries` true labels of the pool per data set and split."""
+    """Return, per data set, split and number of true labels, the accuracy of the best model trained on true labels."""
     baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
     baselines = baselines.rename(columns={"true_labels": "queries"})
     return best_learners(baselines, ["dataset", "setting", "queries"], "true_label_accuracy")
 
 
 def _epsilons(records: Records) -> "pd.DataFrame":
-    """Return, per label set, T and δ, ε as stated by the mechanism's paper, `worst_case`, and `exact`.
+    """Return the stated, the worst-case and the exact ε per label set, number of queries and δ.
 
-    If that accountant has both a data-dependent and a worst-case bound, the paper states the former.
+    The stated ε is computed by the accountant of the mechanism's paper: the data-dependent bound if there is one,
+    otherwise the worst-case bound.
     """
     bounds = compared_bounds(records).rename(
         columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
@@ -199,7 +201,7 @@ def _epsilons(records: Records) -> "pd.DataFrame":
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return the printed ε, which is not always a number; NaN if the paper prints none."""
+    """Return the printed ε as text, such as "> 8.03" or "≈ 0"; NaN if the paper prints none."""
     if not math.isnan(above):
         return f"> {above:g}"
     if math.isnan(epsilon):
@@ -238,12 +240,12 @@ def _immutable(distance: float) -> dict[str, str]:
     return {"mechanism": "immutable-lnmax", "noise": noise}
 
 
-#: Labels that the paper rates, and those of its distance-3 form.
+#: Label sets whose accuracy the paper prints, and those of its form with a distance of 3.
 _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per ensemble setting whose whole pool was labelled by the immutable noisy argmax."""
+    """Return one row per setting of an ensemble whose labels of the whole pool come from the immutable noisy argmax."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

@@ -1,7 +1,7 @@
-"""Define tables: their visible columns, and CSV, Markdown, LaTeX and HTML cells made from them.
+"""Tables: visible columns, formatted cells, and output as CSV, Markdown and LaTeX.
 
-The CSV holds every column of the frame at full precision. The other formats contain `columns` only, formatted by
-`style`, with mean ± standard deviation over the seeds; a dash marks a missing value.
+The CSV contains every column of a table's frame at full precision. The other formats contain only the visible columns,
+as mean ± standard deviation over the seeds; a dash marks a missing value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DASH = "—"
 
-#: Columns with names of the configuration, which are shown as words; the CSV keeps the names.
+#: Columns that contain names of the configuration, which are shown as text for people; the CSV contains the names.
 _NAMES = {
     *("dataset", "setting", "partition", "model", "recipe", "mechanism", "method", "student_model", "strategy"),
     *("system", "form", "way", "learner", "distilled", "adjacency", "kind", "stated_kind", "how"),
@@ -32,7 +32,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "number": lambda value: f"{value:.4g}",
     "percent": lambda value: f"{100 * value:.2f}",
     "epsilon": epsilon_in_digits,
-    # Values that are not bounds on a release, such as deviations or costs of unused teachers, may be 0.
+    # A number that is not a bound on a release, such as a deviation or the cost of an unused teacher, may be 0.
     "cost": lambda value: epsilon_in_digits(value) if value else "0.00",
     "audited": lambda value: epsilon_in_digits(value, at_least=True),
     "flag": lambda value: "yes" if value else "no",
@@ -41,9 +41,9 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column with its field, title and style; with `deviation` it shows mean ± standard deviation.
+    """Visible column of a table: the field of the frame that it shows, its title, and the style of its cells.
 
-    `group` is a common heading of several columns. A column without any value is omitted from a table with rows.
+    If `deviation`, cells show mean ± standard deviation. `group` is a heading that neighbouring columns share.
     """
 
     field: str
@@ -53,7 +53,7 @@ class Column:
     group: str = ""
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        """Return the formatted value; a missing mean is a dash, and the deviation of a single seed is omitted."""
+        """Return the text of this column's cell in `row`; a dash if it is missing. A missing deviation is left out."""
         value = row[self.value]
         if _missing(value):
             return DASH
@@ -69,17 +69,17 @@ class Column:
 
     @property
     def value(self) -> str:
-        """Return the column of the frame with its values or means."""
+        """Return the name of the frame's column that contains the values, or their means."""
         return f"{self.field}_mean" if self.deviation else self.field
 
     @property
     def heading(self) -> str:
-        """Return the title after its common heading."""
+        """Return the title, preceded by the common heading if there is one."""
         return f"{self.group}: {self.title}" if self.group else self.title
 
     @property
     def right(self) -> bool:
-        """Return True for numbers, which are aligned right."""
+        """Return True if the column contains numbers, which are aligned right."""
         return self.style not in ("text", "flag")
 
 
@@ -87,12 +87,12 @@ class Column:
 SIZE_COLUMNS = (Column("dataset", "Data set"), Column("teachers", "n", "count"))
 #: Mechanism and noise.
 NOISE_COLUMNS = (Column("mechanism", "Mechanism"), Column("noise_in_words", "Noise"))
-#: Number of queries T and δ of an ε.
+#: Number of queries and δ, for which an ε is stated.
 _STATED = (Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
 
 #: Columns that identify a worst-case ε.
 SETTING_COLUMNS = (*SIZE_COLUMNS, *NOISE_COLUMNS, *_STATED)
-#: Columns that identify a label set, and a data-dependent ε of it.
+#: Columns that identify a label set, and the subject of a data-dependent ε.
 LABEL_SET_COLUMNS = (*SIZE_COLUMNS, Column("model", "Teacher"), Column("recipe", "Recipe"), *NOISE_COLUMNS)
 SUBJECT_COLUMNS = (*LABEL_SET_COLUMNS, *_STATED)
 
@@ -121,21 +121,21 @@ EPSILON_COLUMNS = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its title, its visible columns, and the function that builds its frame from records.
+    """Table with its title, its visible columns, and the function `build` that makes its frame from records.
 
-    `columns` is a function of the frame if the columns depend on the results.
+    If the visible columns depend on the results, `columns` is a function of the frame.
     """
 
     title: str
     columns: "Sequence[Column] | Callable[[pd.DataFrame], Sequence[Column]]"
     build: Callable[[Records, Published], "pd.DataFrame"]
-    #: True if the page shows the table folded because it is long.
+    #: True if the report page shows the table folded, because it is for reference.
     folded: bool = False
-    #: Section of a table of another package; the registry states that of built-in tables.
+    #: Section of the report page for a table of another package; built-in tables have it as a fact of the registry.
     section: str = FURTHER
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
-        """Return all columns for this frame, also empty ones; the split is included if a data set has several."""
+        """Return all columns for `frame`, including empty ones; the split has a column if a data set has several."""
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]
         if "dataset" in fields and "setting" in frame and (frame.groupby("dataset")["setting"].nunique() > 1).any():
@@ -143,9 +143,9 @@ class Table:
         return columns
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
-        """Return the columns with at least one value; deviations are omitted if no row has one."""
+        """Return the columns with at least one value; a column whose deviations are all missing shows means only."""
         frame = in_text(frame)
-        columns = [column for column in self.all_columns(frame) if frame.empty or _says(frame[column.value])]
+        columns = [column for column in self.all_columns(frame) if frame.empty or _has_value(frame[column.value])]
         deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
         return [
             column if column in deviating else replace(column, field=column.value, deviation=False)
@@ -153,14 +153,14 @@ class Table:
         ]
 
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
-        """Return the headings and then the formatted cells, row by row."""
+        """Return the rows of formatted cells; the first row contains the headings."""
         frame = in_text(frame)
         columns = self.shown(frame)
         headings = [column.heading for column in columns]
         return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
 
     def csv(self, frame: "pd.DataFrame") -> str:
-        """Return all columns as CSV; floats round-trip in their shortest form, and missing values are empty."""
+        """Return the whole frame as CSV; floats have full precision, and missing values are empty cells."""
         text = in_text(frame).to_csv(index=False, lineterminator="\n")
         assert isinstance(text, str)
         return text
@@ -172,7 +172,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def latex(self, frame: "pd.DataFrame") -> str:
-        """Return a `tabular` with booktabs rules, for inclusion in a table environment."""
+        """Return a LaTeX `tabular` with booktabs rules, to include in a table environment."""
         import pandas as pd
 
         form = "".join("r" if column.right else "l" for column in self.shown(frame))
@@ -182,13 +182,13 @@ class Table:
 
 
 def read_csv(text: str) -> "pd.DataFrame":
-    """Return the frame in the CSV of a table, with NaN for missing values."""
+    """Read a frame from the CSV text of a table, with NaN for missing values."""
     import pandas as pd
 
     return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")
 
 
-def _says(values: "pd.Series[Any]") -> bool:
+def _has_value(values: "pd.Series[Any]") -> bool:
     return bool((values.notna() & (values != "")).any())
 
 

@@ -1,4 +1,4 @@
-"""Build tables of the accuracy and ε of students and private models."""
+"""Tables of the accuracy and ε of students and private models."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,10 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build_utility_privacy(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ, with the tightest worst-case ε and the paper's data-dependent ε."""
+    """Return one row per student setting and δ, with its tightest worst-case ε and its data-dependent ε.
+
+    The data-dependent ε is computed by the accountant of the mechanism's paper, if it names one.
+    """
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
     papers = published.of(PATE_2017, SCALABLE_2018)
@@ -87,7 +90,7 @@ _MEASURED_PRIVATE_MODELS = [
 
 
 def build_private_models(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per model and bound on it."""
+    """Return one row per private model and bound on it."""
     return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
 
 
@@ -126,9 +129,10 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting or private model and δ, with the accuracy of the clusters alone.
+    """Return one row per student setting or private model and δ, with the accuracy of public clusters alone.
 
-    A student of cluster labels is compared with equally many named clusters, and all others with the largest number.
+    A student whose queries are clusters is compared with the same number of clusters named by true labels, all others
+    with the largest number of named clusters.
     """
     import pandas as pd
 
@@ -147,7 +151,7 @@ def build_bits(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def base_rates(records: Records) -> "pd.DataFrame":
-    """Return `largest_class_mean`, the share of the largest class in the test set, per data set and split."""
+    """Return, per data set and split, the share of the largest class in the test set as `largest_class_mean`."""
     import pandas as pd
 
     measured = pd.concat([records.students, records.private_models])
@@ -170,7 +174,7 @@ def _students_bits(records: Records) -> "pd.DataFrame":
 
 
 def _models_bits(records: Records) -> "pd.DataFrame":
-    """Return private models with a proven ε, each at its smallest."""
+    """Return private models with a proven ε, each with its smallest proven ε."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
@@ -211,14 +215,14 @@ _COLUMNS = (
 BITS = Table(title="Contribution of public data and cost of privacy", columns=_COLUMNS, build=build_bits)
 
 
-#: Maximum ε of each pair of columns.
+#: Target ε: each has a pair of columns with the largest ε within the target, and the accuracy.
 TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
-#: Columns that identify a method; its settings differ only in noise, queries and ε.
+#: Columns that identify a method; settings of one method differ only in noise, number of queries and ε.
 METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
-#: Further columns that distinguish students of one mechanism; they are equal within a method.
+#: Columns whose differences make students of one mechanism different methods.
 _OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
-#: Parameters that follow from a target ε.
+#: Parameters of private models that determine the noise or follow from the target ε.
 _OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
 #: Quantity of papers that compare systems at the same ε.
@@ -226,7 +230,7 @@ _COMPARED = "accuracy_at_epsilon"
 
 
 def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per method with ε and accuracy for each target, NaN if all settings exceed the target."""
+    """Return one row per method with ε and accuracy for each of `TARGETS`; NaN if all settings exceed the target."""
     import pandas as pd
 
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
@@ -235,9 +239,9 @@ def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame
 
 
 def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
-    """Join the tables of several runs, as if one run had all their settings.
+    """Join tables `equal-epsilon` of several runs, as if one run had all their settings.
 
-    Raises PatebenchError if a method has different accuracies at one ε.
+    Raises PatebenchError if the tables have different accuracies for a method at the same ε.
     """
     import pandas as pd
 
@@ -253,18 +257,24 @@ def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
     twice = settings[settings.duplicated([*METHOD, "epsilon"])]
     if not twice.empty:
         method = twice.iloc[0]
-        raise PatebenchError(f"they differ in what {method['learner']} reaches at ε = {method['epsilon']:g}")
+        raise PatebenchError(
+            f"the tables have different accuracies of {method['learner']} at ε = {method['epsilon']:g}; join tables of"
+            " runs with different settings"
+        )
     return _by_target(settings)
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the column names of a setting at a target ε."""
+    """Return the columns of a table `equal-epsilon` for a target ε, by the names of the columns of a setting."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
-    """Return one row per method from one row per setting with the columns `METHOD` and `_FOUND`."""
+    """Return one row per method, given one row per setting with the columns `METHOD` and `_FOUND`.
+
+    For each target, the setting with the largest ε within the target is selected.
+    """
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
@@ -277,7 +287,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns of the method, and two per target ε."""
+    """Return the columns that describe a method, and two columns per target ε."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -286,7 +296,7 @@ def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
         Column("adjacency", "Protects"),
         Column("kind", "Kind of ε"),
         Column("delta", "δ", "number"),
-        *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # joined runs lack it
+        *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # joined tables lack this column
     ]
     for target in TARGETS:
         group = f"At ε ≤ {target:g}"
@@ -307,7 +317,7 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
         epsilon=frame["worst_case_epsilon_mean"],
     )
     frame = _add_differing_settings(frame, frame[list(_OF_STUDENT)].map(_as_text))
-    # If queries cost nothing, methods that differ only in their number would have equal ε.
+    # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
     return frame[[*METHOD, *_FOUND]]
@@ -329,7 +339,7 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
 
 
 def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """Return the settings of private models without noise, as text."""
+    """Return the parameters of private models as text, without those that determine the noise."""
     import pandas as pd
 
     key = ["dataset", "setting", "private_model"]
@@ -340,18 +350,21 @@ def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
 
 
 def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
-    """Add to `learner` the settings (text) in which rows of one method differ."""
-    said = frame["learner"].copy()
+    """Append to the column `learner` those `settings` in which rows of one method differ."""
+    learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
         for name in mine:
             if mine[name].nunique(dropna=False) > 1:
-                said[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
-    return frame.assign(learner=said)
+                learners[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
+    return frame.assign(learner=learners)
 
 
 def _published(published: Published, records: Records) -> "pd.DataFrame":
-    """Return accuracies printed for the data sets of this run, at ε of one record or in papers that compare systems."""
+    """Return the accuracies and ε that papers print for the data sets of this run.
+
+    They are those of models whose ε protects one record, and those of papers that compare systems.
+    """
     import pandas as pd
 
     rows = []
@@ -371,7 +384,10 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return paper and column of each number, with its table if two tables differ in this column at one ε."""
+    """Return a name of the learner of each printed number: paper and column of its table.
+
+    If two tables of the paper print different numbers for one column and ε, the name contains the table.
+    """
     columns = [(value.source, value.column, value.mechanism) for value, _ in known]
     cells: dict[tuple[object, ...], set[float]] = {}
     for (value, spent), column in zip(known, columns, strict=True):
