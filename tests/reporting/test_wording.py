@@ -5,9 +5,9 @@ import math
 import pytest
 
 from patebench.reporting.wording import (
+    differing_words,
     epsilon_in_digits,
     epsilon_in_words,
-    differing_words,
 )
 
 SHORT = [
