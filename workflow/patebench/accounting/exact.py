@@ -94,9 +94,9 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
     log_weight, ratio = _round_outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
     ratio[unbounded] = 0.0
-    little = np.exp(log_weight) * np.expm1(np.minimum(-ratio, _NEAR))
-    rest = np.where(ratio < -_NEAR, multiplicity * np.exp(log_p_neighbour * (1 - ERROR)), little)
-    linear = np.sum(rest + _ROUNDING * np.abs(rest), axis=1)
+    small = np.exp(log_weight) * np.expm1(np.minimum(-ratio, _NEAR))
+    terms = np.where(ratio < -_NEAR, multiplicity * np.exp(log_p_neighbour * (1 - ERROR)), small)
+    linear = np.sum(terms + _ROUNDING * np.abs(terms), axis=1)
     result = np.empty((len(log_p), len(orders)))
     block = max(1, _CELLS // (len(orders) * log_p.shape[1]))
     for start in range(0, len(log_p), block):
@@ -244,19 +244,19 @@ class ExactDivergence:
 
         If most histograms repeat, queries with the same histogram are in the same piece.
         """
-        held = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
+        per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
         for i, (low, high) in enumerate(pairwise([0, *stops.tolist()])):
             rows, new = np.arange(low, high), np.ones(high - low, dtype=bool)
             if not isinstance(self.neighbours, PerQueryNeighbours):
-                alike = _hash_histograms(self.votes.counts[low:high])
-                order = np.argsort(alike, kind="stable")
-                first = np.diff(alike[order], prepend=alike[order[0]] - np.uint64(1)) != 0
+                hashes = _hash_histograms(self.votes.counts[low:high])
+                by_hash = np.argsort(hashes, kind="stable")
+                first = np.diff(hashes[by_hash], prepend=hashes[by_hash[0]] - np.uint64(1)) != 0
                 if 2 * np.sum(first) <= high - low:
-                    rows, new = rows[order], first
+                    rows, new = rows[by_hash], first
             number, start = np.cumsum(new) - 1, 0
             while start < len(rows):
-                end = min(int(np.searchsorted(number, number[start] + most)), start + max(1, _HELD // held))
+                end = min(int(np.searchsorted(number, number[start] + most)), start + max(1, _HELD // per_query))
                 yield i, rows[start:end]
                 start = end
 

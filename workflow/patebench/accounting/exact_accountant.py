@@ -107,9 +107,9 @@ class OrderSearch:
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
             return
-        asked = new[np.ix_(rows, columns)]
-        directions = self.divergence.sums(stops[rows], ORDERS[columns], asked)
-        for i, (row, used) in enumerate(zip(rows, reaching(asked), strict=True)):
+        requested = new[np.ix_(rows, columns)]
+        directions = self.divergence.sums(stops[rows], ORDERS[columns], requested)
+        for i, (row, used) in enumerate(zip(rows, reaching(requested), strict=True)):
             for form, sums in zip(forms, directions, strict=True):
                 form[row, columns[used]] = sums[i][:, used].max(axis=0)
             known[row, columns[used]] = True
@@ -130,8 +130,8 @@ class OrderSearch:
                         place, wide = _predict_index(how, curve, delta), _SURE if T <= _SAMPLE else _UNSURE
                         wanted[i, max(place - wide, 0) * _EVERY : (place + wide) * _EVERY + 1 : _EVERY] = True
         # If the divergence is so small that ε is 0 (`conversion.tight`), the lowest order suffices.
-        little = -np.expm1(-curves[:, :, 0].min(axis=0)) <= 2 * delta * delta
-        wanted[little | ~wanted.any(axis=1), 0] = True
+        negligible = -np.expm1(-curves[:, :, 0].min(axis=0)) <= 2 * delta * delta
+        wanted[negligible | ~wanted.any(axis=1), 0] = True
         return wanted
 
 

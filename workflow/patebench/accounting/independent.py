@@ -93,9 +93,9 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     # Error of the terms: three logarithms of factorials, four units in the last place each, and multiples of ε up to
     # 2T. Error of the sums: one rounding per term, of at most the largest term plus ln of their number.
     largest = max(float(np.abs(log_p).max()), float(np.abs(log_q).max())) + math.log(len(i)) + 1
-    lost = 32 * _EPS * (ways + queries * (1 + epsilon)) + 2 * (len(i) + 2) * _EPS * largest
-    likely = np.logaddexp.accumulate(log_p) + lost
-    rare = np.logaddexp.accumulate(log_q) - lost
+    rounding = 32 * _EPS * (ways + queries * (1 + epsilon)) + 2 * (len(i) + 2) * _EPS * largest
+    likely = np.logaddexp.accumulate(log_p) + rounding
+    rare = np.logaddexp.accumulate(log_q) - rounding
     exceeds = likely > math.log(delta)
     candidates = likely[exceeds] + log1mexp(math.log(delta) - likely[exceeds]) - rare[exceeds]
     return min(plain, max(0.0, float(np.max(candidates, initial=0.0))))
@@ -157,10 +157,10 @@ def _bounded_range_epsilon(eta: float, queries: int, delta: float) -> float:
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
     """Return δ(ε) of `queries` steps of range η, rounded up."""
-    few = np.arange(queries)
-    t = np.minimum((epsilon + (few + 1) * eta) / (queries + 1), eta)
+    low_losses = np.arange(queries)
+    t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
-    likely, rare = (betainc(queries - few, few + 1, share) for share in (p, p * np.exp(-t)))
+    likely, rare = (betainc(queries - low_losses, low_losses + 1, share) for share in (p, p * np.exp(-t)))
     return float(np.max(likely * (1 + _BETA_ERROR) - math.exp(epsilon) * rare * (1 - _BETA_ERROR)))
 
 

@@ -190,14 +190,14 @@ def _cells(noise: _Noise, s: float) -> Sequence[Cells]:
 
 @lru_cache(maxsize=256)
 def gaussian(sigma: float, *, discrete: bool = False) -> LabelCost:
-    """Return the cost of a label of GNMax(σ)."""
+    """Return the Rényi curve of a label of GNMax(σ), with continuous or discrete noise."""
     noise, s = _DISCRETE_GAUSSIAN if discrete else _GAUSSIAN, 1 / sigma if sigma > 0 else math.inf
     return LabelCost(noise, s, lambda orders: rdp.gaussian(sigma, orders))
 
 
 @lru_cache(maxsize=256)
 def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
-    """Return the cost of a label of LNMax(γ)."""
+    """Return the Rényi curve of a label of LNMax(γ), with continuous or discrete noise."""
     noise = _DISCRETE_LAPLACE if discrete else _LAPLACE
     return LabelCost(noise, gamma, lambda orders: rdp.laplace(gamma, orders))
 

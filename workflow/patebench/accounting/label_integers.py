@@ -75,7 +75,7 @@ class IntegerDistribution:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return cells for Pr[z] ∝ exp(−z²/2σ²): all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
+    """Return cells for discrete Gaussian noise, over all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -85,7 +85,7 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return cells for Pr[z] ∝ exp(−|z|/scale): all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
+    """Return cells for discrete Laplace noise, over all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))
@@ -159,12 +159,12 @@ class _Rows:
         after = _tail_sums(noise.p * noise.below(z + t[:, None] - tie - 2))
         strip = _tail_sums(noise.p * (noise.mass(z + t[:, None] - tie) + noise.mass(z + t[:, None] - tie - 1)))
         low, high = _read_tail_sums(wins, -start, noise.reach), _read_tail_sums(wins, -end, noise.reach)
-        lost = _read_tail_sums(strip, 1 - end, noise.reach)
-        lost = lost + noise.mass(np.clip(0, start, np.maximum(end, start))) * noise.below(t - start - tie)
+        removed = _read_tail_sums(strip, 1 - end, noise.reach)
+        removed = removed + noise.mass(np.clip(0, start, np.maximum(end, start))) * noise.below(t - start - tie)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log1p(lost * (1 + _ERROR) / (_read_tail_sums(after, 1 - start, noise.reach) * (1 - _ERROR)))
+            ratio = np.log1p(removed * (1 + _ERROR) / (_read_tail_sums(after, 1 - start, noise.reach) * (1 - _ERROR)))
         empty = end < start
-        ratio = np.where(empty | (lost == 0), 0.0, np.minimum(ratio, 2 * noise.steepest)) * (1 + _ERROR)
+        ratio = np.where(empty | (removed == 0), 0.0, np.minimum(ratio, 2 * noise.steepest)) * (1 + _ERROR)
         return np.where(empty, np.inf, low * (1 - _ERROR)), np.where(empty, 0.0, high * (1 + _ERROR)), ratio
 
 

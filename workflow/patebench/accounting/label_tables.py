@@ -94,10 +94,10 @@ class Cells:
         neither = np.maximum(above, below)
         with np.errstate(invalid="ignore", over="ignore"):
             sums = high[0] * first + high[1] * second + high[2] * neither
-            for other, mine, yours in ((1, first, second), (0, second, first)):
-                gain, rest = yours - mine, neither - mine
-                left = mine + np.where(gain > 0, high[other], low[other]) * gain
-                sums = np.fmin(sums, left + np.where(rest > 0, high[2], low[2]) * rest)
+            for index, own, opposite in ((1, first, second), (0, second, first)):
+                gain, gain_of_neither = opposite - own, neither - own
+                partial = own + np.where(gain > 0, high[index], low[index]) * gain
+                sums = np.fmin(sums, partial + np.where(gain_of_neither > 0, high[2], low[2]) * gain_of_neither)
         result: Array = np.where(np.isnan(sums), np.inf, sums * (1 + _ROUNDING))
         return result
 

@@ -113,8 +113,8 @@ class Design:
         """
         if not np.isfinite(ceiling):
             return np.inf
-        drawn = source.normal(scale=self.scale(sensitivity), size=1)[0]
-        return self.at(value, sensitivity, ceiling, int(np.rint(drawn)))
+        noise = source.normal(scale=self.scale(sensitivity), size=1)[0]
+        return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
         """Return f̂ for the draw N = `draw`. With `draw` = 0, this is the median of f̂."""
@@ -312,8 +312,8 @@ class SanitisedAccountant(_Releasing):
         return replace(super().bound(epsilon, delta, queries, **how), publishable=self.noise.secret)
 
     def _terms(self, design: Design) -> str:
-        drawn = "" if self.noise.secret else "; its noise came from a named seed, so this draw is not for publishing"
-        return super()._terms(design) + drawn
+        caveat = "" if self.noise.secret else "; its noise came from a named seed, so this draw is not for publishing"
+        return super()._terms(design) + caveat
 
     def _draw(self, queries: int, design: Design) -> float:
         order, counts = np.array([design.order]), self.counts[:queries]

@@ -96,8 +96,8 @@ class _Labelings:
 
     def _match(self, q: Integers, label: Integers) -> Array:
         """Return the total nearness to query `q` of queries with this `label`, per labeling (labelings,)."""
-        alike = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
-        nearness: Array = np.einsum("ln,ln->l", alike, self.nearness[q])
+        same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
+        nearness: Array = np.einsum("ln,ln->l", same_label, self.nearness[q])
         return nearness
 
     def _log_field(self) -> Array:
@@ -159,7 +159,7 @@ class _Labelings:
             moved = self.sizes[r] - self.sizes[q]
             uneven = 2 * moved * (shares[self.rows, a] - shares[self.rows, b] + moved)
             rise = own + self.on * (self.beta * same - self.stiffness * uneven)
-            taken = (a != b) & (np.log(self.rng.random(len(q))) < rise)
-            self.labels[taken, q[taken]], self.labels[taken, r[taken]] = b[taken], a[taken]
-            shares[self.rows, a] += np.where(taken, moved, 0.0)
-            shares[self.rows, b] -= np.where(taken, moved, 0.0)
+            accepted = (a != b) & (np.log(self.rng.random(len(q))) < rise)
+            self.labels[accepted, q[accepted]], self.labels[accepted, r[accepted]] = b[accepted], a[accepted]
+            shares[self.rows, a] += np.where(accepted, moved, 0.0)
+            shares[self.rows, b] -= np.where(accepted, moved, 0.0)

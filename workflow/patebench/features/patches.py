@@ -81,13 +81,13 @@ class PatchEncoder(Encoder):
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         shape = _check_shape(tuple(int(size) for size in arrays["shape"]))
         inputs, clusters = shape[0] * SIZE * SIZE, len(arrays["mean"]) // _QUARTERS
-        known = torch.from_numpy(arrays["weights"])
+        flat = torch.from_numpy(arrays["weights"])
         first = inputs * (1 + inputs + clusters)
         rows = _QUARTERS * clusters
-        if clusters < 1 or len(arrays["mean"]) != rows or len(known) <= first or (len(known) - first) % rows:
+        if clusters < 1 or len(arrays["mean"]) != rows or len(flat) <= first or (len(flat) - first) % rows:
             raise PatebenchError(f"these arrays are not a patch encoder for images of shape {shape}")
-        sizes = [inputs, inputs * inputs, clusters * inputs, len(known) - first]
-        parts = known.split(sizes)  # type: ignore[no-untyped-call]
+        sizes = [inputs, inputs * inputs, clusters * inputs, len(flat) - first]
+        parts = flat.split(sizes)  # type: ignore[no-untyped-call]
         centre, whitening, dictionary, axes = (part.clone() for part in parts)
         encoder = cls(shape, centre, whitening.reshape(inputs, inputs), dictionary.reshape(clusters, inputs))
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
@@ -167,9 +167,9 @@ def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
         both = torch.cat([clusters, _mirror(clusters, channels)])
         for part in units[: len(units) // 2].split(1 << 14):  # type: ignore[no-untyped-call]
             nearest = (part @ both.T).argmax(1)
-            turned = (nearest >= CLUSTERS)[:, None]
-            sums.index_add_(0, nearest % CLUSTERS, torch.where(turned, _mirror(part, channels), part))
-        lost = sums.norm(dim=1) < 1e-6
-        sums[lost] = units[torch.randint(len(units), (int(lost.sum()),))]
+            flipped = (nearest >= CLUSTERS)[:, None]
+            sums.index_add_(0, nearest % CLUSTERS, torch.where(flipped, _mirror(part, channels), part))
+        empty = sums.norm(dim=1) < 1e-6
+        sums[empty] = units[torch.randint(len(units), (int(empty.sum()),))]
         clusters = F.normalize(sums, dim=1)
     return clusters

@@ -85,11 +85,11 @@ class ThresholdTest:
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
         log_p = np.stack(self.log_answered(top), axis=1)
-        once = np.ones(log_p.shape, dtype=np.int64)
+        ones = np.ones(log_p.shape, dtype=np.int64)
         worst = np.zeros_like(answer)
         for change in (-1, 0, 1):
             log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
-            test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, once, orders))
+            test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, ones, orders))
             log_weight = _weight(log_p[:, :1], log_p_neighbour[:, :1], orders)
             worst = np.maximum(worst, softplus(np.logaddexp(test, log_weight + answer)) / (orders - 1))
         return np.minimum(worst, self.data_independent(orders))
@@ -288,8 +288,8 @@ class InteractiveGNMax(ConfidentGNMax):
         ordered = np.take_along_axis(votes.counts, order, axis=1)
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, ranks(ordered), axis=1)
-        for alike in self._answer.neighbours(ordered):
-            pairs = _by_class(alike, rank)
+        for by_rank in self._answer.neighbours(ordered):
+            pairs = _by_class(by_rank, rank)
             yield self._with_test(pairs, differences[pairs.histogram].max(axis=1), _largest_after(differences, pairs))
 
 

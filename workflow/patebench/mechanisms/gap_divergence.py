@@ -164,7 +164,7 @@ class _Window:
         return self.log_cdf[z - self.start]
 
     def error(self, log_p: Array) -> Array:
-        """Return a bound on the error of `log_p`, which is a sum over the window in log space."""
+        """Return a bound on the rounding error of `log_p`, ln of a sum with as many terms as the window."""
         result: Array = _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
         return result
 
@@ -330,13 +330,13 @@ def _observed_moment(window: _Window, order: float, step: int) -> Array:
     u it only falls, as do the probability of an observation and the ratio of the probabilities of z < u.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
-    seen = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)
+    observed = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)
     here, there = window.cdf(u - 1), window.cdf(u - 1 + step)
     crossing = window.pmf(u) - here if step == 1 else window.pmf(u - 1) - there
     ratio = -step * softplus(crossing)
     error = window.error(here)
     below = _Outcome(here, here - ratio, error, 4 * window.error(crossing) * np.abs(ratio))
-    total = np.cumsum(seen[::-1])[::-1] + below.side(backward=False).excess(order)
+    total = np.cumsum(observed[::-1])[::-1] + below.side(backward=False).excess(order)
     result: Array = np.maximum.accumulate(total[::-1])[::-1]
     return result
 

@@ -81,8 +81,8 @@ class Channel:
     def renyi(self, orders: Array) -> Array:
         """Return the Rényi divergence of one use: the worst pair of rows at each order (Mironov 2017, Definition 4)."""
         one, other = self.pairs
-        alike = np.ones((len(one), self.classes), dtype=np.int64)
-        result: Array = divergence(self.log_p[one], self.log_p[other], alike, orders).max(axis=0)
+        ones = np.ones((len(one), self.classes), dtype=np.int64)
+        result: Array = divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
         return result
 
 
@@ -206,9 +206,9 @@ class LocalMechanism(Mechanism):
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
-        alike = np.ones((len(vote), channel.classes), dtype=np.int64)
+        ones = np.ones((len(vote), channel.classes), dtype=np.int64)
         for row in range(len(counts)):
-            yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], alike)
+            yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], ones)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         """Return accountants of the teacher with the largest ε and the most queries, whose cost is the largest."""

@@ -160,9 +160,9 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
 
 def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
     """Return nodes and ln weights (rows × nodes); rows with fewer panels are padded with empty ones."""
-    held = np.bincount(where.row, minlength=rows)
-    place = np.arange(len(where.row)) - np.repeat(np.cumsum(held) - held, held)
-    low, width = np.zeros((2, rows, held.max()))
+    panels_per_row = np.bincount(where.row, minlength=rows)
+    place = np.arange(len(where.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
+    low, width = np.zeros((2, rows, panels_per_row.max()))
     low[where.row, place], width[where.row, place] = where.low, where.high - where.low
     with np.errstate(divide="ignore"):
         log_weights = np.log(width)[:, :, None] + LOG_WEIGHTS

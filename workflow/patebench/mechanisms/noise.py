@@ -174,8 +174,8 @@ class IntegerNoise:
     def groups(self, number: int) -> tuple[Array, Array]:
         """Divide the values of the noise into at most `number` groups, as `Noise.groups` does, between integers."""
         shares = np.arange(1, number) / number
-        whole = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
-        below, edges = np.exp(self.log_distribution(whole)), np.asarray(whole + 0.5, dtype=np.float64)
+        values = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
+        below, edges = np.exp(self.log_distribution(values)), np.asarray(values + 0.5, dtype=np.float64)
         return edges, np.diff(np.concatenate([[0.0], below, [1.0]]))
 
     def log_probability(self, x: NDArray[np.integer]) -> Array:
@@ -208,9 +208,9 @@ def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
 
 
 def _convolve(a: Array, b: Array, reach: int) -> Array:
-    whole = np.convolve(a / a.sum(), b / b.sum())
-    cut = max(0, len(whole) // 2 - reach)
-    return whole[cut : len(whole) - cut]
+    full = np.convolve(a / a.sum(), b / b.sum())
+    cut = max(0, len(full) // 2 - reach)
+    return full[cut : len(full) - cut]
 
 
 def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Array:

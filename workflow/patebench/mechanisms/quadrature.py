@@ -92,9 +92,9 @@ def _solve_block(counts: Array, noise: Noise) -> Array:
         return certain
     order = np.argsort(-counts, axis=1, kind="stable")
     ordered, inverse = np.unique(np.take_along_axis(counts, order, axis=1), axis=0, return_inverse=True)
-    solved = _sorted_probabilities(ordered, noise)[inverse.reshape(-1)]
+    log_p = _sorted_probabilities(ordered, noise)[inverse.reshape(-1)]
     result = np.empty(counts.shape)
-    np.put_along_axis(result, order, solved, axis=1)
+    np.put_along_axis(result, order, log_p, axis=1)
     return result
 
 
@@ -106,12 +106,12 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
     rank = ranks(counts)
     result = np.empty(counts.shape)
     for last in np.unique(rank[:, -1]):
-        alike = np.flatnonzero(rank[:, -1] == last)
-        solved = _integrate(Histograms.of(counts[alike], rank[alike], noise.scale), noise)
-        result[alike] = np.take_along_axis(solved, rank[alike], axis=1)
-    rest = logsumexp(result[:, 1:])
-    near_certain = rest < -1
-    result[near_certain, 0] = log1mexp(rest[near_certain])
+        rows = np.flatnonzero(rank[:, -1] == last)
+        log_p = _integrate(Histograms.of(counts[rows], rank[rows], noise.scale), noise)
+        result[rows] = np.take_along_axis(log_p, rank[rows], axis=1)
+    others = logsumexp(result[:, 1:])
+    near_certain = others < -1
+    result[near_certain, 0] = log1mexp(others[near_certain])
     return result
 
 

@@ -254,8 +254,8 @@ class StableSVT(SparseVector):
     @property
     def noises(self) -> tuple[Laplace, Laplace]:
         share = (2 * self.cutoff) ** (2 / 3)
-        whole = (1 + share) / self.epsilon
-        return Laplace(whole), Laplace(2 * self.cutoff / share * whole)
+        scale = (1 + share) / self.epsilon
+        return Laplace(scale), Laplace(2 * self.cutoff / share * scale)
 
     @property
     def threshold(self) -> float:

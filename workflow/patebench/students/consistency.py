@@ -80,9 +80,9 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     Draws from torch's global generator, which `student_training.train` seeds.
     """
     settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
-    kept = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
-    student = _trainer(kept, model_for(data, config, large="student-cnn"), settings)
-    student.settings |= {"labels left out": len(data.labelled) - len(kept.labelled)}
+    remaining = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
+    student = _trainer(remaining, model_for(data, config, large="student-cnn"), settings)
+    student.settings |= {"labels left out": len(data.labelled) - len(remaining.labelled)}
     return student
 
 

@@ -64,8 +64,8 @@ def class_shares(counts: Tensor) -> Tensor:
     """
     classes, equal = len(counts), counts.sum() / len(counts)
     chi_squared = (counts - equal).square().sum() / equal
-    kept = (1 - (classes - 1) / chi_squared).clamp_min(0).nan_to_num(0.0)
-    return kept * counts / counts.sum().clamp_min(1) + (1 - kept) / classes
+    factor = (1 - (classes - 1) / chi_squared).clamp_min(0).nan_to_num(0.0)
+    return factor * counts / counts.sum().clamp_min(1) + (1 - factor) / classes
 
 
 _FOLDS = 4
