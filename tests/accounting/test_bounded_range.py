@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from patebench.accounting import conversion, independent, rdp
+from patebench.accounting import independent, rdp
 
 ORDERS = np.array([1.01, 1.5, 2.0, 4.0, 20.0, 100.0])
 
@@ -71,15 +71,6 @@ def test_composition_is_the_worst_of_all_kinds_of_steps(queries, points, eta):
         assert delta(eta, grid, epsilon).max() <= target * (1 + 1e-9)
         if epsilon > 0:
             assert delta(eta, grid, epsilon * 0.99).max() > target * 0.99
-
-
-@pytest.mark.parametrize("queries", [1, 100, 1000])
-@pytest.mark.parametrize("eta", [0.02, 0.1, 1.0])
-def test_composition_is_tighter_than_its_neighbours(queries, eta):
-    found = independent.bounded_range_composition(eta, queries, 1e-5)
-    curve = queries * independent.bounded_range_rdp(eta, conversion.ORDERS)
-    assert found <= np.min(conversion.tight(conversion.ORDERS, curve, 1e-5))
-    assert found < independent.pure_composition(eta, queries, 1e-5)
 
 
 def test_composition_by_a_sum_of_many_terms():

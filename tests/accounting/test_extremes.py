@@ -114,14 +114,3 @@ def test_bounds_without_a_curve(scale, queries, delta):
     ):
         assert epsilon >= 0
         assert math.isinf(epsilon) or scale > 0
-
-
-@given(st.floats(1e-4, 1e3), st.floats(1.01, 3), st.integers(1, 1000))
-def test_less_noise_never_costs_less(scale, factor, queries):
-    for cost in (
-        lambda s: independent.strong_composition(1 / s, queries, 1e-5),
-        lambda s: independent.pure_composition(2 / s, queries, 1e-5),
-        lambda s: independent.gaussian_dp(independent.gnmax_mu(s, queries), 1e-5),
-        lambda s: float(rdp.laplace(1 / s, 8.0)),
-    ):
-        assert cost(scale) >= cost(scale * factor) * (1 - 1e-10)

@@ -20,13 +20,6 @@ def test_strong_composition_of_the_paper():
     assert int(independent.strong_composition(0.05, 1000, 1e-6)) == 26
 
 
-@pytest.mark.parametrize(
-    ("queries", "delta", "expected"), [(100, 1e-5, 4.31), (1000, 1e-5, 17.79), (1000, 1e-6, 19.34)]
-)
-def test_pure_composition_of_the_notes(queries, delta, expected):
-    assert independent.pure_composition(0.1, queries, delta) == pytest.approx(expected, abs=5e-3)
-
-
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("queries", [1, 10, 286])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-8])
@@ -145,10 +138,6 @@ def test_gaussian_dp_is_never_below_the_truth_wherever(log_mu, log_delta):
     test_gaussian_dp_is_never_below_the_truth_and_hardly_above(10**log_mu, 10**log_delta)
 
 
-def test_absurd_noise_costs_what_it_costs():
-    assert independent.gaussian_dp(independent.gnmax_mu(1e15, 1), 1e-300) == pytest.approx(5.1e-14, rel=0.01)
-
-
 @pytest.mark.parametrize("delta", [0.5, 1e-5, 1e-300])
 def test_the_ends_of_the_range(delta):
     assert independent.gaussian_dp(0.0, delta) == 0
@@ -158,13 +147,3 @@ def test_the_ends_of_the_range(delta):
     assert independent.pure_composition(math.inf, 10, delta) == math.inf
     assert independent.strong_composition(math.inf, 10, delta) == math.inf
     assert 0 <= independent.pure_composition(1000.0, 100, delta) <= 100_000
-
-
-def test_more_queries_cost_more():
-    for epsilon in (
-        lambda T: independent.strong_composition(0.05, T, 1e-5),
-        lambda T: independent.pure_composition(0.1, T, 1e-5),
-        lambda T: independent.gaussian_dp(independent.gnmax_mu(40.0, T), 1e-5),
-    ):
-        values = [epsilon(T) for T in (1, 2, 5, 20, 100, 286, 1000, 9000)]
-        assert np.all(np.diff(values) > 0)

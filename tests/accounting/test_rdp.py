@@ -4,8 +4,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
-from hypothesis import given
-from hypothesis import strategies as st
 
 from patebench.accounting import rdp
 
@@ -93,12 +91,6 @@ def test_pure_dp_curve_is_the_divergence_of_randomised_response(epsilon):
     np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
-@given(st.floats(1e-3, 5), st.floats(1.01, 1000))
-def test_pure_dp_curve_is_below_both_textbook_bounds(epsilon, order):
-    got = float(rdp.pure(epsilon, np.array([order]))[0])
-    assert 0 < got <= min(epsilon, order * epsilon**2 / 2) * (1 + 1e-12)
-
-
 def test_laplace_curve_is_theorem_1_at_moment_order_minus_one():
     log_q = np.array([-12.0, -3.0])
     orders = np.array([2.0, 9.0, 33.0])
@@ -114,11 +106,3 @@ def test_gaussian_curve_is_that_of_dp_accounting():
     accountant = rdp_privacy_accountant.RdpAccountant(ORDERS)
     accountant.compose(SelfComposedDpEvent(GaussianDpEvent(40 / np.sqrt(2)), 286))
     np.testing.assert_allclose(286 * rdp.gaussian(40.0, ORDERS), accountant._rdp, rtol=1e-12)
-
-
-@given(st.lists(st.integers(0, 300), min_size=2, max_size=10), st.floats(0.3, 300), st.floats(1.01, 200))
-def test_a_wider_gap_never_costs_more(counts, sigma, order):
-    counts = sorted(counts)
-    log_q = rdp.gaussian_log_q(np.array([counts, [*counts[:-1], counts[-1] + 1]]), sigma)
-    narrow, wide = rdp.gaussian_data_dependent(log_q, sigma, np.array([order]))[:, 0]
-    assert wide <= narrow * (1 + 1e-12)

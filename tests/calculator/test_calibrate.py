@@ -22,17 +22,6 @@ from patebench.mechanisms.base import make_mechanism
 DELTA = 1e-5
 
 
-@pytest.mark.parametrize(("queries", "sigma", "expected"), [(100, 50.0, 1.06), (200, 80.0, 0.93), (286, 80.0, 1.13)])
-def test_worst_case_costs_of_the_notes(queries, sigma, expected):
-    least, *others = worst_case(make_mechanism("gnmax", {"sigma": sigma}), queries, DELTA)
-    assert least.accountant == "label"
-    assert least.publishable
-    counts = next(bound for bound in others if bound.accountant != "label")
-    assert counts.accountant == "gdp"
-    assert round(counts.epsilon, 2) == expected
-    assert 0.8 * counts.epsilon < least.epsilon < 0.9 * counts.epsilon
-
-
 @pytest.mark.parametrize(("queries", "sigma"), [(100, 50.0), (200, 80.0), (286, 80.0), (1000, 40.0), (9000, 200.0)])
 def test_noise_and_queries_are_found_again(queries, sigma):
     """By the exact cost of a Gaussian, with μ = √(2T)/σ, computed apart from mechanisms and accountants.

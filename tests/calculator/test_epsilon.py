@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from patebench.accounting import independent
 from patebench.accounting.conversion import ORDERS
 from patebench.accounting.votes import counts as counts_of
-from patebench.calculator.show import four_digits
 from patebench.cli import cli, main
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
@@ -202,51 +200,10 @@ def test_all_queries_by_default_and_the_first_when_asked(file, counts, tmp_path)
     assert answer(file, *words, "--queries", 20)["bounds"] == answer(tmp_path / "first.npy", *words)["bounds"]
 
 
-def test_votes_cost_what_their_counts_cost(tmp_path):
-    matrix = np.random.default_rng(0).integers(0, 3, (30, 12))
-    np.save(tmp_path / "votes.npy", matrix)
-    np.save(tmp_path / "counts.npy", np.stack([np.bincount(column, minlength=3) for column in matrix.T]))
-    words = ("--mechanism", "gnmax", "--sigma", 5, "--delta", DELTA)
-    votes = answer(tmp_path / "votes.npy", *words, "--votes", "--classes", 3, "--teachers", 30)
-    for bound in answer(tmp_path / "counts.npy", *words)["bounds"]:
-        same = find(votes, *(bound[fact] for fact in ("accountant", "kind", "conversion")))
-        assert same == {**bound, "epsilon": pytest.approx(bound["epsilon"], rel=1e-12), "order": same["order"]}
-
-
-def test_a_screened_mechanism_has_three_parameters(file):
-    words = ("--mechanism", "confident-gnmax", "--sigma1", 150, "--sigma2", 40, "--delta", DELTA)
-    found = answer(file, *words, "--threshold", 200)
-    assert found["parameters"] == {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
-    assert find(found, "gdp", "worst_case", "none")["epsilon"] == pytest.approx(
-        independent.gaussian_dp(math.sqrt(60 / 150**2 + 2 * 60 / 40**2), DELTA)
-    )
-    assert "lacks its parameter 'threshold'" in str(run(file, *words).exception)
-
-
 def test_no_noise_is_infinity_in_strict_json(file):
     found = answer(file, "--mechanism", "gnmax", "--sigma", 0, "--delta", DELTA)
     assert {bound["epsilon"] for bound in found["bounds"] if bound["kind"] == "worst_case"} == {"inf"}
     assert answer(file, "--mechanism", "gnmax", "--sigma", "inf", "--delta", DELTA)["parameters"] == {"sigma": "inf"}
-
-
-def test_people_get_a_table_with_the_number_to_tell(file):
-    said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
-    assert said.exit_code == 0
-    first, second = (f"gnmax sigma = 40: 50 queries at δ = 1e-05, {kind}" for kind in ("worst case", "data-dependent"))
-    assert 0 <= said.output.find(first) < said.output.find("Nothing to publish") < said.output.find(second)
-    released = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)["released"]
-    assert released["accountant"] == "label"
-    words = " ".join(said.output.split())
-    assert (
-        "Nothing to publish with labels drawn from a seed or with continuous noise: these are not private releases."
-        in words
-    )
-    assert (
-        f"Labels drawn by --release would have ε = {four_digits(released['epsilon'])} (label) in the worst case."
-        in words
-    )
-    assert "Bounds that may not be published depend on the votes" in words
-    assert " yes " not in words
 
 
 def test_what_may_be_told_can_be_asked_for_alone(file, monkeypatch):

@@ -22,12 +22,6 @@ def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_p
     assert "2γ-DP" in axis.get_xlabel()
 
 
-def test_gaussian_accuracy_draws_sigma(tmp_path):
-    (axis,) = made.draw("gaussian-accuracy", *made.files(tmp_path)).axes
-    assert made.lines(axis)["n = 10"].get_xdata() == pytest.approx(np.array(made.SIGMAS))
-    assert not any("published" in str(dots.get_label()) for dots in axis.collections)
-
-
 def test_labels_without_an_expectation_are_still_drawn(tmp_path):
     records = [made.label_set_record(made.label_set(made.ensemble(), "lnmax", 0.05), 0.9, None)]
     (axis,) = made.draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)]).axes

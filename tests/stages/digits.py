@@ -1,5 +1,7 @@
 """Digits, divided, with pool labels chosen by a test, and students trained on them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,23 @@ from patebench.stages import data, extract_features, split, train_student
 
 STREAM = "digits/seed-0_pool-300/teachers-10_iid_logistic_modern/lnmax/gamma-0.1/supervised_queries-200_logistic_modern"
 LOGISTIC = StudentParameters(method="supervised", model="logistic")
+
+
+@contextmanager
+def briefly(steps: int = 40) -> Iterator[pytest.MonkeyPatch]:
+    """Train encoders only briefly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contrast, "STEPS", steps)
+        patch.setattr(contrast, "PASSES", 1)
+        yield patch
+
+
+def change_record(path: Path, record: int, white: int = 255) -> None:
+    """Invert a private image and give it another label."""
+    private = read_arrays(path, SAMPLES)
+    x, y = private["x"].copy(), private["y"].copy()
+    x[record], y[record] = white - x[record], (y[record] + 1) % 10
+    write_arrays(path, SAMPLES, {**private.arrays, "x": x, "y": y}, private.meta)
 
 
 class Divided:
@@ -67,7 +86,5 @@ class WithEncoder(Digits):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.encoder, features = folder / "encoder.npz", folder / "features.npz"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contrast, "STEPS", 60)
-            patch.setattr(contrast, "PASSES", 1)
+        with briefly(60):
             extract_features.run(pool=self.pool, seed=0, stream="features", out=features, encoder=self.encoder)

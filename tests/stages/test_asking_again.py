@@ -3,7 +3,6 @@
 import copy
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from tests import dry_run
+from tests.stages.digits import briefly, change_record
 
 from patebench.accounting import independent, spending
 from patebench.artefacts.reading import read_votes
@@ -100,15 +100,6 @@ class Again:
         return {**files, **setting, "seed": 0, "stream": "s", "out": self.folder / "refused.npz"}
 
 
-@contextmanager
-def briefly() -> Iterator[pytest.MonkeyPatch]:
-    """Train the encoder only briefly."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrast, "STEPS", 40)
-        patch.setattr(contrast, "PASSES", 1)
-        yield patch
-
-
 @pytest.fixture(scope="module")
 def again(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Again]:
     with briefly():
@@ -164,11 +155,7 @@ def test_one_record_changed_moves_nothing_public_and_two_cells_of_each_table(aga
     for record in (3, 500):
         other = again.elsewhere(tmp_path / str(record))
         other.make(f"{again.split}/pool.npz")
-        file = other.folder / "digits" / "private.npz"
-        private = read_arrays(file, SAMPLES)
-        x, y = private["x"].copy(), private["y"].copy()
-        x[record], y[record] = 16 - x[record], (y[record] + 1) % 10
-        write_arrays(file, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
+        change_record(other.folder / "digits" / "private.npz", record, white=16)
         other.make(f"{again.rounds[0]}/labels.npz")
         for public in (f"{again.split}/encoder.npz", f"{again.rounds[0]}/queries.npz"):
             assert (other.folder / public).read_bytes() == (again.folder / public).read_bytes()

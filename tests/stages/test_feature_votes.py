@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.refusals import refuses
+from tests.stages.digits import change_record
 from tests.stages.test_nearest_query import NAMED, SETTING, TEACHERS, K, OneVote
 
 from patebench.accounting.weighted_votes import UNIT
 from patebench.config.parameters import AccountParameters, StudentParameters, TrainingParameters
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import LABELS, SAMPLES, VOTES
-from patebench.features import contrast
+from patebench.core.files import read_arrays, read_json
+from patebench.core.formats import LABELS, VOTES
 from patebench.stages import account, aggregate, collect, train_student
 
 
@@ -23,18 +23,10 @@ class FeatureVotes(OneVote):
         return super().vote(first, last, training=TrainingParameters(model="feature-votes"), **changes)
 
 
-def prepared(folder: Path) -> FeatureVotes:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrast, "STEPS", 40)
-        patch.setattr(contrast, "PASSES", 1)
-        world = FeatureVotes(folder)
-        world.prepare()
-    return world
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> FeatureVotes:
-    made = prepared(tmp_path_factory.mktemp("features"))
+    made = FeatureVotes(tmp_path_factory.mktemp("features"))
+    made.prepare()
     made.join(made.vote())
     made.label()
     return made
@@ -58,14 +50,8 @@ def test_one_record_changes_nothing_public_and_its_own_votes_alone(world: Featur
     distances = []
     for record in (3, 77):
         other = FeatureVotes(tmp_path / str(record))
-        private = read_arrays(other.private, SAMPLES)
-        x, y = private["x"].copy(), private["y"].copy()
-        x[record], y[record] = 255 - x[record], (y[record] + 1) % 10
-        write_arrays(other.private, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contrast, "STEPS", 40)
-            patch.setattr(contrast, "PASSES", 1)
-            other.prepare()
+        change_record(other.private, record)
+        other.prepare()
         for name, known in before.items():
             assert other.file(name).read_bytes() == known, name
         other.join(other.vote())

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.refusals import refuses
-from tests.stages.digits import Divided
+from tests.stages.digits import Divided, briefly, change_record
 
 from patebench.artefacts.records import read_records
 from patebench.artefacts.student_data import student_data
@@ -22,7 +22,7 @@ from patebench.config.parameters import (
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
-from patebench.features import contrast, patches
+from patebench.features import contrast, patches, principal_axes
 from patebench.stages import (
     account,
     aggregate,
@@ -57,7 +57,10 @@ class OneVote(Divided):
 
     def prepare(self) -> None:
         """Make the public files and the partition of the records."""
-        extract_features.run(pool=self.pool, **NAMED, out=self.file("features.npz"), encoder=self.file("encoder.npz"))
+        with briefly():
+            extract_features.run(
+                pool=self.pool, **NAMED, out=self.file("features.npz"), encoder=self.file("encoder.npz")
+            )  # fmt: skip
         select_queries.run(
             pool=self.pool, labels=None, predictions=None, features=self.file("features.npz"), student=None,
             selection=SelectionParameters(strategy="prototypes", queries=K), **NAMED, out=self.file("queries.npz"),
@@ -92,11 +95,8 @@ class OneVote(Divided):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> OneVote:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrast, "STEPS", 40)
-        patch.setattr(contrast, "PASSES", 1)
-        made = OneVote(tmp_path_factory.mktemp("one"))
-        made.prepare()
+    made = OneVote(tmp_path_factory.mktemp("one"))
+    made.prepare()
     made.join(made.vote())
     made.label()
     return made
@@ -203,14 +203,8 @@ def test_one_record_replaced_changes_nothing_public_and_two_cells_at_most(world:
     moved = []
     for record in (3, 77, 500):
         other = OneVote(tmp_path / str(record))
-        private = read_arrays(other.private, SAMPLES)
-        x, y = private["x"].copy(), private["y"].copy()
-        x[record], y[record] = 255 - x[record], (y[record] + 1) % 10
-        write_arrays(other.private, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contrast, "STEPS", 40)
-            patch.setattr(contrast, "PASSES", 1)
-            other.prepare()
+        change_record(other.private, record)
+        other.prepare()
         for name, known in before.items():
             assert other.file(name).read_bytes() == known, name
         other.join(other.vote())
@@ -342,7 +336,8 @@ class Neighbours(OneVote):
 
     def prepare(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in {"CLUSTERS": 20, "WIDTH": 30, "PATCHES": 2000, "ROUNDS": 2}.items():
+            patch.setattr(principal_axes, "WIDTH", 30)
+            for name, value in {"CLUSTERS": 20, "PATCHES": 2000, "ROUNDS": 2}.items():
                 patch.setattr(patches, name, value)
             extract_features.run(
                 pool=self.pool, **NAMED, out=self.file("features.npz"), encoder=self.file("encoder.npz")
@@ -403,10 +398,7 @@ def test_one_record_replaced_moves_as_many_votes_as_its_teacher_has(several: Nei
     moved = []
     for record in (3, 77, 500):
         other = Neighbours(tmp_path / str(record))
-        private = read_arrays(other.private, SAMPLES)
-        x, y = private["x"].copy(), private["y"].copy()
-        x[record], y[record] = 255 - x[record], (y[record] + 1) % 10
-        write_arrays(other.private, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
+        change_record(other.private, record)
         other.prepare()
         for name in ("encoder.npz", "features.npz", "queries.npz"):
             assert other.file(name).read_bytes() == several.file(name).read_bytes(), name

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.refusals import refuses
+from tests.stages.digits import briefly
 
 from patebench.artefacts.reading import check_together
 from patebench.config.parameters import (
@@ -26,7 +27,6 @@ from patebench.config.parameters import (
 )
 from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import LAYOUTS, SAMPLES
-from patebench.features import contrast
 from patebench.stages import (
     account,
     aggregate,
@@ -105,9 +105,7 @@ class World:
 
 
 def make_world(folder: Path, seed: int) -> World:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrast, "STEPS", 2)
-        patch.setattr(contrast, "PASSES", 1)
+    with briefly(2):
         return World(folder, seed)
 
 

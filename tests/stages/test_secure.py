@@ -69,7 +69,7 @@ def plain(votes):
     """Label the votes without secure aggregation, with the same random stream."""
     mechanism, said = make_mechanism("distributed-gnmax", SETTING), Votes.of(votes, CLASSES)
     draw = lambda: seeds.generator(0, STREAM)  # noqa: E731
-    return mechanism.noisy_counts(said, draw()), mechanism.release(said, draw())
+    return {"noisy_counts": mechanism.noisy_counts(said, draw()), "labels": mechanism.release(said, draw())}
 
 
 #: Mechanism with a table and a cap: teachers abstain on about half of the queries, two on all, and one on none.
@@ -92,29 +92,20 @@ def plain_table(votes):
 
 
 @pytest.mark.parametrize("ends", [(12,), (5, 12), (1, 2, 3, 12)], ids=str)
-def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, tmp_path, ends):
-    held = [cut(tmp_path, votes, first, last - 1) for first, last in pairwise((0, *ends))]
-    labels, counts = opened(tmp_path, summed(tmp_path, held))
-    noisy, expected = plain(votes)
-    np.testing.assert_array_equal(counts["counts"], noisy)
-    np.testing.assert_array_equal(labels["labels"], expected)
-    assert (labels.meta["mode"], labels.meta["votes"], labels.meta["pool"]) == ("seeded", None, "q")
-    assert labels.meta["rounds"] == []
-
-
-@pytest.mark.parametrize("ends", [(12,), (5, 12), (1, 2, 3, 12)], ids=str)
-def test_with_silence_it_equals_the_plain_path_however_teachers_are_grouped(ragged, tmp_path, ends):
+def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, ragged, tmp_path, ends):
     """Check that the counted votes depend on the teacher's number, not on its position in a chunk."""
     asked = np.random.default_rng(7).permutation(QUERIES)
-    held = [cut(tmp_path, ragged, first, last - 1, queries=asked, **CAPPED) for first, last in pairwise((0, *ends))]
-    labels, counts = opened(tmp_path, summed(tmp_path, held))
-    expected = plain_table(ragged)
-    np.testing.assert_array_equal(counts["counts"], expected["noisy_counts"])
-    for name, array in expected.items():
-        np.testing.assert_array_equal(labels[name], array)
-    np.testing.assert_array_equal(labels["queries"], asked)
+    for cast, queries, setting in ((votes, None, {}), (ragged, asked, CAPPED)):
+        chosen = {"queries": queries, **setting}
+        held = [cut(tmp_path, cast, first, last - 1, **chosen) for first, last in pairwise((0, *ends))]
+        labels, counts = opened(tmp_path, summed(tmp_path, held))
+        expected = plain_table(cast) if setting else plain(cast)
+        np.testing.assert_array_equal(counts["counts"], expected["noisy_counts"])
+        for name in labels.arrays:
+            np.testing.assert_array_equal(labels[name], asked if name == "queries" else expected[name])
+        assert (labels.meta["mode"], labels.meta["votes"], labels.meta["pool"]) == ("seeded", None, "q")
+        assert (labels.meta["rounds"], labels.meta["teachers"], labels.meta["ensemble"]) == ([], TEACHERS, TEACHERS)
     np.testing.assert_array_equal(counts["queries"], asked)
-    assert (labels.meta["teachers"], labels.meta["ensemble"]) == (TEACHERS, TEACHERS)
 
 
 def test_the_cap_is_enforced_whatever_a_teacher_sends(ragged, tmp_path):
@@ -188,31 +179,21 @@ def test_what_any_two_of_three_aggregators_hold_is_uniform(tmp_path, release):
     assert chisquare(np.bincount(told, minlength=256)).pvalue < 1e-12, "all three together do tell the votes"
 
 
-def test_teachers_that_never_send(votes, tmp_path):
-    """Allow two missing teachers: the counts are those of the others, with the required noise."""
-    held = [cut(tmp_path, votes, 2, 5), cut(tmp_path, votes, 6, 11)]
-    _, counts = opened(tmp_path, summed(tmp_path, held))
-    np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
-    mechanism, noise = make_mechanism("distributed-gnmax", SETTING), np.zeros((QUERIES, CLASSES), dtype=np.int64)
-    for source in seeds.generator(0, STREAM).spawn(TEACHERS)[2:]:
-        noise += mechanism.share(TEACHERS, noise.shape, source)
-    np.testing.assert_array_equal(counts["counts"] - noise, Votes.of(votes[2:], CLASSES).counts)
-    assert len(counts["teachers"]) == mechanism.needed(TEACHERS)
-
-
-def test_of_a_table_too_teachers_may_be_missing_and_its_noise_is_said(ragged, tmp_path):
-    """Allow two missing teachers: the table states the noise of the others only."""
-    held = [cut(tmp_path, ragged, 2, 5, **CAPPED), cut(tmp_path, ragged, 6, 11, **CAPPED)]
+@pytest.mark.parametrize("setting", [{}, CAPPED], ids=["plain", "table"])
+def test_teachers_that_never_send(votes, ragged, tmp_path, setting):
+    """Allow two missing teachers: the counts are those of the others, with the required noise; a table states it."""
+    cast = ragged if setting else votes
+    held = [cut(tmp_path, cast, 2, 5, **setting), cut(tmp_path, cast, 6, 11, **setting)]
     labels, counts = opened(tmp_path, summed(tmp_path, held))
     np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
-    mechanism, noise = table_mechanism(), np.zeros((QUERIES, CLASSES), dtype=np.int64)
+    mechanism = table_mechanism() if setting else make_mechanism("distributed-gnmax", SETTING)
+    noise = np.zeros((QUERIES, CLASSES), dtype=np.int64)
     for source in seeds.generator(0, STREAM).spawn(TEACHERS)[2:]:
         noise += mechanism.share(TEACHERS, noise.shape, source)
-    sent = np.where(np.arange(TEACHERS)[:, None] >= 2, ragged, -1)
-    np.testing.assert_array_equal(counts["counts"] - noise, mechanism.counts(Votes.of(sent, CLASSES, abstentions=True)))
-    assert noise_of(labels.meta).scale == pytest.approx(SETTING["sigma"])
-    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares"):
-        secure_sum.run(shares=cut(tmp_path / "few", ragged, 3, 11, **CAPPED)[:1], out=tmp_path / "few.npz")
+    sent = Votes.of(np.where(np.arange(TEACHERS)[:, None] >= 2, cast.astype(np.int8), -1), CLASSES, abstentions=True)
+    np.testing.assert_array_equal(counts["counts"] - noise, mechanism.counts(sent) if setting else sent.counts)
+    assert mechanism.needed(TEACHERS) == len(counts["teachers"])
+    assert not setting or noise_of(labels.meta).scale == pytest.approx(SETTING["sigma"])
 
 
 def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged, tmp_path):
@@ -251,9 +232,10 @@ def test_a_release_of_a_table_stands_in_the_ledger_at_its_own_price(ragged, tmp_
         cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)
 
 
-def test_too_few_teachers_get_no_sum(votes, tmp_path):
+@pytest.mark.parametrize("setting", [{}, CAPPED], ids=["plain", "table"])
+def test_too_few_teachers_get_no_sum(votes, tmp_path, setting):
     """Write no published sum, because all sums together would have less than the required noise."""
-    paths = cut(tmp_path, votes, 3, 11)
+    paths = cut(tmp_path, votes, 3, 11, **setting)
     with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the stated noise needs 10"):
         secure_sum.run(shares=paths[:1], out=tmp_path / "sum.npz")
     assert not (tmp_path / "sum.npz").exists()

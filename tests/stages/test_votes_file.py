@@ -239,20 +239,8 @@ def test_a_table_that_is_released_stands_in_a_ledger_and_tells_nothing_of_its_vo
         asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--release", "--ledger", tmp_path / "ledger"]
         asked += ["--private", f"table-{len(releases)}"]
         ran("aggregate", "--votes", path, *asked, "--out", labels)
-        out = tmp_path / f"bounds-{len(releases)}.json"
-        ran(
-            "account",
-            "--votes",
-            path,
-            "--labels",
-            labels,
-            "--delta",
-            "1e-5",
-            "--ledger",
-            tmp_path / "ledger",
-            "--out",
-            out,
-        )
+        stated = ["--ledger", tmp_path / "ledger", "--out", tmp_path / f"bounds-{len(releases)}.json"]
+        ran("account", "--votes", path, "--labels", labels, "--delta", "1e-5", *stated)
         releases.append(read_arrays(labels, LABELS).meta)
     assert sorted(path.stem for path in (tmp_path / "ledger").glob("*.json")) == ["table-0", "table-1"]
     first, second = ({name: fact for name, fact in meta.items() if name != "entries"} for meta in releases)
