@@ -1,10 +1,16 @@
 """The network that learns what a regression of the table says: of stripes, which no mirror changes."""
 
+import copy
+
 import numpy as np
+import torch
+from tests.features.test_imagenet import installed
 from tests.features.test_patches import photographs
 
+from patebench.models.efficientnet_lite import EfficientNetLite0, pretrained
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train
+from patebench.students.table_finetuning import trainer
 
 
 def brightness(x: np.ndarray) -> np.ndarray:
@@ -14,7 +20,8 @@ def brightness(x: np.ndarray) -> np.ndarray:
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def test_it_predicts_unseen_images_and_their_mirror_images_alike() -> None:
+def table_of_stripes() -> tuple[StudentData, np.ndarray, np.ndarray]:
+    """Return a table of votes on stripes with its pool, and unseen images with their classes."""
     pool, kind = photographs(200)
     unseen, truth = photographs(100, seed=1)
     points, queries = brightness(pool), np.arange(20)
@@ -24,9 +31,38 @@ def test_it_predicts_unseen_images_and_their_mirror_images_alike() -> None:
     table = NoisyTable(counts=counts, queries=queries, variance=1.0, records=200, neighbours=5)
     labels = np.where(np.arange(200) < 20, counts.argmax(axis=1).repeat(10), -1)
     data = StudentData(pool=pool, labels=labels, classes=2, features=brightness, table=table)
+    return data, unseen, truth
+
+
+def test_it_predicts_unseen_images_and_their_mirror_images_alike() -> None:
+    data, unseen, truth = table_of_stripes()
     student, curve = train(data, StudentConfig(method="table-network", epochs=6), seed=0)
     found = student.log_probabilities(unseen)
     assert np.mean(found.argmax(1) == truth) > 0.95
     np.testing.assert_allclose(student.log_probabilities(np.ascontiguousarray(unseen[..., ::-1])), found, atol=1e-5)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-6)
     assert curve[-1]["loss"] < curve[0]["loss"]
+
+
+@installed
+def test_a_pretrained_network_learns_the_table_and_continues_from_a_stored_state() -> None:
+    data, unseen, truth = table_of_stripes()
+    config = StudentConfig(method="table-finetuning", epochs=4)
+    student, curve = train(data, config, seed=0)
+    assert np.mean(student.log_probabilities(unseen).argmax(1) == truth) > 0.95
+    assert curve[-1]["loss"] < curve[0]["loss"]
+    weights = pretrained().state_dict()
+    again = EfficientNetLite0()
+    again.load_state_dict(weights)  # the shared network is not the one that was trained
+    assert all(torch.equal(one, weights[name]) for name, one in again.state_dict().items())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        whole = trainer(data, config, seed=1)
+        whole.epoch()
+        state = copy.deepcopy(whole.state())
+        before = torch.get_rng_state()
+        losses = [whole.epoch() for _ in range(2)]
+        other = trainer(data, config, seed=1)
+        other.restore(state)
+        torch.set_rng_state(before)
+        assert [other.epoch() for _ in range(2)] == losses

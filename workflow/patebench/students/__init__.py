@@ -36,6 +36,10 @@ STUDENTS.add(
     "table-network", "patebench.students.table_network:trainer", options=(), needs_features=True, reads_table=True
 )
 
+STUDENTS.add(
+    "table-finetuning", "patebench.students.table_finetuning:trainer", options=(), needs_features=True, reads_table=True
+)
+
 STRATEGIES = Registry("strategy", "patebench.strategies", called_with("state", "queries", "seed"))
 STRATEGIES.add("random", "patebench.students.acquisition:random", needs_student=False)
 STRATEGIES.add("prototypes", "patebench.students.acquisition:prototypes", needs_student=False, needs_features=True)

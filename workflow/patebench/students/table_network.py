@@ -38,20 +38,26 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
     Raises PatebenchError for a pool of tables, and without a table of noisy counts.
     """
-    if data.pool.ndim != 4:
-        raise PatebenchError(
-            "'table-network' accepts only images, and these data are a table; for tables use table-regression"
-        )
+    check_photographs("table-network", data.pool)
     targets = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
     recipe = replace(_RECIPE, epochs=config.epochs or usual)
     network = Network(build, recipe, data.classes)
     rows = np.arange(len(data.pool))
     fitting = network.begin(data.pool, rows, seed=seed, loss=partial(cross_entropy, targets))
-    return _MirrorTrainer(network, fitting, "mirror-cnn", "own", recipe.epochs)
+    return MirrorTrainer(network, fitting, "mirror-cnn", "own", recipe.epochs)
 
 
-class _MirrorTrainer(NetworkTrainer):
+def check_photographs(method: str, pool: NDArray[Any]) -> None:
+    """Refuse a pool of tables for a `method` that needs images; raises PatebenchError."""
+    if pool.ndim != 4:
+        raise PatebenchError(
+            f"the student method '{method}' needs images, but the samples of the pool are rows of a table; use "
+            "table-regression"
+        )
+
+
+class MirrorTrainer(NetworkTrainer):
     """Trainer of a network that predicts by the mean over an image and its mirror image."""
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
