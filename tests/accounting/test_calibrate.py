@@ -17,13 +17,13 @@ def test_bisection_ends_next_to_the_edge_on_the_safe_side(boundary, near, rising
     def holds(value):
         return value <= boundary if rising else value >= boundary
 
-    found = searches.bisect(holds, safe, unsafe, halve=searches.arithmetic, near=near)
+    found = searches.bisect(holds, safe, unsafe, near=near)
     assert holds(found)
     assert found == pytest.approx(boundary, rel=1.01 * near)
 
 
 def test_bisection_ends_where_nothing_lies_between():
-    found = searches.bisect(lambda value: value < 0.1, 0.0, 1.0, halve=searches.arithmetic)
+    found = searches.bisect(lambda value: value < 0.1, 0.0, 1.0)
     assert found == math.nextafter(0.1, 0)
 
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import DirectAccountant
 from patebench.accounting.logspace import LEAST, Array
-from patebench.accounting.searches import arithmetic, bisect
+from patebench.accounting.searches import bisect
 from patebench.core.bound import Conversion, Kind
 
 #: Reason why a theorem stated for discrete noise holds for it; part of the source of bounds.
@@ -141,7 +141,7 @@ class _Losses:
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)
         last = len(self.weights) - 1
-        k = bisect(lambda at: self._spent(at) <= 1, last, 0, halve=lambda one, other: (one + other) // 2)
+        k = bisect(lambda at: self._spent(at) <= 1, last, 0)
         above = float(np.sum(self.weights[k:])) * (1 + _ROUNDING) + self.beyond
         part = math.log1p((1 - self._spent(k)) / (above - 1)) * self.sigma * self.sigma
         return self._epsilon(k, min(part, 1.0))
@@ -238,7 +238,7 @@ def _tilt(sigma: float, rate: float) -> float:
         z, p, tilted = _tilted(sigma, c)
         return c * (float(p @ z) - c / 2) / sigma / sigma - (tilted - log_sum) >= rate
 
-    return bisect(passes, sigma * math.sqrt(2 * rate) + 1, 0.0, halve=arithmetic, near=1e-6)
+    return bisect(passes, sigma * math.sqrt(2 * rate) + 1, 0.0, near=1e-6)
 
 
 def _weights(log_weights: Array) -> Array:

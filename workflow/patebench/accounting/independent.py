@@ -13,7 +13,7 @@ from scipy.special import betainc, erfcx, gammaln, log_ndtr
 from patebench.accounting import conversion, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.logspace import Array, log1mexp, log_expm1, softplus
-from patebench.accounting.searches import arithmetic, bisect
+from patebench.accounting.searches import bisect
 from patebench.core.bound import Kind
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -53,7 +53,7 @@ def gaussian_dp(mu: float, delta: float) -> float:
     target, least, high = math.log(delta) - _LOG_DELTA_ERROR, -mu / 2, math.sqrt(2 * math.log(1 / delta))
     if _log_delta(least, mu) <= target:
         return 0.0
-    t = bisect(lambda t: _log_delta(t, mu) <= target, high, least, halve=arithmetic, near=1e-13)
+    t = bisect(lambda t: _log_delta(t, mu) <= target, high, least, near=1e-13)
     return mu * (t + mu / 2) + 8 * _EPS * mu * (abs(t) + mu / 2)
 
 
@@ -147,7 +147,7 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
     def holds(epsilon: float) -> bool:
         return _bounded_range_delta(eta, queries, epsilon) <= delta
 
-    return bisect(holds, high, 0.0, halve=arithmetic, near=1e-10)
+    return bisect(holds, high, 0.0, near=1e-10)
 
 
 def _bounded_range_epsilon(eta: float, queries: int, delta: float) -> float:
@@ -206,7 +206,7 @@ def _least_lattice_epsilon(p: Array, losses: Array, delta: float, high: float) -
         return high
     if spent(0.0) <= delta:
         return 0.0
-    return bisect(lambda epsilon: spent(epsilon) <= delta, high, 0.0, halve=arithmetic, near=1e-12)
+    return bisect(lambda epsilon: spent(epsilon) <= delta, high, 0.0, near=1e-12)
 
 
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:

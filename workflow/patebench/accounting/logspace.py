@@ -4,6 +4,7 @@ A probability p is stored as ln p; ln 0 = −∞ is allowed.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,10 +72,10 @@ def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
     return result
 
 
-def rowwise(function: Callable[[NDArray[np.integer]], Array], table: NDArray[np.integer]) -> Array:
-    """Return `function(table)`, one number per row, computed in blocks of rows to bound memory."""
+def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> Array:
+    """Return `function(table)`, whose rows are independent, computed in blocks of rows to bound memory."""
     block = max(1, _CELLS // table.shape[1])
-    return np.concatenate([function(table[start : start + block]) for start in range(0, len(table), block)])
+    return np.concatenate([function(table[start : start + block]) for start in range(0, max(1, len(table)), block)])
 
 
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:

@@ -56,7 +56,7 @@ def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
         return None
     if exceeds(0):
         return 0
-    return bisect(exceeds, last, 0, halve=lambda one, other: (one + other) // 2)
+    return bisect(exceeds, last, 0)
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,7 @@ def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
     while len(result) <= most:
         before = result[-1]
         result.append(
-            bisect(
-                lambda units, before=before: decision.fulfils(units, before),  # type: ignore[misc]
-                before,
-                UNITS,
-                halve=lambda one, other: (one + other) // 2,
-            )
+            bisect(lambda units, before=before: decision.fulfils(units, before), before, UNITS)  # type: ignore[misc]
         )
     return tuple(result)
 

@@ -25,9 +25,9 @@ _BESIDE = 0.01
 _FAR = 20.0
 
 
-def arithmetic(one: float, other: float) -> float:
-    """Return the mean of two numbers, to halve an interval."""
-    return (one + other) / 2
+def mean(one: N, other: N) -> N:
+    """Return the mean of two numbers, rounded down if they are integers, to halve an interval."""
+    return (one + other) // 2 if isinstance(one, int) else (one + other) / 2
 
 
 def geometric(one: float, other: float) -> float:
@@ -36,12 +36,7 @@ def geometric(one: float, other: float) -> float:
 
 
 def bisect(
-    holds: Callable[[N], bool],
-    safe: N,
-    unsafe: N,
-    *,
-    halve: Callable[[N, N], N],
-    near: float = 0.0,
+    holds: Callable[[N], bool], safe: N, unsafe: N, *, halve: Callable[[N, N], N] = mean, near: float = 0.0
 ) -> N:
     """Bisect between `safe`, where `holds` is true, and `unsafe`, where it is false; return the last true value.
 
@@ -63,7 +58,7 @@ def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
         if fails == limit:
             return limit
         fits, fails = fails, min(2 * fails, limit)
-    return bisect(lambda number: cost(number) <= budget, fits, fails, halve=lambda one, other: (one + other) // 2)
+    return bisect(lambda number: cost(number) <= budget, fits, fails)
 
 
 def edge(

@@ -104,7 +104,7 @@ def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> No
     for step in range(steps):
         batch = x[torch.randperm(len(x))[:BATCH]]
         with autocast(x.device):
-            pairs = net(torch.cat([views.strong(batch), views.strong(batch)])).float()
+            pairs = net(torch.cat([views(batch, "strong"), views(batch, "strong")])).float()
         optimiser.zero_grad(set_to_none=True)
         nt_xent(pairs).backward()  # type: ignore[no-untyped-call]
         optimiser.step()

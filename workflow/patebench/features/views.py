@@ -18,11 +18,13 @@ from torch import Tensor
 from patebench.models.augment import random_affine
 from patebench.models.device import autocast
 from patebench.models.network import seeded
-from patebench.models.recipes import MODERN, Recipe
+from patebench.models.recipes import MODERN
 
-_WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)
-_MEDIUM = replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08, bend=0.02)
-_STRONG = replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03)
+_RECIPES = {
+    "weak": replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04),
+    "medium": replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08, bend=0.02),
+    "strong": replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03),
+}
 
 #: Number of views, besides the image itself, over which a prediction is averaged (test-time augmentation).
 _VIEWS = 5
@@ -40,17 +42,11 @@ class Views:
     def __init__(self, fill: float) -> None:
         self.fill = fill
 
-    def weak(self, x: Tensor) -> Tensor:
-        return self._move(x, _WEAK) if x.ndim == 4 else _swap_features(x, "weak")
-
-    def medium(self, x: Tensor) -> Tensor:
-        return self._move(x, _MEDIUM) if x.ndim == 4 else _swap_features(x, "medium")
-
-    def strong(self, x: Tensor) -> Tensor:
-        return self._move(x, _STRONG) if x.ndim == 4 else _swap_features(x, "strong")
-
-    def _move(self, x: Tensor, recipe: Recipe) -> Tensor:
-        moved = random_affine(x, recipe, torch.default_generator, fill=self.fill)
+    def __call__(self, x: Tensor, strength: str) -> Tensor:
+        """Return a view of each sample of `x`: "weak", "medium" or "strong"."""
+        if x.ndim != 4:
+            return _swap_features(x, strength)
+        moved = random_affine(x, _RECIPES[strength], torch.default_generator, fill=self.fill)
         return moved.contiguous(memory_format=torch.channels_last)
 
     @torch.inference_mode()
@@ -69,7 +65,7 @@ class Views:
         For images, probabilities are averaged over the image and a few weak views, which are always drawn alike.
         """
         with seeded(0):
-            views = [x, *(self.weak(x) for _ in range(_VIEWS if x.ndim == 4 else 0))]
+            views = [x, *(self(x, "weak") for _ in range(_VIEWS if x.ndim == 4 else 0))]
             predicted = torch.stack([logits(view).float().log_softmax(1) for view in views])
         return predicted.logsumexp(0) - math.log(len(views))
 

@@ -18,7 +18,7 @@ from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
 from patebench.accounting.propose_test_release import Decision, WholeAccountant, gaps, steps
-from patebench.accounting.searches import arithmetic, bisect
+from patebench.accounting.searches import bisect
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
@@ -195,7 +195,7 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
 
     if not enough(below * (1 - 1e-3)):
         return None
-    least = _round_up(bisect(enough, below * (1 - 1e-3), 0.0, halve=arithmetic, near=1e-4))
+    least = _round_up(bisect(enough, below * (1 - 1e-3), 0.0, near=1e-4))
     return least if least < below else None
 
 

@@ -11,7 +11,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import hazard, log1mexp, logsumexp
+from patebench.accounting.logspace import hazard, log1mexp, logsumexp, rowwise
 from patebench.accounting.votes import multiplicities, ranks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
@@ -77,12 +77,7 @@ class Panels:
 
 def log_argmax_probabilities(counts: NDArray[np.number], noise: Noise) -> Array:
     """Return ln of the probability that argmax(counts + noise) is each class (queries × classes)."""
-    scores = np.asarray(counts, dtype=np.float64)
-    result = np.empty(scores.shape)
-    block = max(1, _CELLS // scores.shape[1])
-    for start in range(0, len(scores), block):
-        result[start : start + block] = _solve_block(scores[start : start + block], noise)
-    return result
+    return rowwise(lambda block: _solve_block(block, noise), np.asarray(counts, dtype=np.float64))
 
 
 def _solve_block(counts: Array, noise: Noise) -> Array:

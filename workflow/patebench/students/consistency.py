@@ -55,7 +55,7 @@ class Consistency:
         settings, size = self.settings, len(batch.x)
         with autocast(batch.x.device):
             predicted = _predict_weak_views(batch, ema)
-            views = torch.cat([batch.views.strong(batch.x), batch.views.strong(batch.labelled)])
+            views = torch.cat([batch.views(batch.x, "strong"), batch.views(batch.labelled, "strong")])
             logits = student(views).float()
         agreement = agreement_loss(
             logits[:size], self.alignment(predicted), settings.confident, settings.confident_last, batch.done
@@ -70,7 +70,7 @@ class Consistency:
 def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
     """Return the EMA's probabilities (samples, classes) for weak views of the batch's samples of the pool."""
     ema.eval()
-    logits: Tensor = ema(batch.views.weak(batch.x))
+    logits: Tensor = ema(batch.views(batch.x, "weak"))
     return logits.float().softmax(1)
 
 

@@ -192,7 +192,7 @@ class GANTrainer(PoolTrainer):
     def _step(self, batch: Batch) -> Tensor:
         settings, done = self.gan_settings, batch.done
         predicted = self._ema_probabilities(batch.x)
-        views = self.views.medium(torch.cat([batch.labelled, batch.x]))
+        views = self.views(torch.cat([batch.labelled, batch.x]), "medium")
         with autocast(self.device), parametrize.cached():  # weight normalisation is computed once a step
             logits, features = self.discriminator(views)
             labelled, real = logits.float().tensor_split([settings.labelled])
@@ -211,7 +211,7 @@ class GANTrainer(PoolTrainer):
         """Return the EMA's probabilities (samples, classes) for weak views of `x`, aligned with the class shares."""
         self.ema.eval()
         with autocast(self.device):
-            logits = self.logits(self.views.weak(x))
+            logits = self.logits(self.views(x, "weak"))
         aligned: Tensor = self.alignment(logits.float().softmax(1))
         return aligned
 

@@ -46,9 +46,9 @@ class VirtualAdversarial:
         self.settings = settings
 
     def __call__(self, batch: Batch, student: nn.Module, ema: nn.Module) -> Mapping[str, Tensor]:
-        x = batch.views.strong(batch.x)
+        x = batch.views(batch.x, "strong")
         with autocast(x.device):
-            logits = student(torch.cat([x, batch.views.strong(batch.labelled)])).float()
+            logits = student(torch.cat([x, batch.views(batch.labelled, "strong")])).float()
         unlabelled, labelled = logits.split([len(x), len(batch.labelled)])
         target = unlabelled.detach().softmax(1)
         adversarial = x + self.settings.radius * _adversarial_direction(student, x, target)
