@@ -205,7 +205,9 @@ class _Expansion:
             raise PatebenchError(line, code="abstentions")
         if any(weighted(each.model) for each in ensembles) and not mechanism.weights:
             able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).weights)
-            line = f"'{setting.mechanism}' counts votes, but the votes of feature-votes have weights; use {able}"
+            line = (
+                f"'{setting.mechanism}' counts votes, but votes of the model 'feature-votes' have weights; use {able}"
+            )
             raise PatebenchError(line, code="weights")
         return mechanism
 
@@ -228,7 +230,7 @@ class _Expansion:
                 line = f"{training.neighbours} exceeds the number of queries, {most}; use at most {most}"
                 raise PatebenchError(line, code="bound", where=f"{where}.neighbours")
             if weighted(training.model) and self.selected is None:
-                line = f"is missing; the votes of '{training.model}' have weights on this number of queries"
+                line = f"the key is missing; set the number of queries on which '{training.model}' teachers vote"
                 raise PatebenchError(line, code="missing", where=f"{self.where}.queries")
             if self.selected is not None:
                 strategy = _CLUSTERS if training.neighbours is None else _NEIGHBOURS

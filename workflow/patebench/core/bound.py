@@ -62,7 +62,7 @@ def check_delta(delta: float) -> float:
     """Return δ as a float; raise PatebenchError unless `SMALLEST_DELTA` ≤ δ < 1."""
     number = check_real("δ", delta)
     if not 0 < number < 1:
-        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+        raise PatebenchError(f"δ = {delta} is not in (0, 1); choose δ between 0 and 1")
     if number < SMALLEST_DELTA:
         raise PatebenchError(f"δ = {number:g} is too small; bounds are computed for δ of at least {SMALLEST_DELTA:g}")
     return number

@@ -33,7 +33,7 @@ _LARGEST_TABLE = 2.0**22
 
 
 class Entropy:
-    """The operating system's entropy with the methods of a NumPy generator that mechanisms use; scales are in votes.
+    """Random source that uses the operating system's entropy; it has the methods of a NumPy generator that are needed.
 
     A scale is rounded up by one unit in the last place, so that a rounded scale such as 1/γ never gives less noise than
     the accountant assumes.
@@ -77,7 +77,7 @@ class Entropy:
         return (words % np.uint64(span)).astype(np.int64) + low
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Return `n_children` independent sources; draws from entropy are independent, so all are this one."""
+        """Return this source `n_children` times, since all its draws are independent."""
         return [self] * n_children
 
 
@@ -154,7 +154,10 @@ class Draws:
         if release and (seed is not None or stream is not None):
             raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")
         if not release and (seed is None or stream is None):
-            raise PatebenchError("give --seed and --stream for reproducible noise, or --release for a private release")
+            raise PatebenchError(
+                "the source of the noise is missing; give --seed and --stream for reproducible noise, or --release for"
+                " a private release"
+            )
         return cls(seed, stream)
 
     @property

@@ -148,7 +148,7 @@ def mistake(hint: str, key: str | None = None, *, code: str = "value") -> Pydant
 
 @contextmanager
 def blamed_on_key(key: str) -> Iterator[None]:
-    """Convert a PatebenchError inside a model's validator to a fault of the parameter `key`."""
+    """Convert a PatebenchError raised in the block, inside a validator, to an error about the parameter `key`."""
     try:
         yield
     except PatebenchError as fault:

@@ -183,7 +183,7 @@ class Registry:
         return points
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package offers `name` under another group of patebench."""
+        """Return a hint if a package registers `name` as an entry point of another group of patebench."""
         for point in _points_like(self.group):
             if point.name == name and point.group != self.group:
                 return (

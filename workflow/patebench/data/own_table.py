@@ -279,7 +279,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
     """Encode one feature of all records as (records, columns)."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
-        fix = "fill the values, or declare missing: column for it"
+        fix = "fill the value, or set missing: column for this feature"
         raise _fault(path, absent, name, "the value is missing", fix, "missing-value")
     if feature.category is not None:
         positions = {value: i for i, value in enumerate(feature.category)}

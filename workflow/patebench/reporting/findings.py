@@ -243,7 +243,7 @@ def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
 
 
 def setting(row: Mapping[Any, Any]) -> str:
-    """Return the setting of a student, such as "Setting: GNMax, σ = 40, 100 prototypes, supervised student."."""
+    """Return a sentence such as "Setting: GNMax, σ = 40, 100 prototypes, supervised student.", from a student's row."""
     noise = row.get("noise_in_words")
     parts = [in_words(row["mechanism"]), noise if isinstance(noise, str) else "", answers(row)]
     return f"Setting: {', '.join(filter(None, parts))}, {in_words(row['method'])} student."
