@@ -121,7 +121,7 @@ def test_a_release_costs_what_all_its_labels_cost_and_fewer_are_refused(tmp_path
     assert set(found) == {400}
     # Exact ε of two tied classes (Gaussian differential privacy of the label's sign): no bound may be smaller.
     assert 2.2 < found[400] <= 3.19
-    with pytest.raises(ArtefactError, match="holds labels of 400 queries, which are released together, but ε for 10"):
+    with pytest.raises(ArtefactError, match="its labels of 400 queries are released together, so ε for 10"):
         state_bounds(votes, labels, [10], tmp_path / "fewer.json")
     assert not (tmp_path / "fewer.json").exists()
 
@@ -143,7 +143,7 @@ def test_no_budget_is_promised_of_labels_that_were_released_without_one(tmp_path
 
 def test_noise_from_a_seed_has_no_place_in_a_release(votes_path, tmp_path):
     labels = draw_release(votes_path, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
-    with pytest.raises(PatebenchError, match="are a release, and bounds with noise from a seed are not"):
+    with pytest.raises(PatebenchError, match="are a release, but noise from a seed protects nothing"):
         state_bounds(votes_path, labels, [], tmp_path / "bounds.json", **SEEDED)
 
 

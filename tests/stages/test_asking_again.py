@@ -216,14 +216,14 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         aggregate.run(**{**second, "votes": first["votes"]})
     with pytest.raises(ArtefactError, match="its last votes are not on"):
         aggregate.run(**{**first, "votes": second["votes"]})
-    with pytest.raises(ArtefactError, match="it holds votes on queries selected in rounds"):
+    with pytest.raises(ArtefactError, match="it contains votes on queries selected in rounds"):
         aggregate.run(**{**second, "selected": None, "earlier": None})
     with pytest.raises(ArtefactError, match="it needs earlier labels"):
         aggregate.run(**{**second, "earlier": None})
     votes = again.votes(1)
     for changes, fault in (
         ({"earlier_votes": "0" * 64}, "not made with the votes of"),
-        ({"queries_files": ["0" * 64, votes.meta["queries_files"][1]]}, "it holds votes of other rounds than"),
+        ({"queries_files": ["0" * 64, votes.meta["queries_files"][1]]}, "it contains votes of other rounds than"),
     ):
         write_arrays(tmp_path / "votes.npz", VOTES, votes.arrays, {**votes.meta, **changes})
         with pytest.raises(ArtefactError, match=fault):
@@ -235,13 +235,13 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
     join |= {"chunk": [again.path(1, f"chunks/{ends}.npz") for ends in ("0-699", "700-1196")]}
     join |= {"out": tmp_path / "joined.npz", "summary": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="it holds only the votes of a later round"):
+    with pytest.raises(ArtefactError, match="it contains only the votes of a later round"):
         join_votes.run(**{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (
         ({"partition": "another"}, "not made with the partition of"),
         ({"encoder": "another"}, "not made with the encoder of"),
-        ({"queries_files": ["0" * 64]}, "it does not hold the votes of the rounds before"),
+        ({"queries_files": ["0" * 64]}, "it does not contain the votes of the rounds before"),
     ):
         write_arrays(tmp_path / "earlier.npz", VOTES, earlier.arrays, {**earlier.meta, **changes})
         with pytest.raises(ArtefactError, match=fault):
@@ -308,7 +308,7 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
     again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": tmp_path / "ledger"}
     with pytest.raises(ArtefactError, match="it was drawn from votes of another partition"):
         aggregate.run(**{**again, "votes": tmp_path / "other.npz"})
-    with pytest.raises(ArtefactError, match="is a release that is not entered there"):
+    with pytest.raises(ArtefactError, match="is a release that is not entered in it"):
         aggregate.run(**{**again, "ledger": tmp_path / "elsewhere"})
     assert len(Ledger.read(path).entries) == 2
 

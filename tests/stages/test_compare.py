@@ -11,7 +11,7 @@ from tests.reporting.test_epsilon_figures import audit
 from patebench.artefacts.records import PRIVATE_MODEL_KINDS
 from patebench.cli import cli
 from patebench.core.bound import Kind
-from patebench.stages.compare import alone, compared, settings
+from patebench.stages.compare import compared, settings, unmatched
 
 
 def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
@@ -82,7 +82,7 @@ def test_seeds_that_one_side_alone_has_do_not_count_beside_pairs(tmp_path):
 def test_what_only_one_has_is_named(tmp_path):
     one, other = _run(tmp_path / "a", (0.9,)), _run(tmp_path / "b", (0.9,), queries=1000)
     assert compared(*_frames(one, other)).empty
-    only = alone(*_frames(one, other))
+    only = unmatched(*_frames(one, other))
     assert [len(each) for each in only] == [2, 2]
     assert "T = 1000" in only[1][0]
 
@@ -136,6 +136,6 @@ def test_a_damaged_file_is_left_out_with_a_word(tmp_path):
 def test_a_folder_without_results_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     asked = ["compare", str(tmp_path / "empty"), str(tmp_path / "none")]
-    assert "holds no results of a run" in str(CliRunner().invoke(cli, asked).exception)
+    assert "contains no results of a run" in str(CliRunner().invoke(cli, asked).exception)
     (tmp_path / "empty" / "manifest.json").write_text("{}", encoding="utf-8")
-    assert "it holds the page of a run, not its results; give" in str(CliRunner().invoke(cli, asked).exception)
+    assert "contains the page of a run, not its results; give" in str(CliRunner().invoke(cli, asked).exception)

@@ -72,7 +72,7 @@ def test_what_is_there_is_kept_and_what_fails_leaves_nothing(tmp_path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(PatebenchError, match="already exists"):
         crate.run(results=RUN, out=tmp_path / "out", home=ROOT)
-    with pytest.raises(PatebenchError, match="Snakefile: does not exist"):
+    with pytest.raises(PatebenchError, match="Snakefile does not exist"):
         crate.run(results=RUN, out=tmp_path / "new", home=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -59,9 +59,9 @@ def test_the_experiment_that_measures_a_row(row, file, experiment):
     [
         ("PATE 2017, Figure 4, MNIST 10 queries", "did you mean"),
         ("PATE 2017, Figure 4", "matches 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', "),
-        ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "there is no row"),
-        ("PATE 2017, Figure 10, n = 10", "there is no row"),
-        ("", "there is no row"),
+        ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "no table of a paper has the row"),
+        ("PATE 2017, Figure 10, n = 10", "no table of a paper has the row"),
+        ("", "no table of a paper has the row"),
         ("Scalable PATE 2018, Figure 1 (left), Glyph LNMax", "the paper does not say for which queries"),
     ],
 )
@@ -157,10 +157,10 @@ def test_verdicts_on_the_row_are_shown_after_the_run(monkeypatch, tmp_path, caps
     said = capsys.readouterr().out
     assert "1.48" in said
     assert "8.03" not in said
-    with pytest.raises(PatebenchError, match=r"has no verdict on 'PATE 2017, Section 3\.1"):
+    with pytest.raises(PatebenchError, match=r"contains no verdict on 'PATE 2017, Section 3\.1"):
         _run("PATE 2017, Section 3.1, 1,000 labels", home=tmp_path, dry=False)
     monkeypatch.setattr(reproduce.subprocess, "run", lambda command, **more: SimpleNamespace(returncode=1))
-    with pytest.raises(PatebenchError, match="Snakemake stopped"):
+    with pytest.raises(PatebenchError, match="Snakemake failed"):
         _run(ROW, home=tmp_path, dry=False)
 
 

@@ -203,19 +203,19 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.account(1)
     with pytest.raises(ArtefactError, match="pass --selected once per round"):
         rounds.account()
-    with pytest.raises(ArtefactError, match="holds labels of 10 queries, which are released together, but ε for 5, 10"):
+    with pytest.raises(ArtefactError, match="its labels of 10 queries are released together, so ε for 5, 10"):
         rounds.account(0, 1, queries=(5, 10))
     with refuses("mismatch"):
         rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0})
-    with pytest.raises(PatebenchError, match="go together"):
+    with pytest.raises(PatebenchError, match="only one of --labels and --predictions"):
         rounds.select(1, predictions=None)
     with pytest.raises(PatebenchError, match=r"siamese needs a student, .* use random or prototypes"):
         rounds.select(0, strategy="siamese")
-    with pytest.raises(PatebenchError, match=r"16 queries asked for, but 15 of .* are left"):
+    with pytest.raises(PatebenchError, match=r"--queries is 16, but only 15 samples of .* have not"):
         rounds.select(1, queries=16)
-    with pytest.raises(PatebenchError, match="give them, as `patebench extract_features` makes them"):
+    with pytest.raises(PatebenchError, match="needs --features of the pool; make them"):
         rounds.select(0, strategy="prototypes")
-    with pytest.raises(PatebenchError, match="and for no other strategy; give none"):
+    with pytest.raises(PatebenchError, match="uses no features, only"):
         rounds.select(0, features=rounds.pool)
 
 

@@ -201,7 +201,7 @@ def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged,
         cut(tmp_path, ragged, 0, 11)
     asked, other = np.arange(QUERIES), np.arange(QUERIES)[::-1]
     held = [cut(tmp_path, votes, *ends, queries=each) for ends, each in (((0, 5), asked), ((6, 11), other))]
-    with pytest.raises(ArtefactError, match="it is of other queries than"):
+    with pytest.raises(ArtefactError, match="its queries differ from those of"):
         secure_sum.run(shares=[each[0] for each in held], out=tmp_path / "sum.npz")
     source = files.read_arrays(tmp_path / "chunk.npz", formats.CHUNK)
     rounds = tmp_path / "rounds.npz"
@@ -236,7 +236,7 @@ def test_a_release_of_a_table_stands_in_the_ledger_at_its_own_price(ragged, tmp_
 def test_too_few_teachers_get_no_sum(votes, tmp_path, setting):
     """Write no published sum, because all sums together would have less than the required noise."""
     paths = cut(tmp_path, votes, 3, 11, **setting)
-    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the stated noise needs 10"):
+    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, but the stated noise needs 10"):
         secure_sum.run(shares=paths[:1], out=tmp_path / "sum.npz")
     assert not (tmp_path / "sum.npz").exists()
 
@@ -246,14 +246,14 @@ def test_files_that_do_not_belong_together(votes, tmp_path):
     again = cut(tmp_path / "b", votes, 6, 11, release=True)
     out = tmp_path / "sum.npz"
     for given, fault in (
-        ([a[0], b[1]], "not made with the aggregator"),
-        ([a[0], again[0]], "not made with the mode"),
-        ([a[0], a[0], b[0]], "given twice"),
+        ([a[0], b[1]], "not made with the aggregator of"),
+        ([a[0], again[0]], "not made with the mode of"),
+        ([a[0], a[0], b[0]], "the same teacher"),
     ):
         with pytest.raises(PatebenchError, match=fault):
             secure_sum.run(shares=given, out=out)
     sums = summed(tmp_path / "a", [a, b])
-    with pytest.raises(PatebenchError, match=r"sums of the aggregators \[1, 2\] were given"):
+    with pytest.raises(PatebenchError, match=r"the sums of the aggregators 1, 2 are given"):
         opened(tmp_path, sums[:2])
     secure_sum.run(shares=[cut(tmp_path / "c", votes, 0, 10)[2]], out=out)
     with refuses("mismatch"):
@@ -355,8 +355,8 @@ def test_a_published_sum_keeps_its_marks_whatever_comes_after(votes, tmp_path, m
 
 def test_only_parties_that_make_sense(votes, tmp_path):
     for changes, fault in (
-        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax, dis"),
-        ({"teachers": 10}, "it holds teacher 11, but --teachers is 10"),
+        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax or dis"),
+        ({"teachers": 10}, "it contains teacher number 11, counted from 0, but --teachers is 10"),
         ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of teachers, 12"),
         ({"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
     ):

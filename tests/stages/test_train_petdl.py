@@ -103,7 +103,7 @@ def test_the_same_again(world: World) -> None:
 
 
 def test_chunks_that_do_not_belong_to_the_votes_are_refused(world: World) -> None:
-    with pytest.raises(PatebenchError, match=r"votes.npz: was joined from other chunks than these"):
+    with pytest.raises(PatebenchError, match=r"votes.npz was joined from other chunks than these"):
         world.learn(files={"chunk": world.chunks[:1]})
 
 
@@ -120,7 +120,7 @@ def test_chunks_without_knowledge_are_refused(world: World, tmp_path: Path) -> N
     summary = {**read_json(world.summary, "join_votes"), "votes": digest}
     write_json(tmp_path / "ensemble.json", "join_votes", summary)
     files = {"chunk": bare, "votes": tmp_path / "votes.npz", "ensemble": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="lacks the teachers' probabilities on the pool; give the"):
+    with pytest.raises(ArtefactError, match="lacks the teachers' probabilities on the pool; add"):
         world.learn(files=files)
 
 

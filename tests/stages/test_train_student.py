@@ -56,7 +56,7 @@ def test_a_release_without_answers_is_refused(digits: Digits) -> None:
 
 
 def test_more_queries_than_released_are_refused(digits: Digits, truth: np.ndarray) -> None:
-    with pytest.raises(PatebenchError, match=r"400 queries requested, and .*labels\.npz contains 300"):
+    with pytest.raises(PatebenchError, match=r"--queries is 400, but .*labels\.npz contains 300 labels"):
         digits.train(digits.release(truth), queries=400)
 
 

@@ -80,7 +80,7 @@ def test_counts_that_are_none(saved, array, message):
     path = saved(array)
     with pytest.raises(PatebenchError, match=message) as fault:
         read(path)
-    assert str(fault.value).startswith(f"{path}: ")
+    assert str(fault.value).startswith(str(path))
     assert "\n" not in str(fault.value)
 
 
@@ -89,7 +89,7 @@ def test_votes_out_of_range(saved, array, classes):
     path = saved(array)
     with pytest.raises(PatebenchError) as fault:
         read(path, labels=True, classes=classes)
-    assert str(fault.value).startswith(f"{path}: ")
+    assert str(fault.value).startswith(str(path))
 
 
 @pytest.mark.parametrize(("options", "message"), [({"labels": True}, "add --classes"), ({"classes": 3}, "--votes")])
@@ -339,7 +339,9 @@ MANY = np.random.default_rng(0).integers(0, 3, (30, 8))  # more teachers than qu
 
 def test_more_teachers_than_queries_are_confirmed(saved):
     path = saved(MANY)
-    with pytest.raises(PatebenchError, match=r"file\.npy: has 30 rows and 8 columns.*--teachers 30; else transpose"):
+    with pytest.raises(
+        PatebenchError, match=r"file\.npy: the table has 30 rows and 8 columns.*--teachers 30; else transpose"
+    ):
         read(path, labels=True, classes=3)
     assert read(path, labels=True, classes=3, teachers=30).teachers == 30
     with pytest.raises(PatebenchError, match=r"votes of 30 teachers on 8 queries, not of 8"):

@@ -140,13 +140,15 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
     if teachers is not None:
         if teachers != votes.teachers:
             raise PatebenchError(
-                f"holds votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}, not of"
-                f" {teachers:,}; correct the table (votes: teachers × queries, counts: queries × classes) or the number"
+                f"the table contains votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')},"
+                f" not of {teachers:,}; correct the table (votes: teachers × queries, counts: queries × classes) or the"
+                " number"
             )
     elif votes.matrix is not None and votes.teachers > votes.queries:
         raise PatebenchError(
-            f"has {votes.teachers:,} rows and {plural(votes.queries, 'column')}, which are votes of more teachers than"
-            f" queries; if each row is a teacher, confirm it with {option}{votes.teachers}; else transpose the table"
+            f"the table has {votes.teachers:,} rows and {plural(votes.queries, 'column')}, which are votes of more"
+            f" teachers than queries; if each row is a teacher, confirm it with {option}{votes.teachers}; else"
+            " transpose the table"
         )
     elif votes.matrix is None and votes.classes > 2:
         totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))

@@ -16,6 +16,7 @@ from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
+from patebench.data.division import content
 from patebench.data.partitions import check_disjoint
 from patebench.features import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries, weighted
@@ -37,11 +38,17 @@ def read_samples(path: Path, role: str) -> Artefact:
     if samples.meta["role"] != role:
         raise ArtefactError(
             path,
-            f"it contains the {samples.meta['role']} samples, and the {role} samples are needed",
+            f"it contains the {samples.meta['role']} samples, but the {role} samples are needed",
             "give the right file",
             code="kind",
         )
     return samples
+
+
+def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the samples `x` and labels `y` of SAMPLES that equal no sample of `others` byte for byte."""
+    outside = ~np.isin(content(private["x"]), np.concatenate([content(other["x"]) for other in others]))
+    return private["x"][outside], private["y"][outside]
 
 
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
@@ -52,16 +59,16 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
     inputs : artefacts by the names that `parents` use, such as `pool`; None for an input that is not given
     """
     artefacts = [
-        (name, each)
-        for name, given in inputs.items()
-        if given is not None
-        for each in ([given] if isinstance(given, Artefact) else given)
+        (name, artefact)
+        for name, several in inputs.items()
+        if several is not None
+        for artefact in ([several] if isinstance(several, Artefact) else several)
     ]
-    origins: dict[str, tuple[Any, Path]] = {name: (each.digest, each.path) for name, each in artefacts}
-    for _, each in artefacts:
-        for parent in LAYOUTS[each.meta["kind"]].parents:
-            digest, path = origins.setdefault(parent, (each.meta.get(parent), each.path))
-            each.require(parent, digest, str(path))
+    origins: dict[str, tuple[Any, Path]] = {name: (artefact.digest, artefact.path) for name, artefact in artefacts}
+    for _, artefact in artefacts:
+        for parent in LAYOUTS[artefact.meta["kind"]].parents:
+            digest, path = origins.setdefault(parent, (artefact.meta.get(parent), artefact.path))
+            artefact.require(parent, digest, str(path))
 
 
 @contextmanager
@@ -84,13 +91,13 @@ def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
     """Read the encoder learnt from this POOL; raise ArtefactError for a different or unsound one."""
-    found = read_arrays(path, ENCODER)
-    check_together(pool=pool, encoder=found)
+    stored = read_arrays(path, ENCODER)
+    check_together(pool=pool, encoder=stored)
     try:
-        made: Encoder = ENCODERS.load(encoder_of(pool)).of(found.arrays)
+        encoder: Encoder = ENCODERS.load(encoder_of(pool)).of(stored.arrays)
     except PatebenchError as fault:
         raise ArtefactError(path, str(fault)) from None
-    return made
+    return encoder
 
 
 def encoder_of(pool: Artefact) -> str:
@@ -180,8 +187,8 @@ def check_whole_pool(source: Artefact) -> None:
     if "queries" in source.arrays:
         raise ArtefactError(
             source.path,
-            f"it contains votes on {len(source['queries'])} selected queries, and votes on the whole pool are needed",
-            "give votes of an ensemble without queries of its own",
+            f"it contains votes on {len(source['queries'])} selected queries, but votes on the whole pool are needed",
+            "give votes of an ensemble that has no `queries` in the configuration",
             code="queries",
         )
 
@@ -190,7 +197,7 @@ def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = Non
     """Return the positions of the queries of LABELS in a pool of `pool` samples; by default the first samples."""
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
-        raise ArtefactError(labels.path, f"its queries are not different samples of {of}", fix, code="queries")
+        raise ArtefactError(labels.path, f"its queries are not distinct samples of {of}", fix, code="queries")
     return found
 
 

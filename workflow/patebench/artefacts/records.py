@@ -70,9 +70,8 @@ def of_training(path: Path, content: Facts) -> str:
 
 def of_ensemble(path: Path, summary: Facts) -> str:
     """Return the column `ensemble` of records from the summary that join_votes writes."""
-    found = take(path, summary, ("teachers", "partition"))
-    asked = ("queries", summary.get("queries"))
-    return slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
+    facts, queries = take(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
+    return slug(("teachers", facts["teachers"]), queries, facts["partition"], of_training(path, summary))
 
 
 def of_baseline(path: Path, content: Facts) -> Facts:
@@ -107,7 +106,7 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
 def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
     """Raise ArtefactError for a file that is of none of `kinds`."""
     if content["kind"] not in kinds:
-        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(kinds)} is needed")
+        raise ArtefactError(path, f"its kind is '{content['kind']}', but a file of kind {' or '.join(kinds)} is needed")
 
 
 def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
@@ -122,12 +121,12 @@ def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
     `rounds` starts with the student, since each has queries and labels of its own. For the whole pool all columns are
     empty or 0.
     """
-    given = take(path, content, ("rounds",))["rounds"]
-    if not isinstance(given, list):
+    stored = take(path, content, ("rounds",))["rounds"]
+    if not isinstance(stored, list):
         raise ArtefactError(path, "its 'rounds' is not a list")
-    rounds = [take(path, each, ("strategy", "queries", "student")) for each in given]
+    rounds = [take(path, facts, ("strategy", "queries", "student")) for facts in stored]
     student = _read(path, StudentParameters, rounds[0]["student"], "student").slug if rounds else None
-    selected = slug(student, *((each["strategy"], each["queries"]) for each in rounds))
+    selected = slug(student, *((facts["strategy"], facts["queries"]) for facts in rounds))
     last = rounds[-1]["strategy"] if rounds else ""
     return {"rounds": selected, "strategy": last, "round": max(len(rounds) - 1, 0), "selection": rounds}
 
@@ -175,7 +174,7 @@ def _audited(path: Path, content: Facts) -> list[Facts]:
         bounds = [bound for finding in content["findings"] for bound in finding["bounds"]]
         return [{"record": "audit", **facts, "noise": noise, **bound} for bound in bounds]
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise ArtefactError(path, f"it is no audit as patebench writes it ({fault})") from None
+        raise ArtefactError(path, f"patebench did not write it as an audit ({fault})") from None
 
 
 #: Readers of artefacts with records, by kind.

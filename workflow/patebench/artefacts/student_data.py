@@ -36,7 +36,7 @@ def student_data(
     given = released["labels"]
     if queries > len(given):
         raise PatebenchError(
-            f"{plural(queries, 'query')} requested, and {released.path} contains {len(given)}; request fewer"
+            f"--queries is {queries}, but {released.path} contains {plural(len(given), 'label')}; use fewer"
         )
     if not (given[:queries] >= 0).any():
         raise ArtefactError(

@@ -100,7 +100,7 @@ def _of_text(path: Path) -> NDArray[Any]:
     try:
         lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:
-        raise PatebenchError(f"{path}: is neither a .npy file nor CSV; save the array with numpy.save") from None
+        raise PatebenchError(f"{path} is neither a .npy file nor CSV; save the array with numpy.save") from None
     first = lines[0].split(",") if lines else []
     names = [cell for cell in first if not _is_number(cell)]
     if first and not first[0].strip("\"' "):
@@ -108,13 +108,13 @@ def _of_text(path: Path) -> NDArray[Any]:
     if names and len(names) < len(first):
         raise PatebenchError(f"{path}: line 1 mixes {names[0][:40]!r} with numbers; write only names or only numbers")
     if len(lines) <= bool(names):
-        raise PatebenchError(f"{path}: contains no numbers; give a table of numbers, or save the array with numpy.save")
+        raise PatebenchError(f"{path} contains no numbers; give a table of numbers, or save the array with numpy.save")
     try:
         return np.loadtxt(lines[bool(names) :], delimiter=",", comments=None, ndmin=2)
     except ValueError as fault:
         words = str(fault).partition("; ")[0]
         raise PatebenchError(
-            f"{path}: is not a table of numbers ({words}); write whole numbers separated by commas"
+            f"{path} is not a table of numbers ({words}); write whole numbers separated by commas"
         ) from None
 
 
@@ -134,7 +134,7 @@ def _first_bytes(path: Path) -> bytes:
         why = f"it cannot be read ({fault.strerror})"
         raise ArtefactError(path, why, "give the path of a file of votes") from None
     if not magic:
-        raise PatebenchError(f"{path}: is empty; save the array with numpy.save")
+        raise PatebenchError(f"{path} is empty; save the array with numpy.save")
     return magic
 
 
@@ -142,12 +142,10 @@ def _artefact(path: Path, classes: int | None, teachers: int | None) -> tuple[Ar
     source, votes = read_votes(path)
     if teachers not in (None, votes.teachers):
         raise PatebenchError(
-            f"{path}: contains votes of {plural(votes.teachers, 'teacher')}, not of {teachers}; leave --teachers out"
+            f"{path} contains votes of {plural(votes.teachers, 'teacher')}, not of {teachers}; leave --teachers out"
         )
     if classes not in (None, votes.classes):
-        raise PatebenchError(
-            f"{path}: contains votes among {votes.classes} classes, not {classes}; leave --classes out"
-        )
+        raise PatebenchError(f"{path} contains votes among {votes.classes} classes, not {classes}; leave --classes out")
     return source, votes
 
 
@@ -163,11 +161,11 @@ def _load(path: Path) -> NDArray[Any]:
 def _check_header(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], found: int, size: int) -> None:
     """Refuse an array of objects or without votes, and a file whose size differs from that in its header."""
     if dtype.hasobject:
-        raise PatebenchError(f"{path}: contains pickled objects, which are never loaded; save an array of integers")
+        raise PatebenchError(f"{path} contains pickled objects, which are never loaded; save an array of integers")
     if found != size:
-        raise PatebenchError(f"{path}: has {plural(found, 'byte')} instead of {size}; write it again")
+        raise PatebenchError(f"{path} has {plural(found, 'byte')} instead of {size}; write it again")
     if 0 in shape:
-        raise PatebenchError(f"{path}: contains an array of shape {shape}, without a single vote")
+        raise PatebenchError(f"{path} contains an array of shape {shape}, without a single vote")
 
 
 def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
@@ -180,28 +178,26 @@ def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype
             return shape, dtype, stream.tell() + int(np.prod(shape, dtype=object)) * dtype.itemsize
     except Exception as fault:  # a damaged header is parsed as Python and may raise anything
         words = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-        raise PatebenchError(f"{path}: is truncated or damaged ({words}); write it again with numpy.save") from None
+        raise PatebenchError(f"{path} is truncated or damaged ({words}); write it again with numpy.save") from None
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
     """Return the array as integers; floats are accepted if all are whole numbers."""
     if array.ndim != 2:
-        raise PatebenchError(f"{path}: contains an array of shape {array.shape}; two dimensions are needed")
+        raise PatebenchError(f"{path} contains an array of shape {array.shape}; two dimensions are needed")
     if array.dtype.kind not in "iuf":
-        raise PatebenchError(f"{path}: contains an array of dtype {array.dtype}; integers are needed")
+        raise PatebenchError(f"{path} contains an array of dtype {array.dtype}; integers are needed")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise PatebenchError(f"{path}: contains NaN or infinite values; votes are whole numbers")
+        raise PatebenchError(f"{path} contains NaN or infinite values; votes are whole numbers")
     if array.min() < 0 or array.max() >= MOST_VOTES:
         raise PatebenchError(
-            f"{path}: contains values from {array.min()} to {array.max()}; use numbers from 0 to {MOST_VOTES - 1}"
+            f"{path} contains values from {array.min()} to {array.max()}; use numbers from 0 to {MOST_VOTES - 1}"
         )
     if array.dtype.kind in "iu":
         return array
     whole = array.astype(np.int64)
     if not np.array_equal(whole, array):
-        raise PatebenchError(
-            f"{path}: contains fractions such as {array[whole != array][0]:g}; votes are whole numbers"
-        )
+        raise PatebenchError(f"{path} contains fractions such as {array[whole != array][0]:g}; votes are whole numbers")
     return whole
 
 

@@ -35,11 +35,11 @@ Setting = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Setting that keeps the target, with all its worst-case bounds, least first.
+    """Setting of a mechanism that keeps the target ε, with all its worst-case bounds, the smallest first.
 
     `solved` is "queries" or the name of the noise parameter that was solved for. `classes` is None if the cost does not
-    depend on it. `bounds` hold for discrete noise if `release`, otherwise for continuous noise. `released` is the least
-    bound for discrete noise; None if the mechanism has no discrete form, or if δ is at least 1/teachers.
+    depend on it. `bounds` hold for discrete noise if `release`, otherwise for continuous noise. `released` is the
+    smallest bound for discrete noise; None if the mechanism has no discrete form, or if δ is at least 1/teachers.
     """
 
     mechanism: str
@@ -82,7 +82,7 @@ def solve(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the least noise for `queries` queries, or, without `queries`, the most queries for the given noise.
+    """Find the smallest noise for `queries` queries or, without `queries`, the most queries for the given noise.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def queries_for(
     queries = searches.most(lambda T: worst_case(mechanism, T, delta, **setting)[0].epsilon, epsilon, MOST_QUERIES)
     if queries == 0:
         least = worst_case(mechanism, 1, delta, **setting)[0].epsilon
-        raise PatebenchError(f"a single query costs ε = {at_most(least)}, above the target {epsilon:g}; add noise")
+        raise PatebenchError(f"one query costs ε = {at_most(least)}, above the target {epsilon:g}; use more noise")
     return _calibration(mechanism, name, epsilon, delta, queries, "queries", setting)
 
 
@@ -213,10 +213,10 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
-    state = f"{', '.join(missing)} are missing" if missing else "none is missing"
+    state = f"{', '.join(missing)} are missing" if missing else "all are given"
     raise PatebenchError(
-        f"to find noise for {plural(queries, 'query')}, leave out exactly one parameter of '{name}' "
-        f"({', '.join(kind.parameter_names())}), and {state}; or leave out the queries to find their number"
+        f"exactly one parameter of '{name}' must be missing to find the noise for {plural(queries, 'query')}, but "
+        f"{state}; leave out one of {', '.join(kind.parameter_names())}, or the queries to find their number"
     )
 
 
@@ -293,7 +293,9 @@ def epsilon(
     if release:
         check_releasable(mechanism, type(checked))
         if noise is not None:
-            raise PatebenchError("sanitised bounds do not hold for the discrete noise of a release; use only one")
+            raise PatebenchError(
+                "sanitised bounds do not hold for the discrete noise of a release; use only one of them"
+            )
     (count,) = check_queries([queries or votes.queries], votes.queries)
     bounds = checked.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
     release_bound = None

@@ -217,7 +217,7 @@ def in_home(home: Path, name: str) -> Path:
     path = home / name
     if not path.exists():
         raise PatebenchError(
-            f"{path}: does not exist; run this in the folder of the Snakefile, in a copy of the repository, or give"
+            f"{path} does not exist; run this in the folder of the Snakefile, in a copy of the repository, or give"
             " that folder as --home"
         )
     return path

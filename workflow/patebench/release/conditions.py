@@ -20,10 +20,10 @@ def drawn_mechanism(
 ) -> tuple[Mechanism, Draws]:
     """Return the mechanism of a command and its source of noise; refuse a release without a discrete form."""
     draws = Draws.of(release, seed, stream)
-    made = make_mechanism(name, parameters)
+    mechanism = make_mechanism(name, parameters)
     if draws.mode is Mode.RELEASE:
-        check_releasable(name, type(made))
-    return made, draws
+        check_releasable(name, type(mechanism))
+    return mechanism, draws
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
@@ -88,7 +88,7 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "it exists, and if it is a release, drawing another one spends as much privacy again",
-            "publish the existing file; or give another path, and a limit for both in the ledger",
+            "it already exists, and if it is a release, another draw costs its ε again",
+            "publish the existing file, or give another path and a limit of all releases in the ledger",
             code="second-release",
         )

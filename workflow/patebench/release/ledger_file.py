@@ -81,7 +81,7 @@ class Place:
             line = f"labels from a seed are not a release and are not entered in a ledger; leave out {used[0]}"
             raise PatebenchError(line, code="release", where=used[0])
         if mode is Mode.RELEASE and folder is None:
-            line = "is missing; a release is entered in a ledger before it is drawn: give the folder of ledgers"
+            line = "--ledger is missing; give the folder of ledgers, in which a release is entered before it is drawn"
             raise PatebenchError(line, code="missing", where="--ledger")
         limits = {"budget": budget, "delta": delta, "private": private}
         given = {name: value for name, value in limits.items() if value is not None}
@@ -124,10 +124,10 @@ class Place:
             return
         ledger = Ledger.of(self.folder, records_of(source), self.private)
         own = set(before.meta["entries"])
-        drawn = {each.key: each.spent.partition for each in ledger.entries if each.key in own}
+        drawn = {entry.key: entry.spent.partition for entry in ledger.entries if entry.key in own}
         if drawn.keys() != own:
-            fault = f"{before.path} is a release that is not entered there"
-            raise ArtefactError(ledger.path, fault, "give its ledger", code="not-entered")
+            fault = f"{before.path} is a release that is not entered in it"
+            raise ArtefactError(ledger.path, fault, "give the ledger of that release", code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
             fault = f"it was drawn from votes of another partition than {source.path}"
             raise ArtefactError(before.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
@@ -171,7 +171,7 @@ class Ledger:
 
     @property
     def spent(self) -> list[Spending]:
-        return [each.spent for each in self.entries]
+        return [entry.spent for entry in self.entries]
 
     def has_name(self, private: str | None) -> bool:
         """Return True if `private` is the name of the data, ignoring case."""
@@ -185,26 +185,26 @@ class Ledger:
         ledgers match.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
-        found = [each for each in known if records in each.records or each.has_name(private)]
-        if len(found) > 1:
+        matching = [ledger for ledger in known if records in ledger.records or ledger.has_name(private)]
+        if len(matching) > 1:
             raise ArtefactError(
-                found[0].path,
-                f"it and {found[1].path} are both ledgers of this private data, and draws in two ledgers are not "
+                matching[0].path,
+                f"it and {matching[1].path} are both ledgers of this private data, but draws in two ledgers are not "
                 "counted together",
                 "remove the file that is a copy from the folder, or leave out a --private that names other data",
                 code="two-ledgers",
             )
-        if not found:
+        if not matching:
             path = folder / f"{private or records}.json"
             if path.exists():
                 fix = "choose another name for --private"
                 raise ArtefactError(path, "it is the ledger of other private data", fix, code="taken")
             return cls(path=path)
-        (ledger,) = found
+        (ledger,) = matching
         if private is not None and ledger.private is not None and not ledger.has_name(private):
             raise ArtefactError(
                 ledger.path,
-                f"this private data has the permanent name '{ledger.private}', and '{private}' is given",
+                f"this private data has the permanent name '{ledger.private}', but --private is '{private}'",
                 f"give --private {ledger.private}",
                 code="other-name",
             )
@@ -316,7 +316,7 @@ def name_ledger(path: Path, private: str) -> None:
     """Give the data of a ledger a permanent name; raise PatebenchError if they have another, or the name is taken."""
     LedgerSettings.checked({"private": private}, "ledger")
     if not path.is_file():
-        line = "is not the file of a ledger; give the path of the ledger whose data you name"
+        line = f"{path} is not the file of a ledger; give the path of the ledger whose data you name"
         raise PatebenchError(line, code="missing-file", where=path)
     with alone(path.parent / "ledgers"):
         ledger = Ledger.read(path)

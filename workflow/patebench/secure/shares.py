@@ -25,7 +25,10 @@ def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list
 
 
 def closing(drawn: list[Words], values: Integers) -> Words:
-    """Return the last aggregator's share, which completes the sum; it is uniform given all but one of the others."""
+    """Return the last aggregator's share, so that all shares add up to `values`.
+
+    It is uniform if at least one of the others is unknown.
+    """
     return values.astype(np.uint64) - total(drawn, values.shape)
 
 
@@ -63,7 +66,7 @@ class Party:
     def of(cls, mechanism: str, parameters: Mapping[str, float], teachers: int, draws: Draws) -> "Party":
         noise_shares = make_mechanism(mechanism, parameters)
         if not isinstance(noise_shares, NoiseShares):
-            raise PatebenchError(f"the mechanism '{mechanism}' has no secure path; use {', '.join(secure())}")
+            raise PatebenchError(f"the mechanism '{mechanism}' has no secure path; use {' or '.join(secure())}")
         noise_shares.needed(teachers)
         return cls(mechanism, noise_shares, teachers, draws)
 
@@ -117,9 +120,11 @@ def secure(*, abstentions: bool = False) -> list[str]:
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
     """Refuse duplicate teachers, and fewer than the stated noise needs; `where` names a file of the duplicates."""
     if len(set(teachers.tolist())) < len(teachers):
-        raise PatebenchError(f"shares of one teacher were given twice, among them {where}; give each file once")
+        raise PatebenchError(
+            f"two of the given files contain shares of the same teacher, such as {where}; give each once"
+        )
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(
-            f"only {len(teachers)} of {ensemble} teachers sent shares, and the stated noise needs {needed}; "
-            "wait for more, or start over with a larger tolerance"
+            f"only {len(teachers)} of {ensemble} teachers sent shares, but the stated noise needs {needed}; "
+            "wait for more, or start again with a larger tolerance of missing teachers"
         )

@@ -75,8 +75,9 @@ def run(
     release is also refused if its entries in the ledger do not match. Without a ledger, the output states what was not
     checked.
 
-    For labels from a seed, ε is computed for the first T queries, for each T given, and as curves over T for figures.
-    With --seed and --stream, sanitised bounds are drawn as well. These have no curves, since every draw is a release.
+    For labels from a seed, ε is computed for the first queries, for each number given as --queries, and as curves over
+    this number for figures. With --seed and --stream, sanitised bounds are drawn as well. These have no curves, since
+    every draw is a release.
 
     For a release, ε is stated for all queries together, only with bounds that are valid for discrete noise. With its
     ledger, the total ε of all releases from the same private data is added.
@@ -124,7 +125,7 @@ def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
     labels = read_arrays(path, LABELS)
     check_drawn_from(labels, votes, everything)
     if not labels.meta["rounds"] and not _has_same_queries(labels, votes, everything.queries):
-        raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _VOTES)
+        raise ArtefactError(path, f"it does not contain one label for each query of {votes.path}", _VOTES)
     return labels
 
 
@@ -157,7 +158,7 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
         asked = ", ".join(map(str, wanted))
         raise ArtefactError(
             labels.path,
-            f"it holds labels of {plural(total, 'query')}, which are released together, but ε for {asked} is asked for",
+            f"its labels of {plural(total, 'query')} are released together, so ε for {asked} queries cannot be stated",
             "leave --queries out",
         )
     return check_queries(wanted or [total], total)
@@ -179,7 +180,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     chunks = len(own) if "ensemble" in labels.meta else 1
     rounds = [facts["queries"] for facts in labels.meta["rounds"]] or [len(labels["labels"])] * chunks
     expected = [{**same, "number of queries": queries} for queries in rounds]
-    stored = [_stored(entries[key]) for key in own]
+    stored = [_stored_facts(entries[key]) for key in own]
     if stored != expected:
         differing = [name for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]]
         what = f"another {differing[0]}" if differing else "other rounds"
@@ -192,7 +193,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     return ledger
 
 
-def _stored(entry: Entry) -> dict[str, Any]:
+def _stored_facts(entry: Entry) -> dict[str, Any]:
     """Return the facts of a ledger entry that must agree with the labels."""
     return {
         "mechanism": entry.mechanism,
@@ -213,7 +214,7 @@ def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: f
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
     limit = ledger.limit
-    # The text omits the number of draws: it depends on the order of the jobs, hence on the teachers' training times.
+    # The source omits the number of draws: it depends on the order of the jobs, hence on the teachers' training times.
     planned = "Mironov 2017, Proposition 1: all draws in the ledger, as if planned beforehand"
     kept = "Feldman & Zrnic 2021, section 3: the limit of all draws in the ledger"
     together = DirectAccountant(
@@ -233,9 +234,9 @@ def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise 
     if seed is None and stream is None:
         return None
     if mode is Mode.RELEASE:
-        raise PatebenchError("the labels are a release, and bounds with noise from a seed are not; leave out --seed")
+        raise PatebenchError("the labels are a release, but noise from a seed protects nothing; leave --seed out")
     if seed is None or stream is None:
-        raise PatebenchError("sanitised bounds are drawn from a seed and a stream; give both, or neither")
+        raise PatebenchError("only one of --seed and --stream is given; give both for sanitised bounds, or none")
     return seeded_noise(seed, stream)
 
 

@@ -72,53 +72,54 @@ def run(
     Labels of a round are appended to those of earlier rounds. If the teachers do not answer a query, the student's own
     label is kept if the mechanism's public rule allows it.
     """
-    made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
+    checked, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     refuse_second_release(out, draws.mode)
     source, everything = read_source(votes, classes is not None, classes, teachers)
     say_what_was_read(source, everything)
     check_protects(source, draws.mode)
-    check_abstentions(made, everything)
+    check_abstentions(checked, everything)
     check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
     facts: Facts = {
         "votes": origin(source, draws.mode),
         "pool": source.meta["pool"],
         "classes": everything.classes,
         "mechanism": mechanism,
-        "parameters": plain(made.parameters()),
+        "parameters": plain(checked.parameters()),
         "mode": str(draws.mode),
         "rounds": [],
         "teachers": everything.teachers,
         "abstentions": everything.abstentions,
         **partition_facts(source),
-        **of_table(made, source),
+        **of_table(checked, source),
     }
-    write_down = partial(place.write_down, source, out, mechanism, made)
+    write_down = partial(place.write_down, source, out, mechanism, checked)
     if selected is None:
         if earlier is not None:
             raise PatebenchError("--earlier is only for queries selected in a round; give --selected too")
         if "queries_files" in source.meta:
             raise ArtefactError(
-                votes, "it holds votes on queries selected in rounds", "give --selected of the last round"
+                votes, "it contains votes on queries selected in rounds", "give --selected of the last round"
             )
-        arrays, kept = _label_pool(mechanism, made, everything, draws, _budget(budget, delta), write_down)
+        arrays, kept = _label_pool(mechanism, checked, everything, draws, _budget(budget, delta), write_down)
         facts |= kept
         if "queries" in source.arrays:
             arrays["queries"] = source["queries"]
     else:
-        check_adaptive(mechanism, made)
+        check_adaptive(mechanism, checked)
         if budget is not None:
             raise PatebenchError("a budget is not supported for queries selected in a round; leave out --budget")
         queries = Selected.read([selected], source)
         before = _read_earlier_labels(earlier, queries.files[0], source, facts)
         if before is not None and draws.mode is Mode.RELEASE:
             place.check_same_shards(source, before)
-        arrays, kept = _label_selected(made, queries, everything, draws, write_down)
+        arrays, kept = _label_selected(checked, queries, everything, draws, write_down)
         arrays, facts = _append_round(before, arrays, facts | kept | queries.facts())
     write_arrays(out, LABELS, arrays, facts)
 
 
 def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+    """Return the budget (ε, δ) of the options --budget and --delta, or None if there is none."""
     if epsilon is None:
         if delta is not None:
             raise PatebenchError("--delta is only used with a budget; give --budget too")
@@ -130,16 +131,16 @@ def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] |
 
 def _label_pool(
     name: str,
-    made: Mechanism,
+    mechanism: Mechanism,
     votes: Votes,
     draws: Draws,
     budget: tuple[float, float] | None,
     write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
     """Enter the draw in the ledger, label the whole pool, and return the arrays and the facts of ledger and budget."""
-    query = check_budget(name, made, votes.teachers, votes.classes) if budget else None
+    query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
-    arrays = made.released(votes, draws.source())
+    arrays = mechanism.released(votes, draws.source())
     if budget is None or query is None:
         return arrays, {"entries": entries}
     arrays["labels"], put = labels_within(query, arrays["labels"], *budget)
@@ -149,7 +150,7 @@ def _label_pool(
 
 
 def _label_selected(
-    made: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
+    mechanism: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
 ) -> tuple[Arrays, Facts]:
     """Enter the draw in the ledger, label the selected queries, and return the arrays and the ledger's keys.
 
@@ -157,11 +158,11 @@ def _label_selected(
     """
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)
-    shown = made.released(chosen, draws.source())
-    answered = shown["labels"]
-    own = np.where(answered == NO_ANSWER, made.student_labels(chosen), NO_ANSWER)
+    released = mechanism.released(chosen, draws.source())
+    answered = released["labels"]
+    own = np.where(answered == NO_ANSWER, mechanism.student_labels(chosen), NO_ANSWER)
     arrays = {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
-    arrays |= {name: shown[name] for name in ("noisy_counts",) if name in shown}
+    arrays |= {name: released[name] for name in ("noisy_counts",) if name in released}
     return arrays, {"entries": entries}
 
 
@@ -178,7 +179,7 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
         )
     asked = votes.meta.get("queries_files")
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
-        raise ArtefactError(votes.path, f"it holds votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
+        raise ArtefactError(votes.path, f"it contains votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
     if before is not None:
         same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS)
         expected = {entry: facts[entry] for entry in same}

@@ -52,16 +52,16 @@ def run(
     if votes is not None:
         teachers, classes = _sizes(votes, teachers, classes)
     if teachers is None:
-        raise PatebenchError("give the number of teachers, either with --teachers or with --votes")
+        raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
     if (classes is None) == (samples is None):
-        raise PatebenchError("give the number of classes, either with --classes or with --samples")
-    made = make_mechanism(mechanism, parameters)
+        raise PatebenchError("the number of classes must be given once; give either --classes or --samples")
+    checked = make_mechanism(mechanism, parameters)
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
     streams = partial(generator, seed, stream)
     size = teachers, int(facts["classes"])
     audited = run_audit(
-        AuditSetting(mechanism, made, *size, delta, settings.runs, settings.confidence, streams), queries
+        AuditSetting(mechanism, checked, *size, delta, settings.runs, settings.confidence, streams), queries
     )
     if out is not None:
         write_json(out, "audit", {"dataset": str(facts["dataset"]), **audited.to_json()})

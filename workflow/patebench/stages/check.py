@@ -9,8 +9,9 @@ of its inputs, so the workflow is not needed. Figures, tables and pages have no 
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,60 +70,39 @@ def run(*, place: Path, as_json: bool) -> None:
 def check(place: Path) -> Checked:
     """Check every artefact in the folder `place`, or the file `place`."""
     if not place.exists():
-        raise PatebenchError(f"{place}: does not exist; give the folder with your results, or a file in it")
+        raise PatebenchError(f"{place} does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
-        raise PatebenchError(f"{place}: is not an artefact ({' or '.join(SUFFIXES)}); give an artefact or a folder")
+        raise PatebenchError(f"{place} is not an artefact ({' or '.join(SUFFIXES)}); give an artefact or a folder")
     every = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     paths = [path for path in every if path.suffix in SUFFIXES]
-    result, known = Checked(len(paths)), _Known()
+    result, read = Checked(len(paths)), cache(_read)
     with progress("checked", len(paths), "files") as done:
         for number, path in enumerate(paths):
-            result.faults += _faults(path, known)
+            result.faults += _faults(path, read)
             done(number + 1)
-    if known.sound:
+    if any(isinstance(read(path), _Facts) for path in paths):  # else this is not a folder of patebench's results
         result.leftovers = [path for path in every if _LEFTOVER.fullmatch(path.name)]
     return result
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """Digest of an artefact, and the digests of its inputs by name."""
+    """Digest of an artefact, and the digests of the inputs from which it was made, by name."""
 
     digest: str
     parents: Mapping[str, list[str]]
 
 
-@dataclass
-class _Known:
-    """Cache of artefacts by path, each read once; the value is an error if the file cannot be read."""
-
-    facts: dict[Path, _Facts | ArtefactError] = field(default_factory=dict)
-
-    def __getitem__(self, path: Path) -> _Facts | ArtefactError:
-        if path not in self.facts:
-            try:
-                self.facts[path] = _read(path)
-            except ArtefactError as fault:
-                self.facts[path] = fault
-        return self.facts[path]
-
-    @property
-    def sound(self) -> bool:
-        """Return True if at least one file is a valid artefact of patebench."""
-        return any(isinstance(facts, _Facts) for facts in self.facts.values())
-
-    def may_be(self, path: Path, digest: str) -> bool:
-        """Return True if the file has this digest or is damaged; damage is reported separately."""
-        facts = self[path]
-        return isinstance(facts, ArtefactError) or facts.digest == digest
-
-
-def _read(path: Path) -> _Facts:
-    if path.suffix == ".json":
-        content, digest = read_any_json(path)
-    else:
-        artefact = read_any_arrays(path, LAYOUTS)
-        content, digest = dict(artefact.meta), artefact.digest
+def _read(path: Path) -> _Facts | ArtefactError:
+    """Return the digests of an artefact and its inputs, or the error if the file cannot be read."""
+    try:
+        if path.suffix == ".json":
+            content, digest = read_any_json(path)
+        else:
+            artefact = read_any_arrays(path, LAYOUTS)
+            content, digest = dict(artefact.meta), artefact.digest
+    except ArtefactError as fault:
+        return fault
     named = {name: _digests(content.get(name)) for name in (*sorted(_PARENTS), *_RENAMED, "chunks")}
     return _Facts(digest, {name: digests for name, digests in named.items() if digests})
 
@@ -133,8 +113,9 @@ def _digests(fact: Any) -> list[str]:
     return values if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values) else []
 
 
-def _faults(path: Path, known: _Known) -> Iterator[str]:
-    facts = known[path]
+def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
+    """Yield one message per fault of an artefact and its inputs; damage of an input is reported with that input."""
+    facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)
         return
@@ -145,10 +126,11 @@ def _faults(path: Path, known: _Known) -> Iterator[str]:
             folders = (path.parent, *path.parent.parents)
             files = [folder / f"{_RENAMED.get(entry, entry)}.npz" for folder in folders]
             files = [file for file in files if file != path and file.exists()]
+        inputs = [input for input in map(read, files) if isinstance(input, _Facts)]
         for digest in digests:
             if not files:
                 yield str(ArtefactError(path, f"its input is missing ({entry})", _AGAIN))
-            elif not any(known.may_be(file, digest) for file in files):
+            elif len(inputs) == len(files) and all(input.digest != digest for input in inputs):
                 beside = "those next to it" if entry == "chunks" else files[0]
                 yield str(ArtefactError(path, f"it was made with other {entry} than {beside}", _AGAIN))
                 break

@@ -2,20 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from patebench.cli.command import file_option, stage_command, threads
-from patebench.cli.terminal import show_on_terminal
+from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.files import read_arrays
 from patebench.core.formats import FEATURES
 from patebench.core.text import plural
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from patebench.features.query_clusters import Choice
 
 
 def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
@@ -25,29 +19,23 @@ def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: b
     costs no privacy. Give the number of teachers in the configuration, not the number of private records: that number
     is private, unless neighbouring data sets differ by a replaced record (partition iid).
     """
-    from patebench.features.query_clusters import choose
+    from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 
     choice = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
-    show_on_terminal(json.dumps(choice.to_json(), indent=1, allow_nan=False) if as_json else _table(choice))
-
-
-def _table(choice: "Choice") -> "RenderableType":
-    from rich import box
-    from rich.console import Group
-    from rich.table import Table
-
-    from patebench.features.query_clusters import HIDDEN, LEAST_VOTES
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes"):
-        table.add_column(name, justify="right")
-    for row in choice.looked_at:
-        cells = (f"{row.clusters}", f"{row.fewest_votes:,.0f}", f"{row.median_votes:,.0f}", f"{row.hidden:.1%}")
-        table.add_row(*cells)
+    if as_json:
+        show_on_terminal(json.dumps(choice.to_json(), indent=1, allow_nan=False))
+        return
+    headings = ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes")
+    rows = [
+        (f"{row.clusters}", f"{row.fewest_votes:,.0f}", f"{row.median_votes:,.0f}", f"{row.hidden:.1%}")
+        for row in choice.looked_at
+    ]
+    show_on_terminal(table_of(headings, rows, numbers=4))
     advice = f"Use {plural(choice.clusters, 'cluster')}"
     if choice.enough:
-        return Group(table, f"{advice}: noise hides the label for at most {HIDDEN:.0%} of the pool.")
-    return Group(table, f"{advice}, but expect wrong labels: σ = {choice.sigma:g} is too large for so few teachers.")
+        click.echo(f"{advice}: noise hides the label for at most {HIDDEN:.0%} of the pool.")
+    else:
+        click.echo(f"{advice}, but expect wrong labels: σ = {choice.sigma:g} is too large for {teachers} teachers.")
 
 
 command = stage_command(

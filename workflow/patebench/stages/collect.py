@@ -45,19 +45,19 @@ def run(
     selected. Students and bounds are matched to label sets by digest. Files of other votes, another pool or other
     labels are refused.
     """
-    source, counted = read_votes(votes)
+    source, vote_matrix = read_votes(votes)
     truths = read_arrays(truth, TRUTH)
     truths.require("pool", source.meta["pool"], str(votes))
     summary = _read_of_votes(ensemble, "join_votes", source)
     facts = take(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    asked = {"ensemble": of_ensemble(ensemble, summary), "clusters": summary.get("queries")}
-    common = {**of_split(ensemble, summary), **asked, **facts}
-    names = summary.get("class_names") or [str(number) for number in range(counted.classes)]
-    label_sets = [_LabelSet(path, source, counted, common, truths["y"], names) for path in labels]
+    named = {"ensemble": of_ensemble(ensemble, summary), "clusters": summary.get("queries")}
+    common = {**of_split(ensemble, summary), **named, **facts}
+    names = summary.get("class_names") or [str(number) for number in range(vote_matrix.classes)]
+    label_sets = [_LabelSet(path, source, vote_matrix, common, truths["y"], names) for path in labels]
     by_digest = {label_set.labels.digest: label_set for label_set in label_sets}
     records = [
         *([] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
-        *(label_set.record(counted) for label_set in label_sets),
+        *(label_set.record(vote_matrix) for label_set in label_sets),
         *(record for path in bounds for record in _bound_records(path, by_digest)),
         *(_student_record(path, by_digest) for path in students),
         *(record for path in distilled for record in _distilled_records(path, source, common)),
@@ -87,7 +87,7 @@ class _LabelSet:
         }
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
-            raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _FIX)
+            raise ArtefactError(path, f"it does not contain one label for each query of {votes.path}", _FIX)
         self.positions = query_positions(self.labels, len(truth), votes.path, _FIX)
         self.truth = truth[self.positions]
 
@@ -119,6 +119,7 @@ class _LabelSet:
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
+    """Return the record of an ensemble: the accuracies of its teachers and of the plurality vote, and the gaps."""
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     quality = take(path, summary, ("teacher_accuracies", *rest))
     quality |= present(summary, (f"plurality_{what}_{on}" for what in BESIDE_ACCURACY for on in ("pool", "test")))
@@ -134,6 +135,7 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
+    """Return the records of a label set's bounds, curves and costs of single teachers."""
     content, label_set = _read_of_labels(path, "account", known)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
@@ -146,7 +148,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
     content, label_set = _read_of_labels(path, "train_student", known)
     student = take(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
-        raise ArtefactError(path, f"it was trained on more labels than {label_set.labels.path} holds", _FIX)
+        raise ArtefactError(path, f"it was trained on more labels than {label_set.labels.path} contains", _FIX)
     return {
         "record": "student",
         **label_set.facts,

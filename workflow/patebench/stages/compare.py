@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -89,8 +89,8 @@ def compared(one: Records, other: Records) -> "pd.DataFrame":
     return frame.sort_values("errors", ascending=False, key=abs, kind="stable", na_position="last", ignore_index=True)
 
 
-def alone(one: Records, other: Records) -> tuple[list[str], list[str]]:
-    """Return descriptions of the quantities that only one run has, for each of the two runs."""
+def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
+    """Return, for each of the two runs, descriptions of the quantities that only this run measured."""
     missing: tuple[list[str], list[str]] = ([], [])
     for number in _both(one, other):
         if not all(number.sides):
@@ -124,6 +124,7 @@ class _Number:
 
 
 def _both(one: Records, other: Records) -> list[_Number]:
+    """Return every quantity in every setting that at least one of the runs measured."""
     numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
         for name, what, columns, value in _COMPARED:
@@ -143,6 +144,7 @@ def _both(one: Records, other: Records) -> list[_Number]:
 
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
+    """Return the description of a setting from the columns that identify it."""
     words = [_word(row, name) for name in columns if name not in _OMITTED]
     return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
 
@@ -200,9 +202,8 @@ def _deviation(values: Sequence[float]) -> float:
     """Return the sample standard deviation; 0 if values differ only by rounding, NaN for one or for infinite values."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return math.nan
-    mean = fmean(values)
-    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    return std if std > ROUNDING * abs(mean) else 0.0
+    deviation = stdev(values)
+    return deviation if deviation > ROUNDING * abs(fmean(values)) else 0.0
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
@@ -226,7 +227,7 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
     machines.
     """
     records = _records(one), _records(other)
-    frame, only = compared(*records), alone(*records)
+    frame, only = compared(*records), unmatched(*records)
     if as_json:
         rows = [{name: cell_in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
         show_on_terminal(json.dumps({"compared": rows, "only_one": only[0], "only_other": only[1]}, ensure_ascii=False))
@@ -239,9 +240,9 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
 
 
 def _records(folder: Path) -> "Records":
-    """Return all records below a folder."""
+    """Read all records below a folder; foreign and damaged files are skipped with a note."""
     if not folder.is_dir():
-        raise PatebenchError(f"{folder}: is not a folder; give a folder with results")
+        raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []
     skipped = 0
     for path in _below(folder):
@@ -254,7 +255,7 @@ def _records(folder: Path) -> "Records":
             files.append(path)
     if not files:
         content = "the page of a run, not its results" if (folder / _MANIFEST).is_file() else "no results of a run"
-        raise PatebenchError(f"{folder}: it holds {content}; give the folder that `results` names")
+        raise PatebenchError(f"{folder} contains {content}; give the folder that the configuration names as `results`")
     if skipped:
         click.echo(f"{folder}: skipped {plural(skipped, 'file')}, foreign or damaged; see `patebench check`", err=True)
     return read_records(files)

@@ -53,21 +53,21 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
-            f"{results}: is a run in release mode, whose tables leak information on the private data; publish only the"
-            " labels and the page publishable.html"
+            f"{results} contains a run in release mode, whose tables leak information on the private data; publish only"
+            " its labels and its page publishable.html"
         )
     if out.exists():
-        raise PatebenchError(f"{out}: already exists; give the name of a new folder")
-    made, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
-    if "report.html" not in made:
-        raise PatebenchError(f"{results}: contains no report.html; give the folder with the page of a complete run")
+        raise PatebenchError(f"{out} already exists; give the name of a new folder")
+    pages, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
+    if "report.html" not in pages:
+        raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
     in_home(home, "Snakefile")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
         whole = Path(place) / "crate"
-        write_crate(whole, manifest, made, workflow)
+        write_crate(whole, manifest, pages, workflow)
         shutil.move(whole, out)  # atomic, as both are on one file system
-    click.echo(f"{out}: a crate of {len(made)} results")
+    click.echo(f"{out} contains the crate of {len(pages)} results")
 
 
 def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
@@ -103,13 +103,13 @@ def write_crate(
     crate.root_dataset["conformsTo"] = [
         crate.add(_entity(crate, url, "CreativeWork", name=words, version=version)) for url, words, version in _PROFILES
     ]
-    made = [_file(crate, source, place) for place, source in sorted(results.items())]
-    given = [_configuration(crate, manifest["config"])]
-    given += [_file(crate, source, place) for place, source in sorted(workflow.items()) if place == _PRINTED]
+    outputs = [_file(crate, source, place) for place, source in sorted(results.items())]
+    inputs = [_configuration(crate, manifest["config"])]
+    inputs += [_file(crate, source, place) for place, source in sorted(workflow.items()) if place == _PRINTED]
     _readme(crate)
     main = _workflow(crate, manifest, workflow, authors)
-    _parameters(crate, main, given, made)
-    _action(crate, manifest, main, given, made)
+    _parameters(crate, main, inputs, outputs)
+    _action(crate, manifest, main, inputs, outputs)
     crate.write(folder)
 
 
@@ -178,23 +178,21 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
     return main
 
 
-def _parameters(crate: "ROCrate", main: Any, given: Sequence[Any], made: Sequence[Any]) -> None:
+def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Add each input and output as an example of a parameter of the workflow."""
-    for way, files in (("input", given), ("output", made)):
-        named = []
+    for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
-            parameter = crate.add_formal_parameter(
-                file["name"], "File", identifier=f"#{way}-{file.id}", valueRequired=way == "input"
-            )
-            parameter["conformsTo"] = {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"}
-            file["exampleOfWork"] = parameter
-            named.append(parameter)
-        main[way] = named
+            file["exampleOfWork"] = crate.add_formal_parameter(
+                file["name"], "File", identifier=f"#{way}-{file.id}", valueRequired=way == "input",
+                properties={"conformsTo": {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"}},
+            )  # fmt: skip
+        main[way] = [file["exampleOfWork"] for file in files]
 
 
 def _action(
-    crate: "ROCrate", manifest: Mapping[str, Any], main: Any, given: Sequence[Any], made: Sequence[Any]
+    crate: "ROCrate", manifest: Mapping[str, Any], main: Any, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> None:
+    """Add the run itself, with its inputs and outputs, seeds, hardware and times."""
     hardware = manifest["hardware"]
     where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
     words = {
@@ -205,7 +203,7 @@ def _action(
     for name, when in (("startTime", manifest["started"]), ("endTime", manifest["finished"])):
         if when:
             words[name] = when
-    action = crate.add_action(main, identifier="#run", object=list(given), result=list(made), properties=words)
+    action = crate.add_action(main, identifier="#run", object=list(inputs), result=list(outputs), properties=words)
     action["agent"] = {"@id": _AUTHORS}
     crate.root_dataset["mentions"] = action
 

@@ -17,7 +17,6 @@ from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.core.text import plural
 
 log = logging.getLogger("patebench")
 
@@ -45,10 +44,12 @@ def run(
     check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
-        raise PatebenchError(f"{plural(max(samples), 'sample')} asked for, but {pool} holds {len(public['x'])}")
+        raise PatebenchError(f"--samples is {max(samples)}, but {pool} has {len(public['x'])} samples; use fewer")
     if "soft" not in source.arrays:
         raise ArtefactError(
-            votes, "it lacks the teachers' probabilities", "give the ensemble soft: [1, 5] and train it again"
+            votes,
+            "it lacks the teachers' probabilities",
+            "add soft: [1, 5] to the ensemble in the configuration and train it again",
         )
     classes = source.meta["classes"]
     kinds = dict(targets(source["votes"], classes, source.meta["temperatures"], source["soft"]))

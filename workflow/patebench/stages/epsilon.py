@@ -55,7 +55,7 @@ def run(
     is entered in the ledger of the private data before it is drawn.
     """
     if release and sanitise:
-        raise PatebenchError("sanitised bounds are not valid for discrete noise; leave out --release or --sanitise")
+        raise PatebenchError("sanitised bounds are not valid for discrete noise; leave --release or --sanitise out")
     place = _place(sanitise, ledger, ledger_budget, ledger_delta, private)
     make_mechanism(mechanism, parameters)  # report its errors before any work or output
     check_delta(delta)
@@ -72,11 +72,11 @@ def run(
     if not as_json:
         show_on_terminal(show.account(result))
     if not publishable:
-        of_votes = account(publishable=False)
-        result = result.beside(of_votes)
-        if of_votes.bounds and not as_json:
+        not_publishable = account(publishable=False)
+        result = result.beside(not_publishable)
+        if not_publishable.bounds and not as_json:
             show_on_terminal("")
-            show_on_terminal(show.account(of_votes))
+            show_on_terminal(show.account(not_publishable))
     if as_json:
         show_on_terminal(show.as_json(result))
 

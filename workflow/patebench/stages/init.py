@@ -31,7 +31,7 @@ def run(
         people = proposal.public_people if share is None else round(proposal.public_people * (1 - share) / share)
     target = out or Path(path.stem + ".yaml")
     if target.exists():
-        raise PatebenchError("already exists; choose another name with --out", code="exists", where=target)
+        raise PatebenchError(f"{target} already exists; choose another name with --out", code="exists", where=target)
     write_text(target, "\n".join(configuration(path, public, proposal, people)) + "\n")
     click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
 

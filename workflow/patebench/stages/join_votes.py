@@ -124,13 +124,13 @@ def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | Non
     if earlier is None:
         if rounds[1:]:
             raise ArtefactError(
-                chunk.path, "it holds only the votes of a later round", "give the --earlier votes too", code="rounds"
+                chunk.path, "it contains only the votes of a later round", "give the --earlier votes too", code="rounds"
             )
         return None
     before = read_arrays(earlier, VOTES)
     if not rounds or before.meta.get("queries_files") != rounds[:-1]:
         raise ArtefactError(
-            earlier, f"it does not hold the votes of the rounds before {chunk.path}", OF_ROUNDS, code="rounds"
+            earlier, f"it does not contain the votes of the rounds before {chunk.path}", OF_ROUNDS, code="rounds"
         )
     for fact in _IN_ALL_ROUNDS:
         before.require(fact, chunk.meta.get(fact), str(chunk.path))
@@ -236,7 +236,7 @@ def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
     if missing := set(range(shards.meta["teachers"])) - set(owners):
         raise ArtefactError(
             shards.path,
-            f"no chunk holds its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
+            f"no chunk contains its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
             "pass all chunks of the ensemble, or run snakemake again to make them",
             code="teachers",
         )

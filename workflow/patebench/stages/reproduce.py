@@ -44,7 +44,10 @@ def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> No
     configuration = next((value.configuration for value in values if value.configuration), None)
     if configuration is None:
         reasons = dict.fromkeys(filter(None, (value.not_comparable or value.not_run for value in values)))
-        raise PatebenchError(f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}")
+        raise PatebenchError(
+            f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}; choose another row, "
+            "`patebench reproduce` lists all"
+        )
     file = in_home(home, f"config/papers/{configuration}.yaml")
     verdicts = home / validate(load(file), files=False).pages / "tables" / "verdicts.csv"
     experiments = ",".join(dict.fromkeys(name for value in values for name in value.experiments))
@@ -54,17 +57,18 @@ def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> No
     if dry:
         return
     if subprocess.run(command, cwd=home, check=False).returncode:
-        raise PatebenchError("Snakemake stopped before the end; fix the error above and run the same command again")
+        raise PatebenchError("Snakemake failed before the end; fix the error above and run the same command again")
     _show_verdicts(verdicts, values[0])
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
     """Return the row named `asked`, or the only row whose name contains its words in this order."""
     words = _words(asked)
-    matching = [name for name in rows if _words(name) == words] or [name for name in rows if _has(name, words)]
+    matching = [name for name in rows if _words(name) == words] or [name for name in rows if _contains(name, words)]
     if not matching:
         raise PatebenchError(
-            f"there is no row '{asked}'{nearest(asked, rows)}; `patebench reproduce` lists all", code="unknown-name"
+            f"no table of a paper has the row '{asked}'{nearest(asked, rows)}; `patebench reproduce` lists all rows",
+            code="unknown-name",
         )
     if len(matching) > 1:
         shown = listing([f"'{name}'" for name in matching])
@@ -75,11 +79,12 @@ def _find_row(asked: str, rows: Iterable[str]) -> str:
 
 
 def _words(name: str) -> list[str]:
+    """Return the words of a row's name in lower case."""
     return re.findall(r"[^\s,()-]+", name.lower())
 
 
-def _has(name: str, wanted: Sequence[str]) -> bool:
-    """Return True if a name contains all `wanted` words in this order, possibly with others between; False for none."""
+def _contains(name: str, wanted: Sequence[str]) -> bool:
+    """Return True if a name contains all `wanted` words in this order; False if no words are wanted."""
     remaining = iter(_words(name))
     return bool(wanted) and all(word in remaining for word in wanted)
 
@@ -92,7 +97,10 @@ def _show_verdicts(path: Path, row: Value) -> None:
     same = (frame["paper"] == row.paper) & (frame["table"] == row.table) & (frame["row"] == row.row)
     verdicts = frame.loc[same, list(_SHOWN)].astype(object)
     if verdicts.empty:
-        raise PatebenchError(f"{path}: has no verdict on '{row.name}'; the run measured no value of this row")
+        raise PatebenchError(
+            f"{path} contains no verdict on '{row.name}', since the run measured no value of this row; run it with "
+            "--seeds of the configuration"
+        )
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()
     show_on_terminal(table_of(list(_SHOWN.values()), [[_cell(cell) for cell in line] for line in cells]))
 

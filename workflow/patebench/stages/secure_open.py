@@ -34,7 +34,7 @@ def run(
     for part in parts[1:]:
         if not np.array_equal(part["teachers"], first["teachers"]):
             fix = "let all aggregators sum the shares of the same teachers"
-            raise ArtefactError(part.path, f"it sums shares of other teachers than {first.path}", fix)
+            raise ArtefactError(part.path, f"it is the sum of shares of other teachers than {first.path}", fix)
     _check_aggregators(parts)
     mechanism = promised(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
@@ -52,9 +52,13 @@ def run(
 
 
 def _check_aggregators(sums: Sequence[Artefact]) -> None:
+    """Refuse sums unless there is exactly one of each aggregator."""
     numbers, needed = sorted(part.meta["aggregator"] for part in sums), sums[0].meta["aggregators"]
     if numbers != list(range(1, needed + 1)):
-        raise PatebenchError(f"sums of the aggregators {numbers} were given; give one sum of each of {needed}")
+        raise PatebenchError(
+            f"the sums of the aggregators {', '.join(map(str, numbers))} are given, but one sum of each of {needed} "
+            "aggregators is needed; repeat --sums for each"
+        )
 
 
 command = stage_command(run)

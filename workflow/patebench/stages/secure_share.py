@@ -45,14 +45,14 @@ def run(
     With --release, the draw is entered in the ledger of these teachers' data before it is made.
     """
     if len(out) < 2:
-        raise PatebenchError("a single aggregator would see every vote; give at least two files --out")
+        raise PatebenchError("a single aggregator would see every vote; give --out at least twice")
     draws = Draws.of(release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     party = Party.of(mechanism, parameters, teachers, draws)
     source = read_arrays(chunk, CHUNK)
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
-        fault = f"it holds teacher {numbers.max()}, but --teachers is {teachers}"
+        fault = f"it contains teacher number {numbers.max()}, counted from 0, but --teachers is {teachers}"
         raise ArtefactError(chunk, fault, "give the total number of teachers")
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
@@ -75,7 +75,7 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,
-            "it holds votes on queries selected in rounds, but secure aggregation opens all queries at once",
+            "it contains votes on queries selected in rounds, but secure aggregation opens all queries at once",
             "use a single aggregating party for rounds, or select all queries beforehand",
         )
     if "votes" not in chunk.arrays:
@@ -88,7 +88,7 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
     if votes.abstentions and not party.mechanism.abstentions:
         raise ArtefactError(
             chunk.path,
-            f"its teachers may abstain, but '{party.name}' is proven for teachers that vote on every query",
+            f"its teachers may abstain, but the proof of '{party.name}' is for teachers that vote on every query",
             f"use {' or '.join(secure(abstentions=True))}",
         )
     return votes

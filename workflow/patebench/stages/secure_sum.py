@@ -83,7 +83,9 @@ def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
         for entry in entries:
             file.require(entry, first.meta.get(entry), str(first.path))
         if not np.array_equal(file.arrays.get("queries"), first.arrays.get("queries")):  # type: ignore[arg-type]
-            raise ArtefactError(file.path, f"it is of other queries than {first.path}", "give files of one release")
+            raise ArtefactError(
+                file.path, f"its queries differ from those of {first.path}", "give files of one release"
+            )
 
 
 def shared(file: Artefact) -> dict[str, Any]:

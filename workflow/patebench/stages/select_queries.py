@@ -48,17 +48,22 @@ def run(
     strategy = STRATEGIES.check(selection.strategy)
     if (labels is None) != (predictions is None):
         raise PatebenchError(
-            "labels and predictions of the round before go together; give both, or none in the first round"
+            "only one of --labels and --predictions is given; give both of the round before, or none in the first round"
         )
     if labels is not None and student is None:
-        raise PatebenchError("--labels needs the student that was trained on them; give --method too")
+        raise PatebenchError("--labels is given without the student that was trained on them; give --method too")
     if labels is None and strategy != initial_strategy(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))
-        raise PatebenchError(f"{strategy} needs a student, but the first round has none; use {able} in this round")
+        raise PatebenchError(
+            f"the strategy '{strategy}' needs a student, but the first round has none; use {able} in this round"
+        )
     if (features is not None) != selects_by_features(strategy):
         able = ", ".join(name for name in STRATEGIES if selects_by_features(name))
-        needed = "give them, as `patebench extract_features` makes them" if features is None else "give none"
-        raise PatebenchError(f"features of the pool are for {able}, and for no other strategy; {needed}")
+        if features is None:
+            line = f"the strategy '{strategy}' needs --features of the pool; make them by `patebench extract_features`"
+        else:
+            line = f"the strategy '{strategy}' uses no features, only {able} do; leave --features out"
+        raise PatebenchError(line)
     samples = read_arrays(pool, POOL)
     extracted = read_arrays(features, FEATURES) if features else None
     state, parents = _state(samples, labels, predictions, student, extracted)
@@ -68,7 +73,8 @@ def run(
         state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
-            f"{plural(selection.queries, 'query')} asked for, but {len(state.unqueried)} of {pool} are left"
+            f"--queries is {selection.queries}, but only {plural(len(state.unqueried), 'sample')} of {pool} "
+            "have not been selected before; use fewer"
         )
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import click
-import numpy as np
 from numpy.typing import NDArray
 
-from patebench.artefacts.reading import check_learner, check_together, read_samples
+from patebench.artefacts.reading import check_learner, check_together, read_samples, records_outside
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.class_accuracy import class_accuracy
@@ -20,13 +19,12 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.data.division import content
 
 log = logging.getLogger("patebench")
 
 
 class _Samples(NamedTuple):
-    """Training data: samples `x` (n, …), labels `y` (n,), and the digests `of` the files they come from."""
+    """Training data: samples `x` (samples, …), labels `y` (samples,), and the digests `of` the files they come from."""
 
     name: str
     x: NDArray[Any]
@@ -85,17 +83,17 @@ def run(
 def _samples(
     private: Path | None, pool: Path | None, truth: Path | None, true_labels: int | None, test: Artefact
 ) -> _Samples:
+    """Return all private data, or the first `true_labels` samples of the pool with their true labels."""
     if private and not (pool or truth or true_labels):
         source = read_samples(private, "private")
-        unseen = ~np.isin(content(source["x"]), content(test["x"]))
-        x, y, of = source["x"][unseen], source["y"][unseen], {"private": source.digest}
-        return _Samples("all private data", x, y, source.meta["classes"], of, source)
+        x, y = records_outside(source, test)
+        return _Samples("all private data", x, y, source.meta["classes"], {"private": source.digest}, source)
     if private or not (pool and truth and true_labels):
-        raise PatebenchError("give either the private samples, or the pool, its truth and a number of true labels")
+        raise PatebenchError("no training data are given; give either --private, or --pool, --truth and --true-labels")
     queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
     check_together(pool=queries, truth=answers)
     if true_labels > len(queries["x"]):
-        raise PatebenchError(f"{true_labels} true labels asked for, but {pool} holds {len(queries['x'])}")
+        raise PatebenchError(f"--true-labels is {true_labels}, but {pool} has {len(queries['x'])} samples; use fewer")
     of = {"pool": queries.digest, "truth": answers.digest}
     x, y = queries["x"][:true_labels], answers["y"][:true_labels]
     return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of, queries)

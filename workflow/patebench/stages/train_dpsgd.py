@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
-from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
+from patebench.artefacts.reading import blamed_on, read_encoder, read_samples, records_outside
 from patebench.baselines import DPSGD_FORMS, form_of
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DpsgdParameters
@@ -26,7 +26,6 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.data.division import content
 
 if TYPE_CHECKING:
     import torch
@@ -71,8 +70,7 @@ def run(
     given, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     if training.views is not None and public["x"].ndim != 4:
         raise PatebenchError("random views need images, but these samples are not images; leave out --views")
-    unseen = ~np.isin(content(given["x"]), content(test_set["x"]))
-    x, y = given["x"][unseen], given["y"][unseen]
+    x, y = records_outside(given, test_set)
     if fault := large_delta(training.delta, None, len(x)):
         log.warning(fault)
     chosen = training.chosen()

@@ -140,14 +140,15 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
 
     chunks = [read_arrays(path, CHUNK) for path in paths]
     if sorted(chunk.digest for chunk in chunks) != sorted(votes.meta["chunks"]):
-        raise PatebenchError(f"{votes.path}: was joined from other chunks than these; pass all of its chunks")
+        raise PatebenchError(f"{votes.path} was joined from other chunks than these; pass all of its chunks")
     for chunk in chunks:
         chunk.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
         if "probabilities" not in chunk.arrays:
             raise ArtefactError(
                 chunk.path,
                 "it lacks the teachers' probabilities on the pool",
-                "give the ensemble hints: block2 (or probabilities, for teachers without blocks) and train it again",
+                "add hints: block2 (or hints: probabilities, for teachers without blocks) to the ensemble in the "
+                "configuration and train it again",
             )
     order = np.argsort(np.concatenate([chunk["teachers"] for chunk in chunks]))
     outputs = {

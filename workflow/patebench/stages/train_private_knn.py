@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import blamed_on, check_together, read_encoder, read_samples
+from patebench.artefacts.reading import blamed_on, check_together, read_encoder, read_samples, records_outside
 from patebench.baselines import KNN_FORMS, form_of, knn_accounting
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
@@ -23,7 +23,6 @@ from patebench.core.formats import ENCODER, POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.text import plural
-from patebench.data.division import content
 
 if TYPE_CHECKING:
     from patebench.baselines.knn_labels import NearestVotes
@@ -63,7 +62,7 @@ def run(
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     check_together(pool=public, truth=true)
     if parameters.queries > len(public["x"]):
-        line = f"{plural(parameters.queries, 'query')} asked for, but {pool} has {plural(len(public['x']), 'sample')}"
+        line = f"--queries is {parameters.queries}, but {pool} has {plural(len(public['x']), 'sample')}; use fewer"
         raise PatebenchError(line, code="bound")
     if fault := large_delta(parameters.delta, None, len(given["x"])):
         log.warning(fault)
@@ -108,13 +107,12 @@ def _votes(
     from patebench.baselines.knn_labels import NearestVotes
 
     learnt = read_encoder(encoder, public)
-    elsewhere = np.concatenate([content(public["x"]), content(test_set["x"])])
-    own = ~np.isin(content(given["x"]), elsewhere)
-    with progress("features of private records", int(own.sum()), "records") as done:
-        records = learnt.features_alone(given["x"][own], done)
+    x, y = records_outside(given, public, test_set)
+    with progress("features of private records", len(x), "records") as done:
+        records = learnt.features_alone(x, done)
     queries = learnt.features_alone(public["x"][: parameters.queries])
     classes = int(public.meta["classes"])
-    return NearestVotes(records, given["y"][own], queries, neighbours=parameters.neighbours, classes=classes)
+    return NearestVotes(records, y, queries, neighbours=parameters.neighbours, classes=classes)
 
 
 def _labelled(

@@ -68,7 +68,7 @@ def run(
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     extracted = read_arrays(features, FEATURES) if features else None
-    whole = _seen(samples, released, queries, extracted, parameters)
+    whole = _student_data(samples, released, queries, extracted, parameters)
     whole = replace(whole, features=_features(parameters.method, encoder, samples))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
@@ -125,7 +125,7 @@ def run(
     write_json(out, "train_student", result)
 
 
-def _seen(
+def _student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None, parameters: StudentParameters
 ) -> "StudentData":
     """Return the student's training data: labels, or a released table if its method reads one."""
@@ -162,6 +162,7 @@ def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:
+    """Write the student's class probabilities for every sample of the pool `samples`."""
     predicted = student.log_probabilities(samples["x"])
     with blamed_on(samples):
         check_finite("the predictions of the student are NaN", predicted, samples["x"], infinite=True)

@@ -150,10 +150,10 @@ class _Asked:
         for place, file in enumerate(files):
             if place and file.meta["labels"] is None:
                 raise ArtefactError(
-                    file.path, f"it was not selected in a round after {paths[0]}", OF_ROUNDS, code="rounds"
+                    file.path, f"its queries were not selected in a round after {paths[0]}", OF_ROUNDS, code="rounds"
                 )
             if file["queries"].max() >= len(pool["x"]):
-                raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not hold", code="queries")
+                raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not contain", code="queries")
         asked = cls(files)
         check_distinct(asked.positions, paths[-1])
         return asked
@@ -239,7 +239,7 @@ def _vote_nearest(
 
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
-            f"{neighbours} neighbours per record, but only {len(positions)} queries; choose at most {len(positions)}"
+            f"--neighbours is {neighbours}, but there are only {len(positions)} queries; use at most {len(positions)}"
         )
     place = cells.belong(records.vectors, features, positions, neighbours)
     teacher, labels = (np.repeat(values, place.shape[1]) for values in (records.teachers - teachers[0], records.labels))
