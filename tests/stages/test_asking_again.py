@@ -270,7 +270,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
         vote(files[1])
     with pytest.raises(ArtefactError, match="its queries were selected after labels of an earlier round"):
         vote(*files[::-1])
-    with pytest.raises(ArtefactError, match="it was not selected in a round after"):
+    with pytest.raises(ArtefactError, match="its queries were not selected in a round after"):
         vote(files[0], files[0])
     with pytest.raises(ArtefactError, match="it selects a query that was selected before"):
         vote(*files, files[1])

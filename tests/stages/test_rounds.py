@@ -209,7 +209,7 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0})
     with pytest.raises(PatebenchError, match="only one of --labels and --predictions"):
         rounds.select(1, predictions=None)
-    with pytest.raises(PatebenchError, match=r"siamese needs a student, .* use random or prototypes"):
+    with pytest.raises(PatebenchError, match=r"siamese. needs a student, .* use random or prototypes"):
         rounds.select(0, strategy="siamese")
     with pytest.raises(PatebenchError, match=r"--queries is 16, but only 15 samples of .* have not"):
         rounds.select(1, queries=16)
