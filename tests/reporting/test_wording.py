@@ -4,11 +4,8 @@ import math
 
 import pytest
 
-from patebench.reporting.wording import (
-    differing_words,
-    epsilon_in_digits,
-    epsilon_in_words,
-)
+from patebench.reporting.findings import duration, paper_line
+from patebench.reporting.wording import differing_words, epsilon_in_digits, epsilon_in_words, parameters_in_words
 
 SHORT = [
     *((0.0, "1.0e-04"), (0.0185, "0.019"), (0.0858, "0.086"), (0.5, "0.5"), (0.9999, "1.0"), (1.0, "1.0")),
@@ -45,3 +42,13 @@ def test_digits_of_a_bound_hold_and_those_of_an_audit_were_found(epsilon: float,
 )
 def test_of_settings_what_differs(settings: list[list[str]], words: list[str]) -> None:
     assert differing_words(settings) == words
+
+
+def test_numbers_in_words() -> None:
+    assert [duration(seconds) for seconds in (4.21, 59.97, 3720)] == ["4.2 s", "1 min 00 s", "1 h 02 min"]
+    immutable = {"c": 1e100, "gamma": 1e-10, "distance": math.inf}
+    assert parameters_in_words("immutable-lnmax", immutable) == "c = 1e100, γ = 1e-10, distance = ∞"
+    row = {"printed": 4, "unsound": 0, "reproduced": 3, "better": 0, "short": 0, "not comparable": 0, "not run": 1}
+    said = "Of 4 printed numbers: 3 reproduced and 1 not run"
+    assert paper_line({**row, "short_otherwise": 0}) == f"{said}."
+    assert paper_line({**row, "short_otherwise": 2}) == f"{said} (other settings fell short of 2)."

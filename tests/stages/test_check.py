@@ -11,6 +11,7 @@ from tests.steps import OF_VOTES, STUDENT, account, aggregate
 from patebench.cli import cli
 from patebench.config.parameters import PartitionParameters
 from patebench.core import formats
+from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, POOL, PREDICTIONS, SAMPLES
 from patebench.stages import join_votes, partition
@@ -100,6 +101,9 @@ def test_a_stranger_is_named(results: Path) -> None:
     np.savez(results / "mine.npz", x=np.arange(3))
     (results / "mine.json").write_text("{}")
     assert named(results) == ["mine.json", "mine.npz"]
+    (results / "mine.npy").touch()
+    with pytest.raises(PatebenchError, match=r"mine\.npy: is not an artefact"):
+        check(results / "mine.npy")
 
 
 def test_nothing_in_a_folder_of_somebody_else_is_to_be_deleted(tmp_path: Path) -> None:
