@@ -82,6 +82,16 @@ def options(run: Run, file: str) -> list[dict[str, Any]]:
     return [found for path, found in run.options.items() if path.endswith(f"/{file}")]
 
 
+def release(**experiment: Any) -> dict[str, Any]:
+    """Return the settings of a release whose experiment differs from that of GOOD in `experiment`."""
+    less = {"mechanisms": {"gnmax": {"sigma": 20}}, "students": [], "accounting": {"delta": 1e-5}}
+    return {**GOOD, "mode": "release", "seeds": 0, "experiments": {"demo": twin(**less | experiment)}}
+
+
+ALONE = [{"teachers": 50, "model": "small-cnn"}]
+LOCAL = {"epsilon": 2, "unbiased": 1, "participation": 1, "spread": 1}
+
+
 # Changed key, its value, the code of the error, and the suffix of the key in the error.
 WRONG: list[tuple[str, Any, str, str]] = [
     (".ensembles[0].recipy", "x", "unknown-key", ""),
@@ -214,10 +224,7 @@ def test_the_good_one_is_good() -> None:
 
 
 def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
-    settings = changed(".mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
-    settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
-    settings["experiments"]["demo"]["accounting"] = {"delta": 1e-5, "budget": 2}
-    run = validate(settings)
+    run = validate(release(ensembles=ALONE, accounting={"delta": 1e-5, "budget": 2}))
     (labels,) = jobs(run, "aggregate")
     assert labels.endswith("/gnmax/sigma-20_release_budget-2_delta-1e-05")
     assert run.modes == {f"results/{labels}/labels.npz": "release"}
@@ -245,28 +252,21 @@ def test_a_budget_is_for_mechanisms_that_can_keep_it() -> None:
 
 
 def test_what_can_not_be_drawn_discretely_is_not_released() -> None:
-    settings = changed(".mechanisms", {"randomised-response": LOCAL}) | {"mode": "release", "seeds": 0}
-    settings["experiments"]["demo"] |= {"students": [], "accounting": {"delta": 1e-5}}
     with refuses("invalid", "experiments.demo.mechanisms.randomised-response"):
-        validate(settings)
+        validate(release(mechanisms={"randomised-response": LOCAL}))
 
 
 def test_what_is_not_private_is_no_part_of_a_release() -> None:
-    settings = changed(".mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
-    settings["experiments"]["demo"] |= {
-        "ensembles": [{"teachers": 50, "model": "small-cnn", "soft": 5}],
-        "students": [],
-        "accounting": {"delta": 1e-5},
-        "distillation": [{"samples": 100, "model": "small-cnn"}],
-    }
-    assert jobs(validate(settings | {"mode": "seeded"}), "distil")
-    with refuses("release", "experiments.demo.distillation[0]"):
-        validate(settings)
-    settings["experiments"]["demo"]["distillation"] = []
-    for key, model in (("dpsgd", {"form": "linear", "epsilon": 1}), ("private_knn", KNN)):
-        wrong = {"demo": settings["experiments"]["demo"] | {key: [model]}}
+    soft, dpsgd = [ALONE[0] | {"soft": 5}], {"form": "linear", "epsilon": 1}
+    for key, model in (
+        ("distillation", {"samples": 100, "model": "small-cnn"}),
+        ("dpsgd", dpsgd),
+        ("private_knn", KNN),
+    ):
+        settings = release(ensembles=soft, **{key: [model]})
+        validate(settings | {"mode": "seeded"})
         with refuses("release", f"experiments.demo.{key}[0]"):
-            validate(settings | {"experiments": wrong})
+            validate(settings)
 
 
 def petdl(*settings: dict[str, Any], hints: str | None = "block2", mode: str = "seeded") -> Any:
@@ -317,9 +317,7 @@ def test_several_releases_need_a_limit_for_all() -> None:
 
 def test_releases_of_several_data_sets_need_a_limit() -> None:
     """Refuse them, because the second ledger next to the first needs a name or a limit."""
-    settings = changed(".mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
-    settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
-    settings["experiments"]["demo"]["accounting"] = {"delta": 1e-5}
+    settings = release(ensembles=ALONE)
     validate(settings)
     settings["experiments"]["other"] = {**settings["experiments"]["demo"], "dataset": "wine", "pool": 20, "test": 20}
     with refuses("several-releases", "mode"):
@@ -328,10 +326,9 @@ def test_releases_of_several_data_sets_need_a_limit() -> None:
 
 def test_rounds_can_be_released_alone() -> None:
     """Check that no labels of other queries are drawn."""
-    settings = changed(".accounting", {"delta": 1e-5}) | {"mode": "release", "seeds": 0}
+    settings = release(ensembles=ALONE)
     demo = settings["experiments"]["demo"]
     del demo["mechanisms"]
-    demo |= {"students": [], "ensembles": [{"teachers": 50, "model": "small-cnn"}]}
     with refuses("missing", "experiments.demo.mechanisms"):
         validate(settings)
     demo["rounds"] = [
@@ -345,11 +342,8 @@ def test_rounds_can_be_released_alone() -> None:
 
 
 def test_a_release_deals_by_hash_and_never_by_what_protects_nobody() -> None:
-    settings = changed(".mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
-    settings["experiments"]["demo"] |= {"students": [], "accounting": {"delta": 1e-5}}
-
     def dealt(mode: str, **partition: Any) -> str:
-        settings["experiments"]["demo"]["ensembles"] = [{"teachers": 50, "model": "small-cnn", **partition}]
+        settings = release(ensembles=[ALONE[0] | partition])
         (ensemble,) = validate(settings | {"mode": mode}).experiments[0].ensembles
         return ensemble.partition.slug
 
@@ -363,15 +357,10 @@ def test_a_release_deals_by_hash_and_never_by_what_protects_nobody() -> None:
 
 
 def test_a_release_does_not_tell_whether_a_shard_lacks_a_class() -> None:
-    settings = changed(".mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
-    ensemble = {"teachers": 50, "model": "small-cnn", "partition": {"every_class": True}}
-    settings["experiments"]["demo"] |= {"ensembles": [ensemble], "students": [], "accounting": {"delta": 1e-5}}
+    settings = release(ensembles=[ALONE[0] | {"partition": {"every_class": True}}])
     validate(settings | {"mode": "seeded"})
     with refuses("release", "experiments.demo.ensembles[0].partition.every_class"):
         validate(settings)
-
-
-LOCAL = {"epsilon": 2, "unbiased": 1, "participation": 1, "spread": 1}
 
 
 def test_settings_are_left_as_they_were() -> None:
@@ -656,7 +645,8 @@ def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not
     assert "/table-regression_" in student
 
 
-SHARED = {"distributed-sparse-gnmax": {"k": 1, "sigma": 60, "tolerance": 9}}
+SPARSE = "distributed-sparse-gnmax"
+SHARED = {SPARSE: {"k": 1, "sigma": 60, "tolerance": 9}}
 
 
 def test_records_on_selected_queries_have_a_secure_path() -> None:
@@ -668,36 +658,21 @@ def test_records_on_selected_queries_have_a_secure_path() -> None:
     assert f"{student}/student.json" in made.uses_features, "its student reads the opened table by them"
 
 
+IN_ROUNDS = ROUNDS | {"strategy": "unsure-prototypes", "queries": [5, 5], "mechanisms": SHARED}
+
+
 @pytest.mark.parametrize(
-    ("changes", "code", "below"),
+    ("changes", "code", "mechanism"),
     [
-        (
-            {"mechanisms": {"distributed-gnmax": {"sigma": 60, "tolerance": 9}}},
-            "abstentions",
-            "mechanisms.distributed-gnmax",
-        ),
-        (
-            {"mechanisms": {"distributed-sparse-gnmax": {"k": 1, "sigma": 60, "tolerance": 500}}},
-            "invalid",
-            "mechanisms.distributed-sparse-gnmax",
-        ),
-        (
-            {
-                "queries": None,
-                "mechanisms": None,
-                "rounds": [
-                    {"method": "supervised", "strategy": "unsure-prototypes", "queries": [5, 5], "mechanisms": SHARED}
-                ],
-            },
-            "secure",
-            "rounds[0].mechanisms.distributed-sparse-gnmax",
-        ),
+        ({"mechanisms": {"distributed-gnmax": {"sigma": 60, "tolerance": 9}}}, "abstentions", "distributed-gnmax"),
+        ({"mechanisms": {SPARSE: {"k": 1, "sigma": 60, "tolerance": 500}}}, "invalid", SPARSE),
+        ({"queries": None, "mechanisms": None, "rounds": [IN_ROUNDS]}, "secure", SPARSE),
     ],
     ids=["abstentions", "tolerance", "rounds"],
 )
-def test_what_the_secure_path_does_not_do_is_refused(changes: dict[str, Any], code: str, below: str) -> None:
+def test_what_the_secure_path_does_not_do_is_refused(changes: dict[str, Any], code: str, mechanism: str) -> None:
     wanted = {key: value for key, value in {**ONE_VOTE, **changes}.items() if value is not None}
-    with refuses(code, f"experiments.one.{below}"):
+    with refuses(code, f"experiments.one.{'rounds[0].' if 'rounds' in changes else ''}mechanisms.{mechanism}"):
         validate({"seeds": 0, "secure": {"aggregators": 2}, "experiments": {"one": wanted}})
 
 
