@@ -29,8 +29,8 @@ def classic(orders: Array, curve: Array, delta: float) -> Array:
 def tight(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1) (Canonne, Kamath, Steinke 2020, Proposition 12).
 
-    ε is 0 where δ² ≥ 1 − exp(−ε(α)): the total variation distance is then at most δ (Bretagnolle & Huber 1979, with
-    the Kullback–Leibler divergence below the Rényi divergence of any order > 1).
+    ε is 0 where δ² ≥ 1 − exp(−ε(α)), since the total variation distance is then at most δ (Bretagnolle & Huber 1979;
+    the Kullback–Leibler divergence is at most the Rényi divergence of any order above 1).
     """
     epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
     result: Array = np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))

@@ -361,7 +361,7 @@ def _cells_without_ratios(table: Table) -> Cells:
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of a slope (rows × edges) over `length` before each of the edges `ends`.
+    """Bound the integral of `slope` (rows × edges) over intervals of this `length` that end at the edges `ends`.
 
     The slope falls with t by at most `table.fall` per unit. Between two edges, it is therefore below its value at the
     first edge, and below the sum of its value at the second edge and the largest possible fall.
@@ -375,7 +375,7 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of a slope over `length` after each of the edges `starts`."""
+    """Bound the integral of `slope` (rows × edges) over intervals of this `length` that start at the edges `starts`."""
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])

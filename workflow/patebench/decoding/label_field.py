@@ -68,7 +68,7 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return ln of each field's mean likelihood over labelings (fields,), up to a constant of the likelihood."""
+        """Return, for each field, ln of the mean likelihood of its labelings (fields,), up to a constant."""
         log_means: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
         return log_means
 

@@ -1,8 +1,9 @@
 """Assign samples to cells: each query is a public sample, and its cell contains the samples with similar features.
 
 A sample belongs to the cell with the nearest mean, or to its several nearest queries. With the model `nearest-query`, a
-private record votes on the query of its cell, with its own label. So a shard of one record has one vote, and a teacher
-abstains on all queries to which none of its records belongs. The cells do not depend on labels.
+private record votes with its own label on the query of its cell, or on its several queries. So a shard of one record
+has one vote, and a teacher abstains on all queries to which none of its records belongs. The cells do not depend on
+labels.
 """
 
 from collections.abc import Iterator

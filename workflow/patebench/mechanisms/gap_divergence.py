@@ -137,7 +137,7 @@ class _Window:
 
     @classmethod
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
-        """Return a window outside which moments up to e^exponent are negligible."""
+        """Return a window so wide that moments up to e^`exponent` are negligible outside it."""
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
         if (high - low) * (teachers + 1) > _MOST:
