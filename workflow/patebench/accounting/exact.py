@@ -195,7 +195,7 @@ class ExactDivergence:
         return result
 
     def directions(self, queries: Sequence[int], orders: Array) -> Directions:
-        """Return the sums per query and per teacher for each T in `queries`, in both directions; results are cached."""
+        """Return the sums of divergences, per query and per teacher, for each T in `queries`; results are cached."""
         orders = np.asarray(orders, dtype=np.float64)
         key = tuple(queries), orders.tobytes()
         if key not in self._solved:
@@ -205,10 +205,10 @@ class ExactDivergence:
         return self._solved[key]
 
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
-        """Return the sums per query and per teacher over the first T queries, for each T in the ascending `stops`.
+        """Return the sums of divergences, per query and per teacher, over the first T queries for each T in `stops`.
 
-        `wanted` (stops × orders) selects orders. An order that is wanted for some T is also computed for all smaller T;
-        at other orders the result is ∞.
+        `stops` are ascending, and `wanted` (stops × orders) selects orders. An order that is wanted for some T is also
+        computed for all smaller T; at other orders the result is ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:

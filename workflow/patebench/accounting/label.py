@@ -51,9 +51,9 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 class _Noise:
     """Kind of noise, with the functions that bound W(α) for this noise.
 
-    All functions take s, which is one vote in units of the noise scale. `inside` returns the cells, `one_count` the
-    cost of one noisy count, and `far` the contribution of improbable outcomes; `reach` is X. If s is below `least`, the
-    cost of the counts is used for the label.
+    All functions take s, which is one vote in units of the noise scale. `inside` returns cells of bounds, `one_count`
+    the cost of one noisy count, and `far` the contribution of improbable outcomes; `reach` is X. If s is below `least`,
+    the cost of the counts is used for the label.
     """
 
     inside: Callable[[float], Sequence[Cells]]

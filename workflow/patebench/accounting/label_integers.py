@@ -95,7 +95,7 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules; edges `w` and `t` are in noise scales and end one beyond the last integer."""
+    """Return cells for both tie rules; the edges `w` and `t`, in noise scales, are rounded to integers."""
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
     step, last = max(1, int(scale / 8)), math.ceil(out * scale)

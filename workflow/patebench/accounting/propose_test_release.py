@@ -73,7 +73,7 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Return True if (*) holds in both directions for p = units/UNITS and p′ = before/UNITS, rounded safely."""
+        """Return True if (*) surely holds in both directions for p = units/UNITS and p′ = before/UNITS."""
         one, other = _logs(units), _logs(before)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 

@@ -153,8 +153,8 @@ def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
     """Return histograms with d votes moved to the plurality from the largest other classes.
 
-    Fractions of votes are moved too, which lowers q further. For the counts c_j of the other classes in descending
-    order, Σ_j (c_j − λ)⁺ = max_k (c_1 + … + c_k − kλ), which is d at λ = max_k (c_1 + … + c_k − d)/k.
+    Counts above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; for counts c_j in descending order,
+    λ = max_k (c_1 + … + c_k − d)/k. Fractions of votes are moved too, which lowers q further.
     """
     others = ordered[:, None, 1:].astype(np.float64)
     sums = np.cumsum(others, axis=-1) - distances[:, None]

@@ -5,8 +5,8 @@ each teacher has one vote, more clusters cost no privacy, but each gets fewer vo
 cluster whose votes are not well above σ. So `choose` takes the largest number for which nearly all of the pool is in
 clusters with at least 2σ expected votes, but at most five clusters per class: more have helped no student
 (docs/explanation/one-vote.md). The expected votes assume that private records are distributed like the pool. `choose`
-uses no votes, and the declared number of teachers instead of the number of private records, which is private with the
-partition `hash`. So the choice costs no privacy.
+uses no votes. It uses the declared number of teachers, not the number of private records, which may itself be private.
+So the choice costs no privacy.
 
 Labelling clusters by true labels (`majority`, `one_to_one`) shows how well public data alone separate the classes, and
 bounds the accuracy of one label per cluster. These labels use no private data, so ε = 0, but they need true labels of

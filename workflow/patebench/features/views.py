@@ -1,8 +1,7 @@
 """Create random views (augmentations) of samples, which keep the class, in three strengths: weak, medium and strong.
 
 Images are shifted, rotated, scaled, sheared and bent. In tables, some features are replaced by values of other samples
-of the batch ("swap noise"). Images are not flipped and colours do not change, as this could change the class
-of a digit.
+of the batch ("swap noise"). Images are not flipped and keep their colours, as a flip could change the class of a digit.
 """
 
 import math

@@ -239,7 +239,7 @@ def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
 
 
 def _weight(log_s: Array, log_s_neighbour: Array, orders: Array) -> Array:
-    """Return ln(s^α s′^{1−α}) from ln s and ln s′; −∞ where s = 0."""
+    """Return ln(s^α s′^{1−α}) for s = Pr[answered] and s′ that of the neighbour, from ln s and ln s′; −∞ at s = 0."""
     with np.errstate(invalid="ignore"):
         result: Array = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
     return result

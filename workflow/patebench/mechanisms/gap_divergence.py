@@ -173,10 +173,10 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the classes t, b and J, which decides ties, stored as steps in the arguments of the sums.
+    """One order of the classes t, b and J, by which ties are broken, stored as steps to add to y and x.
 
-    `t` and `b` are steps in y and x of `_Sums.first` and `_Sums.other`. `rest` holds the steps in y of the distribution
-    functions of t and b where J wins. With `either`, the order also covers the case Y = y − 1.
+    `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` holds the steps in
+    y of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
     """
 
     t: tuple[int, int]
