@@ -258,25 +258,22 @@ def accountant(
 
     `besides` is the Rényi curve of a query's further costs, and `test` the citation of its theorem.
     """
-    source = f"{THEOREM} (label); {test}" if test else THEOREM
+
+    def build(cost: LabelCost, discrete: str | LabelAccountant) -> LabelAccountant:
+        return LabelAccountant(
+            name="label",
+            label="label, Rényi",
+            kind=Kind.WORST_CASE,
+            source=f"{THEOREM} (label); {test}" if test else THEOREM,
+            discrete=discrete,
+            totals=repeated(lambda orders: cost.curve(orders) + besides(orders)),
+            orders=ORDERS,
+            cost=cost,
+            besides=besides,
+        )
+
     on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"
-    return _accountant(cost, besides, source, _accountant(for_integers, besides, source, on_integers))
-
-
-def _accountant(
-    cost: LabelCost, besides: Callable[[Array], Array], source: str, discrete: str | LabelAccountant
-) -> LabelAccountant:
-    return LabelAccountant(
-        name="label",
-        label="label, Rényi",
-        kind=Kind.WORST_CASE,
-        source=source,
-        discrete=discrete,
-        totals=repeated(lambda orders: cost.curve(orders) + besides(orders)),
-        orders=ORDERS,
-        cost=cost,
-        besides=besides,
-    )
+    return build(cost, build(for_integers, on_integers))
 
 
 def per_query(cost: LabelCost, for_integers: LabelCost) -> Callable[[Array], Array]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from patebench.accounting import exact_accountant, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.independent import pure_accountants
-from patebench.accounting.logspace import Array, exp_multiple, log1mexp, logsumexp
+from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
@@ -39,7 +39,9 @@ class Exponential(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
-        total = np.log1p(_sum_other_weights(exp_multiple(self.epsilon / 2, behind), votes.plurality))
+        weights = exp_multiple(self.epsilon / 2, behind)
+        np.put_along_axis(weights, votes.plurality[:, None], 0.0, axis=1)  # its weight 1 would swallow tiny sums
+        total = np.log1p(weights.sum(axis=1))
         return np.column_stack([self.epsilon / 2 * behind - total[:, None], np.full(votes.queries, -np.inf)])
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -59,13 +61,6 @@ class Exponential(Mechanism):
             ),
             *exact_accountant.accountants(votes, self.neighbours),
         ]
-
-
-def _sum_other_weights(weights: Array, plurality: NDArray[np.int32]) -> Array:
-    """Return the sum of the weights of all classes except the plurality, whose weight 1 would swallow tiny sums."""
-    np.put_along_axis(weights, plurality[:, None], 0.0, axis=1)
-    result: Array = weights.sum(axis=1)
-    return result
 
 
 #: Numbers in one block of the quadrature, which bounds memory.

@@ -8,7 +8,6 @@ holds for both modes.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,12 +311,9 @@ class DiscreteLaplace(LatticeNoise):
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
         if isinstance(rng, Entropy):
             return rng.laplace(scale=self.scale, size=shape)
-        one, other = (np.floor(self._draw_exponential(rng, shape)) for _ in range(2))
+        # Rounded down, exponential variables are geometric, and the difference of two of these is discrete Laplace.
+        one, other = (np.floor(rng.exponential(scale=self.scale, size=shape)) for _ in range(2))
         return np.asarray(one - other, dtype=np.int64)
-
-    def _draw_exponential(self, rng: Source, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Draw exponential variables: rounded down they are geometric, and differences of two are discrete Laplace."""
-        return rng.exponential(scale=self.scale, size=shape)
 
     def log_weights(self, z: NDArray[np.integer]) -> Array:
         result: Array = -np.abs(z) / self.scale
