@@ -209,7 +209,7 @@ class _Measures:
             rows = rows.drop_duplicates(["how", "seed"]) if quantity == "answered" else rows
         else:
             rows = self._bounds(value)
-        return rows.dropna(subset="measured")
+        return rows if rows.empty else rows.dropna(subset="measured")
 
     @cached_property
     def _frames(self) -> "dict[str, pd.DataFrame]":
@@ -228,15 +228,23 @@ class _Measures:
 
     def _private_model(self, value: Value, system: str) -> "pd.DataFrame":
         """Return private models of a system at 90 % to 100 % of the ε in the printed number's row."""
-        frame = self.records.private_models
-        frame = frame[(frame["system"] == system) & self._spent(value, frame["epsilon"], frame["delta"])]
+        frame = self._of_system(system)
+        frame = frame[self._spent(value, frame["epsilon"], frame["delta"])]
         return _rows_of_setting(
             frame.assign(spent=frame["epsilon"]), value, "accuracy", ("dataset",), ("form", "model")
         )
 
+    def _of_system(self, system: str) -> "pd.DataFrame":
+        """Return the private models of a system."""
+        return self._systems.get(system, self.records.private_models.iloc[:0])
+
+    @cached_property
+    def _systems(self) -> "dict[str, pd.DataFrame]":
+        return {str(system): frame for system, frame in self.records.private_models.groupby("system")}
+
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
         """Return True for each ε that is 90 % to 100 % of the ε in the number's row, at the same or a smaller δ."""
-        printed = self.published.spent(value)
+        printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
@@ -261,8 +269,8 @@ class _Measures:
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
         """Return students of the published form of Private-kNN, with the accuracy or the claimed ε."""
-        frame = self.records.private_models
-        frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
+        frame = self._of_system(SYSTEMS[PRIVATE_KNN])
+        frame = frame[frame["kind"] == Kind.CLAIMED]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
@@ -331,6 +339,8 @@ def _rows_of_setting(
     for key in keys:
         if (printed := getattr(value, key)) is not None:
             frame = frame[frame[key] == printed]
+    if frame.empty:  # as for most printed numbers, which a run does not measure
+        return frame.assign(how="", measured=frame[measured].astype(float))
     words: list[Words] = [
         tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()
     ]
