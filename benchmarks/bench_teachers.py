@@ -77,10 +77,10 @@ class World:
             partition.run(private=self.private, public=self.public, teachers=teachers, **dealt)
 
     def shards(self, numbers: Sequence[int]) -> list[tuple[Any, Any]]:
-        from patebench.stages.train_teachers import shard
+        from patebench.stages.train_teachers import read_shard
 
         samples, dealt = read_samples(self.private, "private"), read_arrays(self.partition, PARTITION)
-        return [shard(samples, dealt, number) for number in numbers]
+        return [read_shard(samples, dealt, number) for number in numbers]
 
     def questions(self) -> tuple[Any, Any]:
         """Pool and test set in one array, and the labels of the test set, which is its end."""

@@ -13,7 +13,7 @@ from patebench.audit.adjacent_data import (
     Records,
     Traces,
     World,
-    claimed,
+    claims_one_shard,
 )
 from patebench.data.partitions import PARTITIONS
 
@@ -141,7 +141,7 @@ def test_outliers_are_those_of_the_first_teacher_of_a_chunk() -> None:
 )
 def test_a_partition_claims_what_it_protects(strategy: str, expected: set[str]) -> None:
     protects = PARTITIONS.fact(strategy, "protects")
-    assert {kind for kind in KINDS if claimed(kind, map(str, protects))} == expected
+    assert {kind for kind in KINDS if claims_one_shard(kind, map(str, protects))} == expected
 
 
 def test_one_shard_and_its_votes_may_move() -> None:

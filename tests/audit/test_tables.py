@@ -9,7 +9,7 @@ import pytest
 from patebench.accounting import independent
 from patebench.audit.audit_text import render
 from patebench.audit.runs import AuditSetting
-from patebench.audit.table_audit import least_epsilon, worlds
+from patebench.audit.table_audit import least_epsilon, table_pairs
 from patebench.audit.verdict import run_audit
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
@@ -20,7 +20,7 @@ DELTA = 1e-5
 
 @pytest.mark.parametrize(("teachers", "queries", "k"), [(1, 1, 1), (5, 3, 1), (4, 70, 2), (3, 5, 9)])
 def test_worlds_differ_in_one_row_and_each_is_another(teachers, queries, k):
-    found = worlds(teachers, 3, queries, k)
+    found = table_pairs(teachers, 3, queries, k)
     assert len({world.words for world in found}) == len(found)
     for world in found:
         assert np.flatnonzero((world.here != world.there).any(axis=1)).tolist() == [0]

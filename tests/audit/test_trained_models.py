@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patebench.audit.trained_models import audit_release, exact, noise_reaches
+from patebench.audit.trained_models import audit_means, audit_noise, audit_release
 from patebench.audit.verdict import Verdict
 from patebench.petdl import FORMS, noisy_sums
 from patebench.petdl.form import Form, Settings, Streams
@@ -53,7 +53,7 @@ def train(name: str, side: bool, noise: float, stream: int, width: int = 4) -> S
 
 @pytest.mark.parametrize("width", [4, 64])  # the second computes in bfloat16, where the processor has it
 def test_as_published_the_weights_are_the_same_without_noise_and_with_a_million(width: int) -> None:
-    found = noise_reaches(lambda *how: train("published", *how, width=width), stated=1.21)
+    found = audit_noise(lambda *how: train("published", *how, width=width), stated=1.21)
     assert found.audited == math.inf
     assert found.verdict is Verdict.VIOLATED
     assert "same bit for bit" in found.how
@@ -61,7 +61,7 @@ def test_as_published_the_weights_are_the_same_without_noise_and_with_a_million(
 
 @pytest.mark.parametrize("name", ["noisy-gradient", "noisy-knowledge"])
 def test_in_the_sound_forms_noise_reaches_the_weights(name: str) -> None:
-    found = noise_reaches(lambda *how: train(name, *how), stated=1.21)
+    found = audit_noise(lambda *how: train(name, *how), stated=1.21)
     assert (found.audited, found.verdict) == (0.0, Verdict.HOLDS)
 
 
@@ -92,7 +92,7 @@ def verdicts(name: str, sort: Summand, stated: float | None = None) -> tuple[Ver
     stated = noisy_sums.mu(NOISE, {sort: 1}) if stated is None else stated
     deviation = NOISE * CLIP
     measured = audit_release(*(side[:RUNS] for side in found), means[0] - means[1], CONFIDENCE, stated)
-    return exact(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
+    return audit_means(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
@@ -131,7 +131,7 @@ def test_half_the_sensitivity_is_found(name: str, sort: Summand) -> None:
 
 
 def test_a_model_that_ignores_its_teachers_is_no_violation() -> None:
-    found = noise_reaches(lambda side, noise, stream: [np.zeros(3)], stated=1.0)
+    found = audit_noise(lambda side, noise, stream: [np.zeros(3)], stated=1.0)
     assert found.verdict is Verdict.HOLDS
     assert "the models of two neighbours are the same" in found.how
 

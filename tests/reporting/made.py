@@ -11,7 +11,7 @@ from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 from patebench.stages import report
-from patebench.stages.manifest import circumstances
+from patebench.stages.manifest import read_circumstances
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
 CAPTIONS = Path(__file__).parents[2] / "report"
@@ -216,7 +216,7 @@ def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: 
 
 def write_manifest(path: Path, config: Any = None, *, modes: Any = None, **sources: Any) -> dict[str, Any]:
     """Write a manifest that lists these records, releases, figures and tables; return its content."""
-    content = circumstances(path.parent / "no benchmarks", [])
+    content = read_circumstances(path.parent / "no benchmarks", [])
     content |= {"config": config or {"name": ""}, "seeds": [0, 1], "labels": modes or {}}
     lists: dict[str, Any] = {"records": {}, "released": {}, "copies": {}, "figures": [], "tables": []}
     content |= lists | sources

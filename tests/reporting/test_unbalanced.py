@@ -13,7 +13,7 @@ from patebench.reporting.published import read_published
 from patebench.reporting.rows import rows
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import read_csv
-from patebench.stages.compare import compared
+from patebench.stages.compare import compare_records
 
 RECALLS = ({"healthy": 0.98, "mild": 0.12, "severe": None}, {"healthy": 0.96, "mild": 0.2, "severe": 0.0})
 
@@ -100,7 +100,7 @@ def test_rows_hold_it_by_class(tmp_path: Path) -> None:
 def test_two_runs_are_compared_class_by_class(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    frame = compared(records(tmp_path, (0.714, 0.716)), records(other, (0.73, 0.74)))
+    frame = compare_records(records(tmp_path, (0.714, 0.716)), records(other, (0.73, 0.74)))
     lines = frame.set_index("what")
     assert lines.loc["student accuracy", "largest_class_other"] == pytest.approx(0.693)
     assert lines.loc["recall of a student, class severe", "seeds_one"] == 1, "one test set has no such sample"

@@ -15,7 +15,7 @@ from patebench.core import files, formats
 from patebench.core.bound import Bound, points
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
-from patebench.stages.account import spaced
+from patebench.stages.account import spaced_numbers
 
 CONFIDENT = {"threshold": 15.0, "sigma1": 8.0, "sigma2": 5.0}
 SEEDED = {"seed": 0, "stream": "s"}
@@ -60,18 +60,18 @@ def test_curves_run_through_the_bounds_and_draw_nothing(votes_path, tmp_path):
     written = files.read_json(out, "account")
     stated = _epsilons(Bound.from_json(record) for record in written["bounds"])
     along = _epsilons(bound for curve in written["curves"] for bound in points(curve))
-    assert {T for *_, T in along} == {*spaced(60), 20, 60}
+    assert {T for *_, T in along} == {*spaced_numbers(60), 20, 60}
     apart = {name for name, *_ in stated} - {name for name, *_ in along}
     assert apart == {"rdp-sanitised", "rdp-sanitised-optimised"}
     assert stated == {key: along.get(key, epsilon) for key, epsilon in stated.items()}
     _, votes = read_votes(votes_path)
-    alone = _epsilons(make_mechanism("confident-gnmax", CONFIDENT).bounds(votes, [spaced(60)[2]], 1e-5))
+    alone = _epsilons(make_mechanism("confident-gnmax", CONFIDENT).bounds(votes, [spaced_numbers(60)[2]], 1e-5))
     assert {key: along[key] for key in alone} == pytest.approx(alone, rel=1e-6)
 
 
 @pytest.mark.parametrize(("queries", "held"), [(1, 1), (2, 2), (60, 5), (400, 20), (9000, 37)])
 def test_spaced_numbers_of_queries_run_from_one_to_all(queries, held):
-    found = spaced(queries)
+    found = spaced_numbers(queries)
     assert (found[0], found[-1], len(found)) == (1, queries, held)
     assert found == sorted(set(found))
 

@@ -11,7 +11,7 @@ from tests.reporting.test_epsilon_figures import audit
 from patebench.artefacts.records import PRIVATE_MODEL_KINDS
 from patebench.cli import cli
 from patebench.core.bound import Kind
-from patebench.stages.compare import compared, settings, unmatched
+from patebench.stages.compare import compare_records, differing_settings, unmatched
 
 
 def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
@@ -37,7 +37,7 @@ def _student(frame):
 
 def test_common_seeds_are_compared_in_pairs(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.94, 0.95)), _run(tmp_path / "b", (0.91, 0.96, 0.98))
-    row = _student(compared(*_frames(one, other)))
+    row = _student(compare_records(*_frames(one, other)))
     apart = (0.01, 0.02, 0.03)
     assert row["difference"] == pytest.approx(0.02)
     assert row["standard_error"] == pytest.approx(math.sqrt(sum((each - 0.02) ** 2 for each in apart) / 2 / 3))
@@ -47,7 +47,7 @@ def test_common_seeds_are_compared_in_pairs(tmp_path):
 
 def test_other_seeds_are_two_samples(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.94)), _run(tmp_path / "b", (0.92, 0.98), seeds=(5, 6))
-    row = _student(compared(*_frames(one, other)))
+    row = _student(compare_records(*_frames(one, other)))
     assert row["difference"] == pytest.approx(0.03)
     assert row["standard_error"] == pytest.approx(math.sqrt(0.0008 / 2 + 0.0018 / 2))
     assert not row["paired"]
@@ -55,7 +55,7 @@ def test_other_seeds_are_two_samples(tmp_path):
 
 def test_one_seed_has_no_error_and_equal_bounds_do_not_differ(tmp_path):
     one, other = _run(tmp_path / "a", (0.90,), epsilon=math.inf), _run(tmp_path / "b", (0.92,), epsilon=math.inf)
-    frame = compared(*_frames(one, other))
+    frame = compare_records(*_frames(one, other))
     assert math.isnan(_student(frame)["standard_error"])
     assert frame.set_index("what").loc["ε", "difference"] == 0
 
@@ -63,9 +63,9 @@ def test_one_seed_has_no_error_and_equal_bounds_do_not_differ(tmp_path):
 def test_rounding_is_no_difference_and_a_lost_bound_is_the_first(tmp_path):
     three = (0.90, 0.91, 0.92)
     one, other = _run(tmp_path / "a", three), _run(tmp_path / "b", three, epsilon=math.nextafter(1, 2))
-    assert list(compared(*_frames(one, other))["difference"]) == [0, 0]
+    assert list(compare_records(*_frames(one, other))["difference"]) == [0, 0]
     lost = _run(tmp_path / "c", (0.91, 0.92, 0.935), epsilon=math.inf)
-    frame = compared(*_frames(one, lost))
+    frame = compare_records(*_frames(one, lost))
     assert (frame["what"].iloc[0], frame["errors"].iloc[0]) == ("ε", math.inf)
     said = json.loads(CliRunner().invoke(cli, ["compare", str(one), str(lost), "--json"]).output)["compared"][0]
     assert (said["other"], said["difference"], said["standard_error"]) == ("inf", "inf", None)
@@ -73,7 +73,7 @@ def test_rounding_is_no_difference_and_a_lost_bound_is_the_first(tmp_path):
 
 def test_seeds_that_one_side_alone_has_do_not_count_beside_pairs(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.80)), _run(tmp_path / "b", (0.91, 0.82, 0.50))
-    row = _student(compared(*_frames(one, other)))
+    row = _student(compare_records(*_frames(one, other)))
     assert (row["one"], row["other"]) == pytest.approx((0.85, 0.865))
     assert row["difference"] == pytest.approx(row["other"] - row["one"])
     assert (row["seeds_one"], row["seeds_other"]) == (2, 2)
@@ -81,7 +81,7 @@ def test_seeds_that_one_side_alone_has_do_not_count_beside_pairs(tmp_path):
 
 def test_what_only_one_has_is_named(tmp_path):
     one, other = _run(tmp_path / "a", (0.9,)), _run(tmp_path / "b", (0.9,), queries=1000)
-    assert compared(*_frames(one, other)).empty
+    assert compare_records(*_frames(one, other)).empty
     only = unmatched(*_frames(one, other))
     assert [len(each) for each in only] == [2, 2]
     assert "T = 1000" in only[1][0]
@@ -89,7 +89,7 @@ def test_what_only_one_has_is_named(tmp_path):
 
 def test_settings_of_manifests():
     one, other = ({"config": {"a": {"b": number}}, "versions": {"torch": "2"}} for number in (1, 2))
-    assert settings(one, other) == [("config.a.b", "1", "2")]
+    assert differing_settings(one, other) == [("config.a.b", "1", "2")]
 
 
 def test_the_command(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.accounting.independent import strong_composition
-from patebench.calculator.calculations import released
+from patebench.calculator.calculations import least_release_bound
 from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.published import read_published
 
@@ -79,7 +79,7 @@ def test_the_paper_states_two_values_of_the_same_epsilon():
 
 
 def test_what_may_be_published_of_100_queries():
-    bound = released(make_mechanism("lnmax", {"gamma": 0.05}), 100, 1e-5)
+    bound = least_release_bound(make_mechanism("lnmax", {"gamma": 0.05}), 100, 1e-5)
     assert bound is not None
     assert bound.epsilon == pytest.approx(2.504, abs=0.0005)
     assert _printed("PATE 2017", "Figure 4", "MNIST 100 queries", "ε") < bound.epsilon

@@ -10,7 +10,7 @@ from tests.stages.ensemble import Ensemble
 
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, POOL, VOTES
-from patebench.stages.join_votes import describe
+from patebench.stages.join_votes import describe_votes
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
 
 def test_description_by_hand() -> None:
     votes = np.array([[0, 1, 2], [0, 1, 1], [0, 2, 0], [1, 1, 2]])
-    found = describe(votes, votes, np.array([0, 1, 0]), np.array([0, 1, 2]), ["a", "b", "c"])
+    found = describe_votes(votes, votes, np.array([0, 1, 0]), np.array([0, 1, 2]), ["a", "b", "c"])
     # Counts: (3,1,0), (0,3,1), (1,1,2): gaps 2, 2, 1; the plurality 0, 1, 2 is right on two queries of three.
     assert found["gap_histogram"] == [0, 1, 2, 0, 0]
     assert found["gap_mean"] == pytest.approx(5 / 12)

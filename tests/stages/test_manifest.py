@@ -20,7 +20,7 @@ def _benchmark(path, lines, finished):
 
 
 def _times(folder, jobs):
-    return manifest.times(folder, manifest.ended(folder, jobs))
+    return manifest.job_times(folder, manifest.end_times(folder, jobs))
 
 
 def test_times_by_rule(tmp_path):
@@ -49,7 +49,7 @@ def test_refuses_a_damaged_benchmark(tmp_path, lines):
 
 
 def test_holds_versions_and_machine(tmp_path):
-    content = manifest.circumstances(tmp_path / "none", [])
+    content = manifest.read_circumstances(tmp_path / "none", [])
     assert content["versions"]["patebench"] == __version__
     assert content["versions"]["python"] == sys.version.split()[0]
     assert set(manifest.LIBRARIES) < set(content["versions"])
@@ -87,7 +87,7 @@ def test_the_commit_is_that_of_the_checkout(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text("s\tmax_rss\n1\t1\n")
         os.utime(path, (moment, moment))
-    content = manifest.circumstances(tmp_path / "benchmarks", ["older", "newer", "missing"])
+    content = manifest.read_circumstances(tmp_path / "benchmarks", ["older", "newer", "missing"])
     assert content["commit"]["older_jobs"] == 1
     module.write_text("# changed\n")
     assert manifest.commit() == {"id": git("rev-parse", "HEAD"), "dirty": True}

@@ -144,7 +144,7 @@ def nothing_of_the_silent(mechanism, teachers, shape, source, share=DistributedS
     [
         (DistributedSparseGNMax, "counted", capped_from_zero),
         (DistributedSparseGNMax, "counted", not_capped),
-        (shares, "one_hot", silence_as_a_vote),
+        (shares, "encode_votes", silence_as_a_vote),
         (DistributedSparseGNMax, "share", nothing_of_the_silent),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

@@ -9,7 +9,7 @@ from tests.refusals import refuses
 from tests.stages.digits import WithEncoder
 
 from patebench.artefacts.reading import read_samples
-from patebench.artefacts.records import of_private_model
+from patebench.artefacts.records import private_model_records
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import PatebenchError
@@ -76,7 +76,7 @@ def test_a_network_of_the_size_of_a_student_of_petdl(digits: WithEncoder) -> Non
 
 
 def test_its_record_is_sound(digits: WithEncoder) -> None:
-    (record,) = of_private_model(digits.folder / "dpsgd.json", _train(digits, "linear", steps=20))
+    (record,) = private_model_records(digits.folder / "dpsgd.json", _train(digits, "linear", steps=20))
     assert (
         check_record(digits.folder / "dpsgd.json", record)["private_model"] == "linear_epsilon-8_delta-1e-05_steps-20"
     )

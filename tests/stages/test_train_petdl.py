@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refuses
 from tests.stages.ensemble import Ensemble
 
-from patebench.artefacts.records import of_private_model
+from patebench.artefacts.records import private_model_records
 from patebench.config.parameters import PetdlParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -91,7 +91,7 @@ def test_fewer_samples_cost_less(world: World) -> None:
 
 
 def test_it_becomes_a_record_for_tables(world: World) -> None:
-    (record,) = of_private_model(Path("petdl.json"), world.learn(distillation_epochs=1))
+    (record,) = private_model_records(Path("petdl.json"), world.learn(distillation_epochs=1))
     assert record["private_model"].startswith("teachers-6_iid_conv-small_modern_epochs-3_published_noise-2_delta-1e-05")
     assert (record["verdict"], record["audited"]) == ("violated", "inf")
     assert record["ensemble"] == "teachers-6_iid_conv-small_modern_epochs-3"

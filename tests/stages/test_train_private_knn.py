@@ -9,7 +9,7 @@ from tests.refusals import refuses
 from tests.stages.digits import WithEncoder
 
 from patebench.artefacts.reading import read_samples
-from patebench.artefacts.records import of_private_model
+from patebench.artefacts.records import private_model_records
 from patebench.baselines.knn_accounting import claimed, sound
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, Kind
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: Wi
     first = _train(digits)
     assert {key for key in first if first[key] != default[key]} <= {"seconds"}
     path = digits.folder / "private_knn.json"
-    (record,) = of_private_model(path, first)
+    (record,) = private_model_records(path, first)
     assert check_record(path, record)["label_accuracy"] == first["label_accuracy"]
     assert record["private_model"].startswith("sound_rate-0.5_neighbours-20_threshold-11_sigma1-3_sigma2-1_queries-80")
     assert set(RECORDS["private_model"]) <= set(record)

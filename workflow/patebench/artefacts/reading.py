@@ -72,7 +72,7 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 
 @contextmanager
-def blamed_on(samples: Artefact) -> Iterator[None]:
+def locate_faults(samples: Artefact) -> Iterator[None]:
     """Convert a NotFiniteError of a model to an error that names the file and row of SAMPLES or a POOL."""
     try:
         yield
@@ -84,7 +84,7 @@ def blamed_on(samples: Artefact) -> Iterator[None]:
 
 def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
     """Refuse a fitted learner that predicts NaN for any of the first samples of `source`."""
-    with blamed_on(source):
+    with locate_faults(source):
         predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
         check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
@@ -170,7 +170,7 @@ def may_abstain(source: Artefact) -> bool:
     return bool(source.meta.get("abstentions", False))
 
 
-def way_of_voting(chunk: Artefact) -> dict[str, Any]:
+def voting_facts(chunk: Artefact) -> dict[str, Any]:
     """Return facts on the votes of a CHUNK by public features; nothing if teachers were trained instead.
 
     These are the number of queries on which each record votes, and whether its votes have weights.

@@ -42,7 +42,7 @@ Facts = dict[str, Any]
 P = TypeVar("P", bound=Parameters)
 
 
-def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
+def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
     """Return the entries `names` of an object in the artefact `path`; raise ArtefactError for the first missing one."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
@@ -50,51 +50,51 @@ def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
     return {name: content[name] for name in names}
 
 
-def present(content: Facts, names: Iterable[str]) -> Facts:
+def select_present(content: Facts, names: Iterable[str]) -> Facts:
     """Return the entries `names` that `content` contains; older artefacts lack some."""
     return {name: content[name] for name in names if name in content}
 
 
-def of_split(path: Path, content: Facts) -> Facts:
+def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of a split: `setting` is the split without its seed, `beside_pool` also without its pool."""
-    facts = take(path, content, ("dataset", "seed", "split"))
+    facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
     named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
     return {**facts, **named, "pool": cut.pool, "beside_pool": slug(*cut.parts("pool"))}
 
 
-def of_training(path: Path, content: Facts) -> str:
+def training_slug(path: Path, content: Facts) -> str:
     """Return the slug of a model's training, without parameters at their defaults."""
     return _training(path, content).slug
 
 
-def of_ensemble(path: Path, summary: Facts) -> str:
+def ensemble_slug(path: Path, summary: Facts) -> str:
     """Return the column `ensemble` of records from the summary that join_votes writes."""
-    facts, queries = take(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
-    return slug(("teachers", facts["teachers"]), queries, facts["partition"], of_training(path, summary))
+    facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
+    return slug(("teachers", facts["teachers"]), queries, facts["partition"], training_slug(path, summary))
 
 
-def of_baseline(path: Path, content: Facts) -> Facts:
+def baseline_record(path: Path, content: Facts) -> Facts:
     """Return a record of the kind "baseline"."""
-    facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
+    facts = select_entries(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
-    measured = present(content, BESIDE_ACCURACY)
-    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts, **measured}
+    measured = select_present(content, BESIDE_ACCURACY)
+    return {"record": "baseline", **split_columns(path, content), "learner": learner, **facts, **measured}
 
 
-def of_naming(path: Path, content: Facts) -> Facts:
+def naming_record(path: Path, content: Facts) -> Facts:
     """Return a record of the kind "naming"."""
-    facts = take(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
-    return {"record": "naming", **of_split(path, content), **facts, **present(content, BESIDE_ACCURACY)}
+    facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
+    return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
 
-def of_private_model(path: Path, content: Facts) -> list[Facts]:
+def private_model_records(path: Path, content: Facts) -> list[Facts]:
     """Return one record of the kind "private_model" per bound of a private model."""
     check_kind(path, content, PRIVATE_MODEL_KINDS)
-    facts = take(path, content, _PRIVATE_MODEL)
-    same = {"record": "private_model", **of_split(path, content), **facts}
+    facts = select_entries(path, content, _PRIVATE_MODEL)
+    same = {"record": "private_model", **split_columns(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
-    bounds = take(path, content, ("bounds",))["bounds"]
+    bounds = select_entries(path, content, ("bounds",))["bounds"]
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")
     try:
@@ -109,22 +109,22 @@ def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
         raise ArtefactError(path, f"its kind is '{content['kind']}', but a file of kind {' or '.join(kinds)} is needed")
 
 
-def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
+def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
     """Return the slug of a student's method and options; for the whole pool also the number of queries it used."""
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
 
-def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
+def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds.
 
     `rounds` starts with the student, since each has queries and labels of its own. For the whole pool all columns are
     empty or 0.
     """
-    stored = take(path, content, ("rounds",))["rounds"]
+    stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
         raise ArtefactError(path, "its 'rounds' is not a list")
-    rounds = [take(path, facts, ("strategy", "queries", "student")) for facts in stored]
+    rounds = [select_entries(path, facts, ("strategy", "queries", "student")) for facts in stored]
     student = _read(path, StudentParameters, rounds[0]["student"], "student").slug if rounds else None
     selected = slug(student, *((facts["strategy"], facts["queries"]) for facts in rounds))
     last = rounds[-1]["strategy"] if rounds else ""
@@ -132,7 +132,7 @@ def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
 
 
 def _training(path: Path, content: Facts) -> TrainingParameters:
-    return _read(path, TrainingParameters, take(path, content, ("training",))["training"], "training")
+    return _read(path, TrainingParameters, select_entries(path, content, ("training",))["training"], "training")
 
 
 def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
@@ -180,10 +180,10 @@ def _audited(path: Path, content: Facts) -> list[Facts]:
 #: Readers of artefacts with records, by kind.
 _READERS: Mapping[str, Callable[[Path, Facts], Sequence[Facts]]] = {
     "collect": _collected,
-    "train_baseline": lambda path, content: [of_baseline(path, content)],
-    "name_clusters": lambda path, content: [of_naming(path, content)],
+    "train_baseline": lambda path, content: [baseline_record(path, content)],
+    "name_clusters": lambda path, content: [naming_record(path, content)],
     "audit": _audited,
-    **dict.fromkeys(PRIVATE_MODEL_KINDS, of_private_model),
+    **dict.fromkeys(PRIVATE_MODEL_KINDS, private_model_records),
 }
 #: The kinds of artefacts that `read_records` reads.
 RECORD_KINDS = tuple(_READERS)
@@ -210,8 +210,8 @@ def read_releases(
     learnt: dict[str, list[Student]] = {}
     for path in students:
         digest, content = _of_labels(path, "train_student", released)
-        facts = take(path, content, ("method", "model", "queries", "answered", "accuracy"))
-        facts |= present(content, BESIDE_ACCURACY)
+        facts = select_entries(path, content, ("method", "model", "queries", "answered", "accuracy"))
+        facts |= select_present(content, BESIDE_ACCURACY)
         learnt.setdefault(digest, []).append(Student(labels=facts.pop("answered"), **facts))
     for release in released:
         pool = release.meta["pool"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
-from patebench.cli.command import together
+from patebench.cli.command import combine_options
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import Artefact
 from patebench.core.text import plural
@@ -32,7 +32,7 @@ teachers_option = click.option(
 )  # fmt: skip
 
 #: Options of commands that read votes from a file: with --classes a table contains votes, without it counts.
-table_options = together(
+table_options = combine_options(
   click.option(
     "--classes", type=click.IntRange(min=2), default=None,
     help="Number of classes if --votes is a table (.npy, CSV) of votes, teachers × queries. Without it, the table "
@@ -64,7 +64,7 @@ def read_source(
     return Artefact(path, {}, facts, _digest(votes)), votes
 
 
-def say_what_was_read(source: Artefact, votes: Votes) -> None:
+def report_sizes(source: Artefact, votes: Votes) -> None:
     """Print the interpretation of a table, whose rows and columns are not labelled."""
     if source.meta["kind"] != "table":
         return

@@ -35,7 +35,7 @@ KINDS: Mapping[str, Change | None] = {
 }
 
 
-def claimed(kind: str, protects: Iterable[str]) -> bool:
+def claims_one_shard(kind: str, protects: Iterable[str]) -> bool:
     """Return True if a partition that protects the changes `protects` claims that `kind` alters at most one shard."""
     needed = KINDS[kind]
     return needed is None or not {needed, Change.OWNER}.isdisjoint(protects)
@@ -171,7 +171,7 @@ class Traces:
     votes: Mapping[int, str] = field(default_factory=dict)
 
 
-def differing(before: Mapping[Any, str], after: Mapping[Any, str]) -> list[Any]:
+def differing_keys(before: Mapping[Any, str], after: Mapping[Any, str]) -> list[Any]:
     """Return the keys whose values differ, or that exist in one mapping only."""
     return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
@@ -196,8 +196,8 @@ class ChangeFinding:
         A partition may allow a change to alter several shards. No change may alter public facts, or the votes of a
         teacher whose shard did not change.
         """
-        shards, votes = differing(before.shards, after.shards), differing(before.votes, after.votes)
-        faults = [f"{name} changed" for name in differing(before.public, after.public)]
+        shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
+        faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
         if strays := [i for i in votes if i not in shards]:
             faults.append(
                 f"the votes of {plural(len(strays), 'teacher')} changed, but not their shards: {listing(strays)}"

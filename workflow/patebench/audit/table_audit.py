@@ -89,7 +89,7 @@ class World:
         return Pair(self.votes(0).counts[0], vote, other, nothing, nothing, alike, self.words)
 
 
-def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     """Return pairs of tables that differ in as many cells as allowed, or in more if the mechanism ignores the cap `k`.
 
     `k` is the maximum number of counted votes per teacher.
@@ -115,7 +115,7 @@ def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     ]
 
 
-def agreements(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     """Return tables on which all teachers agree or two classes tie; D and D′ are the same.
 
     There are at most `k` queries, so that all votes count.
@@ -151,11 +151,11 @@ class TableAudit(AuditSetting):
 
     def worlds(self, queries: int) -> list[World]:
         """Return pairs of tables of at most `queries` queries."""
-        return worlds(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
+        return table_pairs(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
 
     def _agreements(self, queries: int) -> list[World]:
         drawn = min(self._drawn(queries), _QUERIES)
-        return agreements(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
+        return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _drawn(self, queries: int) -> int:
         """Return the maximum number of queries of a sampled table."""

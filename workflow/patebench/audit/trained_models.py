@@ -54,7 +54,7 @@ class Audited:
 Train = Callable[[bool, float, int], Sequence[Array]]
 
 
-def noise_reaches(train: Train, stated: float) -> Audited:
+def audit_noise(train: Train, stated: float) -> Audited:
     """Audit a training by comparing models with and without noise; `stated` is its ε.
 
     If noise does not change the model and the neighbour's model differs, ε is ∞. All models are trained with the same
@@ -62,15 +62,15 @@ def noise_reaches(train: Train, stated: float) -> Audited:
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
-    if not (same(plain, noisy) and same(plain, again)):
+    if not (equal_models(plain, noisy) and equal_models(plain, again)):
         return Audited(stated, 0.0, f"models trained with σ = 0 and σ = {DROWNING:g} differ")
-    if same(plain, neighbour):
+    if equal_models(plain, neighbour):
         return Audited(stated, 0.0, "the models of two neighbours are the same, whatever the noise is")
     words = f"models trained with σ = 0 and σ = {DROWNING:g} are the same bit for bit, and the neighbour's is another"
     return Audited(stated, math.inf, words)
 
 
-def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
+def equal_models(one: Sequence[Array], other: Sequence[Array]) -> bool:
     """Return True if two models are equal bit for bit."""
     return len(one) == len(other) and all(
         a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
@@ -78,7 +78,7 @@ def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
     )
 
 
-def exact(here: Array, there: Array, deviation: float, stated: float) -> Audited:
+def audit_means(here: Array, there: Array, deviation: float, stated: float) -> Audited:
     """Compare the exact μ of one Gaussian release with the stated μ.
 
     N(a, s²I) and N(b, s²I) are as distinguishable as N(0, 1) and N(‖a − b‖/s, 1) (Dong, Roth, Su 2022, Theorem 2.7).

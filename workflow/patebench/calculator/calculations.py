@@ -126,7 +126,7 @@ def queries_for(
     return _calibration(mechanism, name, epsilon, delta, queries, "queries", setting)
 
 
-def released(
+def least_release_bound(
     mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
 ) -> Bound | None:
     """Return the least worst-case bound of a release with discrete noise; None without a discrete form."""
@@ -172,7 +172,7 @@ def _calibration(
     bounds = worst_case(mechanism, queries, delta, **setting)
     release_bound, teachers = None, setting["teachers"]
     if teachers is None or not large_delta(delta, teachers):
-        release_bound = released(mechanism, queries, delta, setting["classes"], teachers)
+        release_bound = least_release_bound(mechanism, queries, delta, setting["classes"], teachers)
     return Calibration(
         name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, released=release_bound, **setting
     )
@@ -300,5 +300,5 @@ def epsilon(
     bounds = checked.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
     release_bound = None
     if not large_delta(delta, votes.teachers):
-        release_bound = released(checked, count, delta, votes.classes, votes.teachers)
+        release_bound = least_release_bound(checked, count, delta, votes.classes, votes.teachers)
     return Account(mechanism, checked.parameters(), delta, count, bounds, release, release_bound, votes.teachers)

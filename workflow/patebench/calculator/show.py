@@ -24,7 +24,7 @@ def as_json(result: Account | Calibration) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def account(result: Account) -> "RenderableType":
+def account_table(result: Account) -> "RenderableType":
     """Return a table of bounds by ascending ε, with the ε to publish if all bounds may be published, and advice."""
     from rich.console import Group
 
@@ -37,7 +37,7 @@ def account(result: Account) -> "RenderableType":
     return Group(_table(title, bounds, result.release), *to_publish, *_advice(bounds))
 
 
-def calibration(result: Calibration) -> "RenderableType":
+def calibration_table(result: Calibration) -> "RenderableType":
     """Return a sentence with the solved value, the worst-case bounds at it, and the ε to publish."""
     from rich.console import Group
 

@@ -89,9 +89,9 @@ def stage_command(
     def callback(**arguments: Any) -> None:
         run(**arguments)
 
-    own = together(*decorators)(lambda: None)
+    own = combine_options(*decorators)(lambda: None)
     declared = {option.name for option in getattr(own, "__click_params__", ())}
-    options = together(*_options_of(run, declared), *decorators, _log)
+    options = combine_options(*_options_of(run, declared), *decorators, _log)
     return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(options(callback))
 
 
@@ -114,7 +114,7 @@ def _options_of(run: Callable[..., None], declared: Collection[str | None]) -> I
                 yield parameter_options(kinds[0], name, needed=NoneType not in kinds)
 
 
-def together(*options: Decorator) -> Decorator:
+def combine_options(*options: Decorator) -> Decorator:
     """Combine several options into one decorator; the help lists them in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,7 +150,7 @@ def parameter_options(model: type[Parameters], name: str = "parameters", *, need
                 raise PatebenchError(message, code=fault.code, where=option) from None
             return function(**arguments)
 
-        return together(*(_option(key, field, needed) for key, field in fields.items()))(checked)
+        return combine_options(*(_option(key, field, needed) for key, field in fields.items()))(checked)
 
     return decorate
 
@@ -203,7 +203,7 @@ def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> in
     return value
 
 
-def each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
+def unique_pairs(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
     """Return the pairs of a repeated option as a mapping; raise PatebenchError for a repeated key."""
     names = [name for name, _ in value]
     for name in names:
@@ -212,7 +212,7 @@ def each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[st
     return dict(value)
 
 
-def in_home(home: Path, name: str) -> Path:
+def file_in_home(home: Path, name: str) -> Path:
     """Return the path of the file `name` in the repository folder `home`; raise PatebenchError if it is missing."""
     path = home / name
     if not path.exists():
@@ -249,13 +249,13 @@ all_processes = click.option(
 )  # fmt: skip
 
 #: Random stream of a stage.
-seeded = together(
+seeded = combine_options(
     click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment."),
     click.option("--stream", required=True, help="Name of the random stream."),
 )
 
 #: Source of privacy noise: a reproducible random stream, or the operating system for a release.
-seeded_or_release = together(
+seeded_or_release = combine_options(
     click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
     click.option("--stream", default=None, help="Name of the random stream."),
     click.option(
@@ -265,17 +265,17 @@ seeded_or_release = together(
 
 #: Parameters of a mechanism as a mapping.
 parameter_values = click.option(
-    "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=each_once,
+    "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=unique_pairs,
     help="Parameter of the mechanism, such as sigma=40; --sigma 40 is the same.",
 )  # fmt: skip
 
 #: Name and parameters of a mechanism.
-mechanism = together(
+mechanism = combine_options(
     click.option("--mechanism", required=True, help="Name of the mechanism: lnmax, gnmax, …"), parameter_values
 )
 
 #: Ledger in which a release is entered before it is drawn, and the total budget of one private data set.
-ledgered = together(
+ledgered = combine_options(
     file_option("ledger", "Folder of the ledgers; a release is entered here before it is drawn.", needed=False),
     click.option(
         "--ledger-budget",

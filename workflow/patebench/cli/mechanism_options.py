@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from patebench.cli.command import StageCommand, mechanism, together
+from patebench.cli.command import StageCommand, combine_options, mechanism
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 
@@ -110,7 +110,7 @@ def _limits(item: "Field[Any]") -> str:
 
 
 #: Options of commands that print the ε of one mechanism, as text or as JSON.
-answering = together(
+answering = combine_options(
     mechanism,
     click.option("--delta", type=float, required=True, help="δ of every ε."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),

@@ -15,7 +15,7 @@ from patebench.data.partitions import Change, protecting
 from patebench.mechanisms.base import Answering, Mechanism, check_releasable, make_mechanism
 
 
-def drawn_mechanism(
+def make_drawn_mechanism(
     name: str, parameters: Mapping[str, float], release: bool, seed: int | None, stream: str | None
 ) -> tuple[Mechanism, Draws]:
     """Return the mechanism of a command and its source of noise; refuse a release without a discrete form."""
@@ -31,7 +31,7 @@ def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
 
 
-def origin(votes: Artefact, mode: Mode) -> str | None:
+def digest_to_store(votes: Artefact, mode: Mode) -> str | None:
     """Return the digest of the votes; None for a release, since it would confirm a guess of a teacher's votes."""
     return votes.digest if mode is Mode.SEEDED else None
 
@@ -56,7 +56,7 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
             click.echo(f"warning: {fault}", err=True)
 
 
-def unprotected(source: Artefact) -> str | None:
+def reason_unprotected(source: Artefact) -> str | None:
     """Return the reason why ε of a release from these VOTES, CHUNK or LABELS protects nobody, or None.
 
     For votes without a partition, such as a table, ε is for the votes of one teacher, and the result is None.
@@ -69,12 +69,12 @@ def unprotected(source: Artefact) -> str | None:
 
 def check_protects(source: Artefact, mode: Mode) -> None:
     """Refuse a release from VOTES, a CHUNK or LABELS whose partition protects nothing."""
-    if mode is Mode.RELEASE and (fault := unprotected(source)):
+    if mode is Mode.RELEASE and (fault := reason_unprotected(source)):
         fix = f"use votes of a partition by one of {protecting()}"
         raise ArtefactError(source.path, fault, fix, code="unprotected")
 
 
-def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
+def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
     """Return the facts on voting that labels computed from a released table need; nothing if no table is released.
 
     `source` are the VOTES, or shares of them.

@@ -100,13 +100,13 @@ class Place:
     ) -> list[str]:
         """Enter a draw by a mechanism on `votes` of VOTES or a CHUNK, whose output will be `out`.
 
-        Returns a list with the entry's key, empty for labels from a seed. `more` are arguments of `cost`.
+        Returns a list with the entry's key, empty for labels from a seed. `more` are arguments of `release_cost`.
         """
         if self.folder is None:
             return []
         check_writable(out)
         check_drawable(made, votes)
-        spent = cost(name, made, votes, shards_of(source), **more)
+        spent = release_cost(name, made, votes, shards_of(source), **more)
         known = {"key": key} if key else {}
         entry = Entry(
             what=str(out), mechanism=name, parameters=made.parameters(), queries=votes.queries, spent=spent,
@@ -135,7 +135,7 @@ class Place:
     def enter(self, records: str, entry: Entry) -> None:
         """Enter a draw from the private records with digest `records`; do nothing without a folder."""
         if self.folder is not None:
-            enter(self.folder, records, entry, self.limit, self.private)
+            enter_draw(self.folder, records, entry, self.limit, self.private)
 
 
 def records_of(source: Artefact) -> str:
@@ -247,7 +247,7 @@ class Ledger:
         return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
 
-def cost(
+def release_cost(
     name: str,
     made: Mechanism,
     votes: Votes,
@@ -278,7 +278,7 @@ def cost(
     return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers)
 
 
-def enter(
+def enter_draw(
     folder: Path, records: str, entry: Entry, limit: LedgerParameters | None, private: str | None = None
 ) -> Ledger:
     """Enter a draw before it is made; raise PatebenchError and write nothing if it is not allowed.

@@ -24,15 +24,15 @@ def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list
     return [uniform_words(source, shape) for _ in range(aggregators - 1)]
 
 
-def closing(drawn: list[Words], values: Integers) -> Words:
+def closing_share(drawn: list[Words], values: Integers) -> Words:
     """Return the last aggregator's share, so that all shares add up to `values`.
 
     It is uniform if at least one of the others is unknown.
     """
-    return values.astype(np.uint64) - total(drawn, values.shape)
+    return values.astype(np.uint64) - sum_shares(drawn, values.shape)
 
 
-def total(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
+def sum_shares(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
     """Return the sum modulo 2⁶⁴."""
     result = np.zeros(shape, dtype=np.uint64)
     for share in words:
@@ -40,12 +40,12 @@ def total(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
     return result
 
 
-def opened(sums: Iterable[Words], shape: tuple[int, ...]) -> Integers:
+def open_sums(sums: Iterable[Words], shape: tuple[int, ...]) -> Integers:
     """Reconstruct the values from all aggregators' sums, as signed integers."""
-    return total(sums, shape).astype(np.int64)
+    return sum_shares(sums, shape).astype(np.int64)
 
 
-def one_hot(votes: NDArray[np.integer], classes: int) -> Integers:
+def encode_votes(votes: NDArray[np.integer], classes: int) -> Integers:
     """Encode one teacher's votes (queries,) as counts (queries × classes), with zeros where it abstains."""
     result = np.zeros((len(votes), classes), dtype=np.int64)
     (voted,) = np.nonzero(votes != SILENT)
@@ -66,7 +66,9 @@ class Party:
     def of(cls, mechanism: str, parameters: Mapping[str, float], teachers: int, draws: Draws) -> "Party":
         noise_shares = make_mechanism(mechanism, parameters)
         if not isinstance(noise_shares, NoiseShares):
-            raise PatebenchError(f"the mechanism '{mechanism}' has no secure path; use {' or '.join(secure())}")
+            raise PatebenchError(
+                f"the mechanism '{mechanism}' has no secure path; use {' or '.join(secure_mechanisms())}"
+            )
         noise_shares.needed(teachers)
         return cls(mechanism, noise_shares, teachers, draws)
 
@@ -104,14 +106,14 @@ class Party:
         shape = len(counted), classes
         masks = draw_masks(for_masks, aggregators, shape)
         noise = self.mechanism.share(self.teachers, shape, for_noise)
-        return [*masks, closing(masks, one_hot(counted, classes) + noise)]
+        return [*masks, closing_share(masks, encode_votes(counted, classes) + noise)]
 
     def session(self) -> str:
         """Return a random name for this set of shares, so that shares of different sets are never mixed."""
         return f"{int(uniform_words(self.draws.source('session'), 1)[0]):016x}"
 
 
-def secure(*, abstentions: bool = False) -> list[str]:
+def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
     """Return the mechanisms with a secure path; with `abstentions`, only those whose teachers may abstain."""
     kinds = {name: MECHANISMS.load(name) for name in MECHANISMS}
     return [name for name, kind in kinds.items() if kind.secure and (kind.abstentions or not abstentions)]

@@ -14,7 +14,7 @@ from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import seeded as seeded_noise
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import Selected, check_drawn_from
-from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
+from patebench.artefacts.votes_file import read_source, report_sizes, table_options
 from patebench.cli.command import file_option, parameter_options, processes, stage_command
 from patebench.config.parameters import AccountParameters
 from patebench.core.bound import Bound, Kind, curves
@@ -87,7 +87,7 @@ def run(
     No bound is sanitised.
     """
     source, everything = read_source(votes, classes is not None, classes, teachers)
-    say_what_was_read(source, everything)
+    report_sizes(source, everything)
     label_set = _read_labels(labels, source, everything)
     mode, mechanism = Mode(label_set.meta["mode"]), mechanism_of(label_set.meta)
     release = mode is Mode.RELEASE
@@ -250,7 +250,7 @@ def _whole_pool(
 ) -> dict[str, Any]:
     """Return bounds at each of the `numbers` of queries, curves over the queries, and the costs of single teachers."""
     release = labels.meta["mode"] == Mode.RELEASE
-    along = [] if release else spaced(votes.queries)
+    along = [] if release else spaced_numbers(votes.queries)
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
     if "budget" in labels.meta:
         bounds += _budget_bounds(labels, mechanism, votes, check_queries([*numbers, *along], votes.queries), delta)
@@ -274,7 +274,7 @@ def _budget_bounds(
     return budget_bounds(budget["epsilon"], queries, delta) if delta >= budget["delta"] else []
 
 
-def spaced(queries: int, most: int = 40) -> list[int]:
+def spaced_numbers(queries: int, most: int = 40) -> list[int]:
     """Return numbers from 1 to `queries`, evenly spaced on a logarithmic scale and rounded; at most `most`."""
     return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
 

@@ -20,7 +20,16 @@ from typing import Any
 import click
 import numpy as np
 
-from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World, claimed, differing
+from patebench.audit.adjacent_data import (
+    KINDS,
+    AuditedData,
+    ChangeFinding,
+    Records,
+    Traces,
+    World,
+    claims_one_shard,
+    differing_keys,
+)
 from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.config.artefacts import Data, Ensemble, Round
@@ -247,7 +256,7 @@ class DataSet:
     def audit(self) -> AuditedData:
         """Check that public outputs do not change when a private record is unlike all others."""
         own = self.rerun(self.folder / "own", self.with_records(self.private.arrays, "own")).prepare()
-        if moved := differing(self.traces.public, own.public):
+        if moved := differing_keys(self.traces.public, own.public):
             raise PatebenchError(f"{self.data.name}: a copy of the data set gives other outputs: {', '.join(moved)}")
         findings = []
         for kind, what, data in self._unlike_others():
@@ -339,13 +348,13 @@ class Comparison:
         at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
         self.base.train(self._chunks(int(self.world.holders[at])))
         what, ours = self.world.change(kind, at, rng)
-        return _finding(kind, what, claimed(kind, self.protects), self._rerun("changed", ours), self._traces)
+        return _finding(kind, what, claims_one_shard(kind, self.protects), self._rerun("changed", ours), self._traces)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
         """Return the traces before and after a change; of votes only if the earlier stages show no violation."""
         before, after = self.prepared, changed.prepare()
-        shards = differing(before.shards, after.shards)
-        if differing(before.public, after.public) or len(shards) > 1:
+        shards = differing_keys(before.shards, after.shards)
+        if differing_keys(before.public, after.public) or len(shards) > 1:
             return before, after
         chunks = self._chunks(next(iter(shards), 0))
         return self.base.vote(before, chunks), changed.vote(after, chunks)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
-from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
+from patebench.artefacts.votes_file import read_source, report_sizes, table_options
 from patebench.cli.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
@@ -31,10 +31,10 @@ from patebench.mechanisms.base import (
 from patebench.release.conditions import (
     check_protects,
     check_size_of_delta,
-    drawn_mechanism,
-    of_table,
-    origin,
+    digest_to_store,
+    make_drawn_mechanism,
     refuse_second_release,
+    table_facts,
 )
 from patebench.release.ledger_file import Place
 
@@ -72,16 +72,16 @@ def run(
     Labels of a round are appended to those of earlier rounds. If the teachers do not answer a query, the student's own
     label is kept if the mechanism's public rule allows it.
     """
-    checked, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
+    checked, draws = make_drawn_mechanism(mechanism, parameters, release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     refuse_second_release(out, draws.mode)
     source, everything = read_source(votes, classes is not None, classes, teachers)
-    say_what_was_read(source, everything)
+    report_sizes(source, everything)
     check_protects(source, draws.mode)
     check_abstentions(checked, everything)
     check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
     facts: Facts = {
-        "votes": origin(source, draws.mode),
+        "votes": digest_to_store(source, draws.mode),
         "pool": source.meta["pool"],
         "classes": everything.classes,
         "mechanism": mechanism,
@@ -91,7 +91,7 @@ def run(
         "teachers": everything.teachers,
         "abstentions": everything.abstentions,
         **partition_facts(source),
-        **of_table(checked, source),
+        **table_facts(checked, source),
     }
     write_down = partial(place.write_down, source, out, mechanism, checked)
     if selected is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from patebench.artefacts.votes_file import read_source, say_what_was_read
+from patebench.artefacts.votes_file import read_source, report_sizes
 from patebench.audit import audit_text
 from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import run_audit
@@ -76,7 +76,7 @@ def run(
 def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int]:
     """Return the numbers of teachers and classes of the votes in a file."""
     source, votes = read_source(path, classes is not None, classes, teachers)
-    say_what_was_read(source, votes)
+    report_sizes(source, votes)
     return votes.teachers, votes.classes
 
 

@@ -35,7 +35,7 @@ def run(
         mechanism=mechanism, parameters=parameters, epsilon=epsilon, delta=delta, queries=queries, classes=classes,
         teachers=teachers, release=release,
     )  # fmt: skip
-    show_on_terminal(show.as_json(result) if as_json else show.calibration(result))
+    show_on_terminal(show.as_json(result) if as_json else show.calibration_table(result))
 
 
 _MANY = click.IntRange(min=1)

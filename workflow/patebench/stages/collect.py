@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
-from patebench.artefacts.records import of_ensemble, of_rounds, of_split, of_student, of_training, present, take
+from patebench.artefacts.records import (
+    ensemble_slug,
+    round_columns,
+    select_entries,
+    select_present,
+    split_columns,
+    student_slug,
+    training_slug,
+)
 from patebench.cli.command import stage_command
 from patebench.core.bound import Bound, points
 from patebench.core.class_accuracy import BESIDE_ACCURACY, class_accuracy, uncovered
@@ -49,9 +57,9 @@ def run(
     truths = read_arrays(truth, TRUTH)
     truths.require("pool", source.meta["pool"], str(votes))
     summary = _read_of_votes(ensemble, "join_votes", source)
-    facts = take(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    named = {"ensemble": of_ensemble(ensemble, summary), "clusters": summary.get("queries")}
-    common = {**of_split(ensemble, summary), **named, **facts}
+    facts = select_entries(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
+    named = {"ensemble": ensemble_slug(ensemble, summary), "clusters": summary.get("queries")}
+    common = {**split_columns(ensemble, summary), **named, **facts}
     names = summary.get("class_names") or [str(number) for number in range(vote_matrix.classes)]
     label_sets = [_LabelSet(path, source, vote_matrix, common, truths["y"], names) for path in labels]
     by_digest = {label_set.labels.digest: label_set for label_set in label_sets}
@@ -83,7 +91,7 @@ class _LabelSet:
             "mechanism": self.labels.meta["mechanism"],
             "noise": self.mechanism.slug,
             "parameters": plain(self.mechanism.parameters()),
-            **of_rounds(path, self.labels.meta),
+            **round_columns(path, self.labels.meta),
         }
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
@@ -121,8 +129,10 @@ class _LabelSet:
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     """Return the record of an ensemble: the accuracies of its teachers and of the plurality vote, and the gaps."""
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
-    quality = take(path, summary, ("teacher_accuracies", *rest))
-    quality |= present(summary, (f"plurality_{what}_{on}" for what in BESIDE_ACCURACY for on in ("pool", "test")))
+    quality = select_entries(path, summary, ("teacher_accuracies", *rest))
+    quality |= select_present(
+        summary, (f"plurality_{what}_{on}" for what in BESIDE_ACCURACY for on in ("pool", "test"))
+    )
     voted = [accuracy for accuracy in quality.pop("teacher_accuracies") if accuracy is not None]
     teachers = np.asarray(voted or [0.0], dtype=np.float64)  # accuracy 0 if no teacher voted
     accuracies = {
@@ -146,28 +156,28 @@ def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
 
 def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
     content, label_set = _read_of_labels(path, "train_student", known)
-    student = take(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
+    student = select_entries(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
         raise ArtefactError(path, f"it was trained on more labels than {label_set.labels.path} contains", _FIX)
     return {
         "record": "student",
         **label_set.facts,
-        "student": of_student(path, student, whole_pool=label_set.whole_pool),
+        "student": student_slug(path, student, whole_pool=label_set.whole_pool),
         "method": student["method"],
         "student_model": student["model"],
         "student_recipe": student["recipe"],
         **label_set.measured(student["queries"]),
         "accuracy": student["accuracy"],
-        **present(content, BESIDE_ACCURACY),
+        **select_present(content, BESIDE_ACCURACY),
     }
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
     """Return one record per kind of label and number of samples; ε is infinite, as no noise is added."""
     content = _read_of_votes(path, "distil", votes)
-    found = take(path, content, ("model", "recipe", "epochs", "learnt"))
+    found = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
-    facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
+    facts = {**common, "distilled": training_slug(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
 
 

@@ -60,7 +60,7 @@ _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", 
 CLEAR = 2.0
 
 
-def compared(one: Records, other: Records) -> "pd.DataFrame":
+def compare_records(one: Records, other: Records) -> "pd.DataFrame":
     """Return one row per quantity and setting that both runs have, the clearest differences first.
 
     Returns
@@ -98,7 +98,7 @@ def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
     return missing
 
 
-def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the keys of two manifests whose values differ, with both values."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flat({part: manifest.get(part) for part in parts}) for manifest in (one, other))
@@ -227,7 +227,7 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
     machines.
     """
     records = _records(one), _records(other)
-    frame, only = compared(*records), unmatched(*records)
+    frame, only = compare_records(*records), unmatched(*records)
     if as_json:
         rows = [{name: cell_in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
         show_on_terminal(json.dumps({"compared": rows, "only_one": only[0], "only_other": only[1]}, ensure_ascii=False))
@@ -274,7 +274,7 @@ def _show_settings(one: Path, other: Path) -> None:
         counts = " and ".join(str(len(paths)) for paths in manifests)
         click.echo(f"Settings are compared only if each folder has one run; these have {counts} manifests.")
         return
-    differing = settings(*(read_manifest(path) for (path,) in manifests))
+    differing = differing_settings(*(read_manifest(path) for (path,) in manifests))
     if differing:
         show_on_terminal(table_of(["", str(one), str(other)], differing, title="Settings that differ"))
     else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patebench.artefacts.records import read_manifest
-from patebench.cli.command import FILE, file_option, home_option, in_home, stage_command
+from patebench.cli.command import FILE, file_in_home, file_option, home_option, stage_command
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 
@@ -61,7 +61,7 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     pages, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
     if "report.html" not in pages:
         raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
-    in_home(home, "Snakefile")
+    file_in_home(home, "Snakefile")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
         whole = Path(place) / "crate"

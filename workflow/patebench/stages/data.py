@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import click
 import numpy as np
 
-from patebench.cli.command import FILE, Assignment, each_once, stage_command
+from patebench.cli.command import FILE, Assignment, stage_command, unique_pairs
 from patebench.config.parameters import ClassParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
@@ -88,7 +88,7 @@ command = stage_command(
         "--option",
         type=Assignment(number=False),
         multiple=True,
-        callback=each_once,
+        callback=unique_pairs,
         help="Option of the loader, as key=value; repeat for several.",
     ),
     _aloud,

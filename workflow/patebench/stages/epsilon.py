@@ -21,7 +21,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
-from patebench.release.conditions import check_protects, check_size_of_delta, unprotected
+from patebench.release.conditions import check_protects, check_size_of_delta, reason_unprotected
 from patebench.release.ledger_file import Entry, Place, records_of, shards_of
 
 
@@ -60,23 +60,23 @@ def run(
     make_mechanism(mechanism, parameters)  # report its errors before any work or output
     check_delta(delta)
     source, read_votes = votes_file.read_source(file, votes, classes, teachers)
-    votes_file.say_what_was_read(source, read_votes)
+    votes_file.report_sizes(source, read_votes)
     mode = Mode.RELEASE if release or sanitise else Mode.SEEDED
     check_protects(source, mode)
     check_size_of_delta(mode, read_votes.teachers, delta, ledger_delta, votes=source)
-    if fault := unprotected(source):
+    if fault := reason_unprotected(source):
         click.echo(f"{file}: {fault}; no release is drawn from it", err=True)
     noise = None if place is None else _noise(place, source, mechanism, parameters)
     account = partial(epsilon, read_votes, mechanism, parameters, delta, queries, release=release)
-    result = replace(account(noise=noise, publishable=True), unprotected=unprotected(source))
+    result = replace(account(noise=noise, publishable=True), unprotected=reason_unprotected(source))
     if not as_json:
-        show_on_terminal(show.account(result))
+        show_on_terminal(show.account_table(result))
     if not publishable:
         not_publishable = account(publishable=False)
         result = result.beside(not_publishable)
         if not_publishable.bounds and not as_json:
             show_on_terminal("")
-            show_on_terminal(show.account(not_publishable))
+            show_on_terminal(show.account_table(not_publishable))
     if as_json:
         show_on_terminal(show.as_json(result))
 

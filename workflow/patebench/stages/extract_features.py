@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from patebench.artefacts.reading import blamed_on, encoder_of
+from patebench.artefacts.reading import encoder_of, locate_faults
 from patebench.cli.command import stage_command, threads
 from patebench.core.checks import check_finite
 from patebench.core.files import read_arrays, write_arrays
@@ -32,7 +32,7 @@ def run(
         torch.manual_seed(derive(seed, stream))
         learnt = ENCODERS.load(encoder_of(samples)).learn(samples["x"], done)
     vectors = learnt.features(samples["x"])
-    with blamed_on(samples):
+    with locate_faults(samples):
         check_finite("the features of the pool are not finite", vectors, samples["x"])
     digest = write_arrays(encoder, ENCODER, learnt.arrays(), {"pool": samples.digest})
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest, "encoder": digest})

@@ -17,7 +17,7 @@ from patebench.artefacts.reading import (
     may_abstain,
     partition_facts,
     read_samples,
-    way_of_voting,
+    voting_facts,
 )
 from patebench.cli.command import stage_command
 from patebench.core.class_accuracy import class_accuracy
@@ -78,7 +78,7 @@ def run(
     facts |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
-    meta |= way_of_voting(parts[0]) | ({"teachers": shards.meta["teachers"]} if weighted else {})
+    meta |= voting_facts(parts[0]) | ({"teachers": shards.meta["teachers"]} if weighted else {})
     if "queries" in parts[0].arrays:
         arrays["queries"] = parts[0]["queries"]
     if in_rounds := "queries_files" in parts[0].meta:
@@ -94,7 +94,7 @@ def run(
         quality = describe_weighted(arrays, teachers, truths, names)
     else:
         abstentions = may_abstain(parts[0])
-        quality = describe(
+        quality = describe_votes(
             arrays["votes"], arrays.get("test_votes"), truths, test_set["y"], names, abstentions=abstentions
         )
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
@@ -137,7 +137,7 @@ def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | Non
     return before
 
 
-def describe(
+def describe_votes(
     votes: NDArray[Any],
     test_votes: NDArray[Any] | None,
     truth: NDArray[Any],

@@ -37,18 +37,18 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
     except json.JSONDecodeError as fault:
         raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
     checked = validate(written, files=False)
-    content = circumstances(benchmarks, checked.job_names())
+    content = read_circumstances(benchmarks, checked.job_names())
     content |= {"config": written, "seeds": list(checked.seeds), "labels": checked.modes}
     sources = {"records": checked.record_files(), "released": checked.released(), "copies": checked.copies}
     shown = {"figures": checked.with_content(FIGURES), "tables": checked.with_content(TABLES)}
     write_json(out, "manifest", {**content, **sources, **shown})
 
 
-def circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
+def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
     """Return versions, commit, hardware and times; `jobs` are the names of files in `benchmarks`, without .tsv."""
-    ends = ended(benchmarks, jobs)
+    ends = end_times(benchmarks, jobs)
     older = _with_older_jobs(commit(), ends.values())
-    return {"versions": versions(), "commit": older, "hardware": hardware(), **times(benchmarks, ends)}
+    return {"versions": versions(), "commit": older, "hardware": hardware(), **job_times(benchmarks, ends)}
 
 
 def versions() -> dict[str, str]:
@@ -81,16 +81,16 @@ def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> di
     return {**commit, "older_jobs": sum(end < float(moment) for end in ends) if moment else None}
 
 
-def ended(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
+def end_times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
     """Return the end of each job (Unix time), in the order of names; jobs without a benchmark file are left out."""
     files = ((job, benchmarks / f"{job}.tsv") for job in sorted(jobs))
     return {job: path.stat().st_mtime for job, path in files if path.exists()}
 
 
-def times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
+def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
     """Return time and memory per rule, longest first, and the start of the first job and end of the last (UTC).
 
-    `ends` comes from `ended`. The rule is the first part of a job's name. Snakemake measures only the last run of a
+    `ends` comes from `end_times`. The rule is the first part of a job's name. Snakemake measures only the last run of a
     job, not the time before it was interrupted and continued from a checkpoint.
     """
     rules: dict[str, list[tuple[float, float]]] = {}

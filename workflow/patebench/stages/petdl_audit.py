@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.accounting.independent import gaussian_dp
-from patebench.audit.trained_models import Audited, audit_release, exact, noise_reaches
+from patebench.audit.trained_models import Audited, audit_means, audit_noise, audit_release
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
 from patebench.petdl import noisy_sums
@@ -36,7 +36,7 @@ Make = Callable[..., PetdlStudent]
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
     """Return the ε lower bound of a training at `delta`, and the verdict on its stated ε."""
-    reaches = noise_reaches(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
+    reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
     audits = [] if reaches.audited else _audit_releases(form, settings, known.teachers, len(x))
     mu = math.sqrt(sum(each.count * max(each.by_means.audited, each.by_runs.audited) ** 2 for each in audits))
     epsilon = max(reaches.audited, gaussian_dp(mu, delta))
@@ -102,7 +102,7 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
             return np.stack([np.asarray(form.release(side, sort, of, rng)) for _ in range(number)])
 
         here, there = (release(side, replace(settings, noise=0.0), 1)[0] for side in pair)
-        by_means = exact(here, there, deviation, stated)
+        by_means = audit_means(here, there, deviation, stated)
         present, absent = (release(side, settings, _RUNS) for side in pair)
         by_runs = audit_release(present, absent, here - there, _CONFIDENCE, stated)
         audits.append(_ReleaseAudit(sort, count, by_means, by_runs))

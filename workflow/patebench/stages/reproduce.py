@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from patebench.cli.command import home_option, in_home, stage_command
+from patebench.cli.command import file_in_home, home_option, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
@@ -29,7 +29,7 @@ def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> No
     """
     from patebench.config import load, validate
 
-    published = read_published(in_home(home, "config/published.csv"))
+    published = read_published(file_in_home(home, "config/published.csv"))
     rows: dict[str, list[Value]] = {}
     for value in published.values:
         rows.setdefault(value.name, []).append(value)
@@ -48,7 +48,7 @@ def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> No
             f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}; choose another row, "
             "`patebench reproduce` lists all"
         )
-    file = in_home(home, f"config/papers/{configuration}.yaml")
+    file = file_in_home(home, f"config/papers/{configuration}.yaml")
     verdicts = home / validate(load(file), files=False).pages / "tables" / "verdicts.csv"
     experiments = ",".join(dict.fromkeys(name for value in values for name in value.experiments))
     command = ["snakemake", "--cores", cores, "--quiet", "reason", "--configfile", str(file.resolve())]

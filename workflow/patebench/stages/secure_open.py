@@ -13,9 +13,9 @@ from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Answering
 from patebench.mechanisms.noise_shares import plurality
-from patebench.release.conditions import of_table, refuse_second_release
-from patebench.secure.shares import check_teachers, opened
-from patebench.stages.secure_sum import SHARED, asked, check_agreement, promised, shared
+from patebench.release.conditions import refuse_second_release, table_facts
+from patebench.secure.shares import check_teachers, open_sums
+from patebench.stages.secure_sum import SHARED, check_agreement, query_arrays, shared_facts, stated_mechanism
 
 
 def run(
@@ -36,17 +36,17 @@ def run(
             fix = "let all aggregators sum the shares of the same teachers"
             raise ArtefactError(part.path, f"it is the sum of shares of other teachers than {first.path}", fix)
     _check_aggregators(parts)
-    mechanism = promised(first)
+    mechanism = stated_mechanism(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
     for out in (labels, counts):
         refuse_second_release(out, Mode(first.meta["mode"]))
-    noisy = opened((part["sum"] for part in parts), first["sum"].shape)
-    meta, queries = shared(first), asked(first)
+    noisy = open_sums((part["sum"] for part in parts), first["sum"].shape)
+    meta, queries = shared_facts(first), query_arrays(first)
     write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"], **queries}, meta)
     # No party has seen all votes, so their digest is unknown.
     entries = sorted(first.meta["sessions"].values()) if first.meta["mode"] == Mode.RELEASE else []
     facts = {**meta, "votes": None, "rounds": [], "entries": entries}
-    facts |= {"teachers": len(first["teachers"]), **of_table(mechanism, first)}
+    facts |= {"teachers": len(first["teachers"]), **table_facts(mechanism, first)}
     table = {"noisy_counts": noisy} if mechanism.answering is Answering.AS_TABLE else {}
     write_arrays(labels, LABELS, {"labels": plurality(noisy), **table, **queries}, facts)
 

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.reading import may_abstain, partition_facts, way_of_voting
+from patebench.artefacts.reading import may_abstain, partition_facts, voting_facts
 from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
@@ -21,8 +21,8 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
 from patebench.release.conditions import check_protects, check_size_of_delta
 from patebench.release.ledger_file import Place
-from patebench.secure.shares import Party, secure
-from patebench.stages.secure_sum import asked
+from patebench.secure.shares import Party, secure_mechanisms
+from patebench.stages.secure_sum import query_arrays
 
 
 def run(
@@ -64,8 +64,8 @@ def run(
     place.write_down(source, out[0], mechanism, party.mechanism, dummy, key=session, teachers=who)
     cut = party.cut(numbers, source["votes"], classes, len(out))
     meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": session}
-    meta |= {"abstentions": votes.abstentions, **partition_facts(source), **way_of_voting(source)}
-    known = {"teachers": np.asarray(numbers, dtype=np.int64), **asked(source)}
+    meta |= {"abstentions": votes.abstentions, **partition_facts(source), **voting_facts(source)}
+    known = {"teachers": np.asarray(numbers, dtype=np.int64), **query_arrays(source)}
     for i, (path, held) in enumerate(zip(out, cut, strict=True)):
         write_arrays(path, SHARES, {"shares": held, **known}, {**meta, "aggregator": i + 1})
 
@@ -89,7 +89,7 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
         raise ArtefactError(
             chunk.path,
             f"its teachers may abstain, but the proof of '{party.name}' is for teachers that vote on every query",
-            f"use {' or '.join(secure(abstentions=True))}",
+            f"use {' or '.join(secure_mechanisms(abstentions=True))}",
         )
     return votes
 

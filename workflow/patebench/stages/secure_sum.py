@@ -15,7 +15,7 @@ from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import mechanism_of, refuse_second_release
-from patebench.secure.shares import check_teachers, total
+from patebench.secure.shares import check_teachers, sum_shares
 
 #: Metadata that is equal in all files of one release; `neighbours` is stored only for teachers that use it.
 SHARED = (
@@ -37,12 +37,12 @@ def run(
     check_agreement(held, (*SHARED, "aggregator"))
     first = held[0]
     teachers = np.concatenate([part["teachers"] for part in held])
-    check_teachers(promised(first), teachers, first.meta["ensemble"], str(first.path))
+    check_teachers(stated_mechanism(first), teachers, first.meta["ensemble"], str(first.path))
     refuse_second_release(out, Mode(first.meta["mode"]))
-    sums = total((part["shares"].sum(axis=0, dtype=np.uint64) for part in held), first["shares"].shape[1:])
-    meta = {**shared(first), "aggregator": first.meta["aggregator"]}
+    sums = sum_shares((part["shares"].sum(axis=0, dtype=np.uint64) for part in held), first["shares"].shape[1:])
+    meta = {**shared_facts(first), "aggregator": first.meta["aggregator"]}
     sessions = {str(part["teachers"].min()): part.meta["session"] for part in held}
-    arrays = {"sum": sums, "teachers": np.sort(teachers), **asked(first)}
+    arrays = {"sum": sums, "teachers": np.sort(teachers), **query_arrays(first)}
     with _once(held, out):
         write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
 
@@ -88,17 +88,17 @@ def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
             )
 
 
-def shared(file: Artefact) -> dict[str, Any]:
+def shared_facts(file: Artefact) -> dict[str, Any]:
     """Return the metadata of the release that a file of shares or sums stores."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 
-def asked(file: Artefact) -> dict[str, NDArray[Any]]:
+def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
     """Return the array `queries` of a file by name; empty if the queries are the whole pool."""
     return {name: file[name] for name in ("queries",) if name in file.arrays}
 
 
-def promised(file: Artefact) -> NoiseShares:
+def stated_mechanism(file: Artefact) -> NoiseShares:
     """Return the mechanism that a file of shares or sums states."""
     mechanism = mechanism_of(file.meta)
     assert isinstance(mechanism, NoiseShares)

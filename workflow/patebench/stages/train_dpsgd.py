@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
-from patebench.artefacts.reading import blamed_on, read_encoder, read_samples, records_outside
+from patebench.artefacts.reading import locate_faults, read_encoder, read_samples, records_outside
 from patebench.baselines import DPSGD_FORMS, form_of
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DpsgdParameters
@@ -99,7 +99,7 @@ def run(
             evaluate=lambda weights: accuracy(weights, _CURVE_SAMPLES)["accuracy"],
             report=done,
         )
-    with blamed_on(public):
+    with locate_faults(public):
         check_finite("the weights of the private model are not finite", trained.weights.cpu().numpy(), public["x"])
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import blamed_on, check_together, read_samples
-from patebench.artefacts.records import of_ensemble, take
+from patebench.artefacts.reading import check_together, locate_faults, read_samples
+from patebench.artefacts.records import ensemble_slug, select_entries
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite
@@ -96,24 +96,26 @@ def run(
         streams = Streams(derive(seed, stream), noises=derive(seed, stream, parameters.slug))
         form.learn(student, student.samples(samples), known, settings, streams, after)
     seconds = time.perf_counter() - started
-    with blamed_on(public):
+    with locate_faults(public):
         weights = [each.float().cpu().numpy().ravel() for each in student.state()]
         check_finite("the weights of the student are not finite", np.concatenate(weights), public["x"])
     audited = audit(form, settings, parameters.delta, known, samples, make)
     log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
-    facts = take(ensemble, summary, ("dataset", "split", "seed", "teachers", "partition"))
+    facts = select_entries(ensemble, summary, ("dataset", "split", "seed", "teachers", "partition"))
     write_json(
         out,
         "train_petdl",
         {
             **{"votes": source.digest, "pool": public.digest, "test": test_set.digest, **facts},
-            "ensemble": of_ensemble(ensemble, summary),
-            "teacher_accuracy": float(np.mean(take(ensemble, summary, ("teacher_accuracies",))["teacher_accuracies"])),
+            "ensemble": ensemble_slug(ensemble, summary),
+            "teacher_accuracy": float(
+                np.mean(select_entries(ensemble, summary, ("teacher_accuracies",))["teacher_accuracies"])
+            ),
             "system": "PET-DL",
             "public_use": "student",
             "public_samples": settings.samples,
             "form": form.name,
-            "private_model": slug(of_ensemble(ensemble, summary), parameters.slug),
+            "private_model": slug(ensemble_slug(ensemble, summary), parameters.slug),
             "parameters": {**asdict(settings), **_chosen(parameters), "hint_layer": layer},
             "model": f"conv, width {width}",
             "model_parameters": student.parameters,

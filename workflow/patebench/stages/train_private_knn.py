@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import blamed_on, check_together, read_encoder, read_samples, records_outside
+from patebench.artefacts.reading import check_together, locate_faults, read_encoder, read_samples, records_outside
 from patebench.baselines import KNN_FORMS, form_of, knn_accounting
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
@@ -155,7 +155,7 @@ def _student(
     data = StudentData(pool=public["x"], labels=padded, classes=int(public.meta["classes"]))
 
     named = f"{parameters.student} student of {plural(len(data.labelled), 'label')}"
-    with progress(named, None, "epochs") as done, blamed_on(public):
+    with progress(named, None, "epochs") as done, locate_faults(public):
         trainer, curve = train(
             data,
             StudentConfig(method=parameters.student),

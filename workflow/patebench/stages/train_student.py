@@ -16,7 +16,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
+from patebench.artefacts.reading import locate_faults, read_encoder, read_samples
 from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import StudentParameters
@@ -87,7 +87,7 @@ def run(
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     of |= {"features": extracted.digest} if extracted else {}
     named = f"{parameters.method} student of {plural(len(data.labelled), 'label')}"
-    with progress(named, None, "epochs") as done, blamed_on(samples):
+    with progress(named, None, "epochs") as done, locate_faults(samples):
         trainer, curve = train(
             data,
             parameters,
@@ -148,7 +148,7 @@ def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features
 
 def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
     """Return the values of `class_accuracy` for a student on the first `most` test samples, or on all."""
-    with blamed_on(test_set):
+    with locate_faults(test_set):
         predicted = predict(student, test_set["x"][:most])
     return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
 
@@ -164,7 +164,7 @@ def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
 def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:
     """Write the student's class probabilities for every sample of the pool `samples`."""
     predicted = student.log_probabilities(samples["x"])
-    with blamed_on(samples):
+    with locate_faults(samples):
         check_finite("the predictions of the student are NaN", predicted, samples["x"], infinite=True)
     probabilities = np.exp(predicted).astype(np.float32)
     facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}

@@ -278,7 +278,7 @@ def _train_and_vote(
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
     together, knowledge = SoftVotes(kept.soft, len(queries), classes), TeacherKnowledge(kept.hints)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
-    owned = [shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
+    owned = [read_shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
     seeds = [derive(*randomness, "teacher", int(number)) for number in numbers]
     with progress(f"teachers {chunk.first} to {chunk.last}", len(numbers), "teachers") as done:
         for positions, trained in train(learner, owned, seeds, done):
@@ -293,7 +293,7 @@ def _train_and_vote(
     return arrays, dict(trained.device_facts)
 
 
-def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the private samples and labels of `teacher`."""
     start, stop = partition["offsets"][teacher : teacher + 2]
     rows = partition["indices"][start:stop]
