@@ -101,7 +101,7 @@ def test_bounds_are_those_of_the_calculator_the_least_worst_case_first(source: s
     known = epsilon(
         VOTES if source in ("votes", "matrix") else Votes(VOTES.counts), "lnmax", {"gamma": 0.1}, DELTA, queries
     )
-    assert sorted(map(repr, found)) == sorted(repr(bound.said_of(False)) for bound in known.bounds)
+    assert sorted(map(repr, found)) == sorted(repr(bound.state_for(False)) for bound in known.bounds)
     order = [(bound.kind != "worst_case", bound.epsilon) for bound in found]
     assert order == sorted(order)
     assert not any(bound.publishable for bound in found), "with continuous noise there is no release"

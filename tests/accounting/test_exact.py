@@ -395,11 +395,11 @@ def test_several_processes_find_the_same_to_the_last_bit(mechanism, monkeypatch)
     monkeypatch.setattr(exact, "_PIECE", 7)
     found = []
     for processes in (1, 2):
-        workers.use(processes)
+        workers.set_processes(processes)
         try:
             found.append(ExactDivergence(random_votes(), mechanism.neighbours).directions([60, 7], ORDERS))
         finally:
-            workers.use(1)
+            workers.set_processes(1)
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 

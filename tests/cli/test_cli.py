@@ -36,7 +36,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
         for log in set(logger.handlers) - set(handlers):
             log.close()
         sys.argv, logger.handlers = argv, handlers
-        workers.use(1)
+        workers.set_processes(1)
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 

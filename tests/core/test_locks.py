@@ -14,12 +14,12 @@ import pytest
 
 from patebench.core import locks
 from patebench.core.errors import ArtefactError
-from patebench.core.locks import alone
+from patebench.core.locks import file_lock
 
 HOLD = """
 import sys, pathlib
-from patebench.core.locks import alone
-with alone(pathlib.Path(sys.argv[1])):
+from patebench.core.locks import file_lock
+with file_lock(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -29,10 +29,10 @@ import errno, fcntl, pathlib, sys, time
 def flock(*_):
     {flock}
 fcntl.flock = flock
-from patebench.core.locks import alone
+from patebench.core.locks import file_lock
 path = pathlib.Path(sys.argv[1])
 for _ in range(20):
-    with alone(path):
+    with file_lock(path):
         number = int(path.read_text())
         time.sleep(0.001)
         path.write_text(str(number + 1))
@@ -113,7 +113,7 @@ def test_a_number_that_is_used_again_is_another_process(
     monkeypatch.setattr(
         locks, "_fact", lambda path: facts.get("machine", read(path)) if "machine" in path else read(path)
     )
-    with alone(path):
+    with file_lock(path):
         pass
 
 
@@ -132,7 +132,7 @@ def test_the_lock_of_a_process_that_is_not_certainly_dead_is_kept(
     (record,) = tmp_path.glob(".ledger.json.held/*")
     change(record, **facts)
     monkeypatch.setattr(locks, "PATIENCE_S", 0.2)
-    with pytest.raises(ArtefactError) as fault, alone(path):
+    with pytest.raises(ArtefactError) as fault, file_lock(path):
         pass
     assert str(fault.value).startswith(f"{path}: process {first.pid} on ")
     assert str(fault.value).endswith(f"if it no longer runs, delete the folder {record.parent}.")
@@ -148,7 +148,7 @@ def test_a_lock_that_is_held_for_long_ends_in_one_line(
     monkeypatch.setattr(locks, "PATIENCE_S", 0.2)
     with (
         pytest.raises(ArtefactError, match=rf"process {first.pid} on .* has locked this file for 0.2 s; wait"),
-        alone(path),
+        file_lock(path),
     ):
         pass
 
@@ -158,6 +158,6 @@ def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "file" / "ledger.json"
     with (
         pytest.raises(ArtefactError, match=r"it cannot be locked \(Not a directory\); see that its folder exists"),
-        alone(path),
+        file_lock(path),
     ):
         pass

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.calculator.show import four_digits
-from patebench.core.text import at_least, at_most, cell_in_json, downward, in_json, significant, upward
+from patebench.core.text import at_least, at_most, cell_in_json, decimal_places, downward, in_json, upward
 from patebench.reporting.wording import epsilon_in_digits, epsilon_in_words
 
 NUMBERS = st.floats(1e-290, 1e290)
@@ -42,7 +42,7 @@ def test_no_digits_say_less_than_a_bound_nor_more_than_was_found(value: float, d
 
 @given(st.floats(1e-3, 1e6), st.integers(1, 4))
 def test_places_after_the_point_are_rounded_likewise(value: float, digits: int) -> None:
-    places = max(0, significant(value, digits))
+    places = max(0, decimal_places(value, digits))
     assert value <= float(upward(value, places)) <= value + 10.0**-places * (1 + 1e-6)
     assert value - 10.0**-places * (1 + 1e-6) <= float(downward(value, places)) <= value
 

@@ -18,21 +18,21 @@ DEATH = "__import__('os').kill(__import__('os').getpid(), 9)"
 
 @pytest.fixture
 def two() -> Iterator[None]:
-    workers.use(2)
+    workers.set_processes(2)
     yield
-    workers.use(1)
+    workers.set_processes(1)
 
 
 def test_one_process_works_by_itself() -> None:
-    workers.use(1)
-    assert set(workers.in_order(eval, [PROCESS] * 3)) == {os.getpid()}
-    assert list(workers.in_order(eval, [])) == []
+    workers.set_processes(1)
+    assert set(workers.map_in_order(eval, [PROCESS] * 3)) == {os.getpid()}
+    assert list(workers.map_in_order(eval, [])) == []
 
 
 @pytest.mark.usefixtures("two")
 def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    found = list(workers.in_order(eval, [f"({number}, {PROCESS}, {THREADS})" for number in range(9)]))
+    found = list(workers.map_in_order(eval, [f"({number}, {PROCESS}, {THREADS})" for number in range(9)]))
     assert [each[0] for each in found] == list(range(9))
     assert os.getpid() not in {each[1] for each in found}
     assert {each[2] for each in found} == {"1"}
@@ -42,10 +42,10 @@ def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("two")
 def test_a_fault_of_the_work_is_its_own() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(workers.in_order(eval, ["1", "1 / 0"]))
+        list(workers.map_in_order(eval, ["1", "1 / 0"]))
 
 
 @pytest.mark.usefixtures("two")
 def test_a_killed_process_is_one_line() -> None:
     with pytest.raises(PatebenchError, match="one of 2 processes was killed"):
-        list(workers.in_order(eval, ["1", "2", DEATH, *["3"] * 20]))
+        list(workers.map_in_order(eval, ["1", "2", DEATH, *["3"] * 20]))

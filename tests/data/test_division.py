@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.core.errors import PatebenchError
-from patebench.data.division import check_apart, content, divide
+from patebench.data.division import check_apart, divide, hash_samples
 
 
 @pytest.mark.parametrize(("public", "pool", "test"), [(10000, 9000, 1000), (26032, 10000, 16032)])
@@ -59,14 +59,14 @@ def test_parts_without_a_sample_are_refused(pool: int, test: int | None) -> None
 def test_equal_samples_have_equal_contents_and_others_do_not() -> None:
     x = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4)).astype(np.uint8)
     doubled = np.concatenate([x, x[::-1]])
-    np.testing.assert_array_equal(content(doubled)[:50], content(doubled)[50:][::-1])
-    assert len(set(content(x))) == 50
+    np.testing.assert_array_equal(hash_samples(doubled)[:50], hash_samples(doubled)[50:][::-1])
+    assert len(set(hash_samples(x))) == 50
     changed = x.copy()
     changed[7, 2, 3, 3] ^= 1
-    assert np.flatnonzero(content(changed) != content(x)).tolist() == [7]
+    assert np.flatnonzero(hash_samples(changed) != hash_samples(x)).tolist() == [7]
 
 
 def test_the_two_zeros_are_one_content() -> None:
     table = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0]], dtype=np.float32)
-    first, second, third = content(table)
+    first, second, third = hash_samples(table)
     assert first == second != third

@@ -11,7 +11,7 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.figures.utility_figures import draw_table, read_tables
 from patebench.reporting.tables import TABLES
-from patebench.reporting.tables.utility_tables import together
+from patebench.reporting.tables.utility_tables import join_tables
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_
     (tmp_path / "b").mkdir()
     a, b = of_models(tmp_path / "a", (0.5, 0.9, {})), of_models(tmp_path / "b", (1.0, 0.8, {}), (4.0, 0.7, {}))
     for tables in ([a, b], [b, a], [a, b, a]):
-        one = row(together(tables), learner="tanh-cnn", way="scratch")
+        one = row(join_tables(tables), learner="tanh-cnn", way="scratch")
         found = [one[f"accuracy_at_{target:g}_mean"] for target in (0.5, 1, 2, 4, 8)]
         assert found == [0.9, 0.8, 0.8, 0.7, 0.7]
         assert math.isnan(one["accuracy_at_0.2_mean"])

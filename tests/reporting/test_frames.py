@@ -9,7 +9,7 @@ from tests.reporting import made
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
-from patebench.reporting.frames import RECORDS, arrange, deviation, natural, over_seeds
+from patebench.reporting.frames import RECORDS, deviation, natural_key, over_seeds, sort_rows
 
 
 def test_one_frame_per_kind(tmp_path):
@@ -64,9 +64,9 @@ def test_equal_values_deviate_by_nothing_though_rounding_parts_them():
 
 def test_order_is_that_of_people():
     noise = ["gamma-1", "gamma-0.05", "gamma-1e-05", "gamma-0.1", "sigma-40", "sigma-100"]
-    frame = arrange(pd.DataFrame({"noise": sorted(noise)}), ["noise"])
+    frame = sort_rows(pd.DataFrame({"noise": sorted(noise)}), ["noise"])
     assert frame["noise"].tolist() == ["gamma-1e-05", "gamma-0.05", "gamma-0.1", "gamma-1", "sigma-40", "sigma-100"]
-    assert natural(float("nan")) > natural(1e9)
+    assert natural_key(float("nan")) > natural_key(1e9)
 
 
 def _collected(path, **changes):

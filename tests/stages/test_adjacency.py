@@ -24,7 +24,7 @@ from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
 from patebench.data import npz, own_table
 from patebench.data.dataset import Dataset
-from patebench.data.division import content
+from patebench.data.division import hash_samples
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.models import stack
 from patebench.models.estimators import Estimator
@@ -136,7 +136,7 @@ def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: Path, role: str) -> Any:
         public = read_samples(path, role)
         private = read_samples(path.with_name("private.npz"), "private")
-        kept = ~np.isin(content(public["x"]), content(private["x"]))
+        kept = ~np.isin(hash_samples(public["x"]), hash_samples(private["x"]))
         return replace(public, arrays={name: array[kept] for name, array in public.arrays.items()})
 
     monkeypatch.setattr(split, "read_samples", read)

@@ -83,7 +83,7 @@ def bounds(
     (count,) = check_queries([wanted], all_votes.queries)
     stated = checked.bounds(all_votes.at(slice(count)), [count], delta, discrete=release)
     ordered = sorted(stated, key=lambda bound: (not bound.publishable, bound.epsilon))
-    return [bound.said_of(release) for bound in ordered]
+    return [bound.state_for(release) for bound in ordered]
 
 
 def label(

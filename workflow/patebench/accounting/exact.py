@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, ranks
 from patebench.core.progress import progress
-from patebench.core.workers import in_order
+from patebench.core.workers import map_in_order
 
 Integers = NDArray[np.integer]
 
@@ -219,7 +219,7 @@ class ExactDivergence:
         pieces = [(i, rows) for i, rows in self._pieces(stops, int(used.sum(axis=1).max()))]
         parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
         shared = self.is_long(int(stops[-1]))
-        solve = partial(in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
+        solve = partial(map_in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
         bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(lambda *_: None)
         done = 0
         with bar as report:

@@ -16,7 +16,7 @@ from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
-from patebench.data.division import content
+from patebench.data.division import hash_samples
 from patebench.data.partitions import check_disjoint
 from patebench.features import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries, weighted
@@ -47,7 +47,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the samples `x` and labels `y` of SAMPLES that equal no sample of `others` byte for byte."""
-    outside = ~np.isin(content(private["x"]), np.concatenate([content(other["x"]) for other in others]))
+    outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
 
 

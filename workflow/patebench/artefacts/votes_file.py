@@ -18,7 +18,7 @@ from patebench.cli.command import combine_options
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import Artefact
 from patebench.core.text import plural
-from patebench.data.division import tallies
+from patebench.data.division import digest_counts
 
 #: Value for a table of votes in place of the digest of a pool. It does not depend on the votes, since released labels
 #: store it.
@@ -60,7 +60,7 @@ def read_source(
     votes = _votes(path, labels, classes)
     with located(path):
         check_table(votes, teachers, "--teachers ")
-    facts = {"kind": "table", "partition": tallies(votes.counts), "pool": _NO_POOL, "classes": votes.classes}
+    facts = {"kind": "table", "partition": digest_counts(votes.counts), "pool": _NO_POOL, "classes": votes.classes}
     return Artefact(path, {}, facts, _digest(votes)), votes
 
 

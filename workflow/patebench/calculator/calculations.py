@@ -66,7 +66,7 @@ class Calibration:
             "solved": self.solved,
             "epsilon": self.bounds[0].epsilon,
             "accountant": self.bounds[0].accountant,
-            "bounds": [bound.said_of(self.release).to_json() for bound in self.bounds],
+            "bounds": [bound.state_for(self.release).to_json() for bound in self.bounds],
             "release": self.release,
             "released": self.released.to_json() if self.released else None,
         }
@@ -255,7 +255,7 @@ class Account:
             "parameters": plain(self.parameters),
             "delta": self.delta,
             "queries": self.queries,
-            "bounds": [bound.said_of(self.release).to_json() for bound in self.bounds],
+            "bounds": [bound.state_for(self.release).to_json() for bound in self.bounds],
             "release": self.release,
             "released": None if self.unprotected or not self.released else self.released.to_json(),
         }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.calculator.calculations import MOST_QUERIES, Account, Calibration
 from patebench.core.bound import Bound, Conversion, Kind, large_delta
-from patebench.core.text import above_zero, plural, significant, upward
+from patebench.core.text import above_zero, decimal_places, plural, upward
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -113,7 +113,7 @@ def four_digits(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)
-    return upward(shown, 4 if epsilon >= 0.1 or shown != epsilon else significant(epsilon, 4))
+    return upward(shown, 4 if epsilon >= 0.1 or shown != epsilon else decimal_places(epsilon, 4))
 
 
 def _to_publish(result: Account | Calibration) -> str:

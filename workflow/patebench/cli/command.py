@@ -199,7 +199,7 @@ def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
 
 
 def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> int:
-    workers.use(value)
+    workers.set_processes(value)
     return value
 
 

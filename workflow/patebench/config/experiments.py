@@ -27,7 +27,7 @@ from patebench.config.parameters import (
 )
 from patebench.config.run import Run, audit_name
 from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
-from patebench.core.errors import PatebenchError, located, together
+from patebench.core.errors import PatebenchError, call_all, located
 from patebench.core.fields import Parameters, key_path, show
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
@@ -403,7 +403,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
 def check_own_files(name: str, settings: DatasetSettings) -> None:
     """Raise PatebenchError if a file of a user's data set is missing or its private and public file are the same."""
     where = key_path("datasets", name)
-    together(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
+    call_all(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
         line = f"{settings.public} is also the private file; give a file with other samples; {OWN_DATA}"
         raise PatebenchError(line, code="same-file", where=f"{where}.public")

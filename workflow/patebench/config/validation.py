@@ -13,7 +13,7 @@ from patebench.config.data_checks import checks, outline
 from patebench.config.experiments import Agreement, check_among, check_own_files, check_single, expand, own_data
 from patebench.config.run import LEDGER, Run
 from patebench.config.settings import ConfigSettings, ExperimentSettings, names
-from patebench.core.errors import PatebenchError, together
+from patebench.core.errors import PatebenchError, call_all
 from patebench.core.fields import key_path
 from patebench.core.registry import check_groups
 from patebench.core.seeds import Mode
@@ -72,7 +72,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     if files:
         left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
         read = {settings.experiments[name].dataset for name in chosen}
-        together(
+        call_all(
             partial(check_own_files, name, each)
             for name, each in settings.datasets.items()
             if name in read or name not in left_out
@@ -112,9 +112,9 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
     The outlines of built-in data sets are stored in the package; the user's own files are read.
     """
     data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
-    read = together(partial(outline, each, Path(run.data_root)) for each in data.values())
+    read = call_all(partial(outline, each, Path(run.data_root)) for each in data.values())
     known = dict(zip(data, read, strict=True))
-    together(
+    call_all(
         check
         for name, each in experiments.items()
         if (about := known[each.dataset])

@@ -135,7 +135,7 @@ class Bound:
                 f"the bound of the accountant '{self.accountant}' is of kind '{self.kind}', so it cannot be publishable"
             )
 
-    def said_of(self, release: bool) -> "Bound":
+    def state_for(self, release: bool) -> "Bound":
         """Return the bound as it holds for a `release`, or for seeded labels, whose worst case is not publishable."""
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 

@@ -38,7 +38,7 @@ def separate(fault: PatebenchError) -> list[PatebenchError]:
     return fault.faults if isinstance(fault, FaultsError) else [fault]
 
 
-def together(calls: Iterable[Callable[[], T]]) -> list[T]:
+def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
     """Call every function in `calls` and return their results; raise all their PatebenchErrors as one."""
     results: list[T] = []
     faults: list[PatebenchError] = []

@@ -65,7 +65,7 @@ class Process:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def written(self) -> str:
+    def to_text(self) -> str:
         """Return the content of a file that records this process."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
@@ -111,7 +111,7 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold the lock of a file, waiting while another process holds it.
 
     On the same host, the lock of a killed process is taken over. Raises ArtefactError if one process holds the lock for
@@ -132,7 +132,7 @@ def _acquire(path: Path) -> Path:
     own = path.with_name(f".{path.name}.{name}.try")
     try:
         own.mkdir(parents=True)
-        (own / name).write_text(Process.current().written(), encoding="utf-8")
+        (own / name).write_text(Process.current().to_text(), encoding="utf-8")
         _wait(path, own, lock)
     except OSError as fault:
         why = os.strerror(fault.errno) if fault.errno else str(fault)

@@ -71,12 +71,12 @@ def downward(bound: float | Decimal, digits: int) -> str:
     return _placed(bound, digits, ROUND_FLOOR)
 
 
-def significant(value: float, digits: int) -> int:
+def decimal_places(value: float, digits: int) -> int:
     """Return the number of decimal places that give `digits` significant digits of a positive value."""
     return digits - 1 - math.floor(math.log10(value))
 
 
-def exactly(value: float) -> Decimal:
+def shortest_decimal(value: float) -> Decimal:
     """Return the shortest decimal number that represents this float."""
     return Decimal(repr(float(value)))
 
@@ -84,10 +84,10 @@ def exactly(value: float) -> Decimal:
 def _counted(value: float, digits: int, rounding: str) -> str:
     if math.isinf(value):
         return "∞"
-    return f"{float(Context(digits, rounding).create_decimal(exactly(value))):.{digits}g}"
+    return f"{float(Context(digits, rounding).create_decimal(shortest_decimal(value))):.{digits}g}"
 
 
 def _placed(value: float | Decimal, digits: int, rounding: str) -> str:
-    exact = value if isinstance(value, Decimal) else exactly(value)
+    exact = value if isinstance(value, Decimal) else shortest_decimal(value)
     rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding, Context(_PRECISION))
     return f"{rounded or abs(rounded):f}"

@@ -20,14 +20,14 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def use(processes: int) -> None:
+def set_processes(processes: int) -> None:
     """Set the number of processes for all later work."""
     global _processes
     _processes = processes
 
 
-def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-    """Yield `work(piece)` for all pieces in order, computed in as many processes as `use` set (by default 1).
+def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+    """Yield `work(piece)` for all pieces in order, computed in as many processes as `set_processes` set (by default 1).
 
     Raises PatebenchError if a process is killed.
     """

@@ -17,13 +17,13 @@ from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
 
 
-def identifiers(names: Iterable[str]) -> NDArray[np.int64]:
+def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
     """Return a 63-bit hash of each name as its number, which does not depend on other names."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 
-def content(x: NDArray[Any]) -> NDArray[np.uint64]:
+def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
 
     Equal hashes mark duplicates. A collision of hashes could only remove one sample too many.
@@ -34,13 +34,13 @@ def content(x: NDArray[Any]) -> NDArray[np.uint64]:
     return np.frombuffer(digests, dtype=np.uint64)
 
 
-def records(x: NDArray[Any], y: NDArray[Any]) -> str:
+def digest_records(x: NDArray[Any], y: NDArray[Any]) -> str:
     """Return a digest of all records, `x` (samples, …) with labels `y`, that does not depend on their order."""
-    hashes = np.stack([content(x), y.astype(np.uint64)], axis=1)
+    hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
     return hashlib.sha256(hashes[np.lexsort(hashes.T)].tobytes()).hexdigest()
 
 
-def tallies(counts: NDArray[np.integer]) -> str:
+def digest_counts(counts: NDArray[np.integer]) -> str:
     """Return a digest that identifies vote counts (queries, classes) in any order of queries, classes and teachers.
 
     The counts of each query are sorted in descending order, and columns of zeros are left out. Tables of counts with
@@ -48,7 +48,7 @@ def tallies(counts: NDArray[np.integer]) -> str:
     """
     ordered = -np.sort(-np.asarray(counts, dtype="<i8"), axis=1)
     voted = ordered[:, : max(1, int(ordered.any(axis=0).sum()))]
-    return hashlib.sha256(np.sort(content(voted)).tobytes()).hexdigest()
+    return hashlib.sha256(np.sort(hash_samples(voted)).tobytes()).hexdigest()
 
 
 #: Transformations of uint8 images (samples, channels, height, width), by name.
@@ -66,7 +66,7 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
         )
 
 
-def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
+def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
     """Apply the distribution shift of `SHIFTS` named `shift`, if any, to images `x`; PatebenchError for tables.
 
     A shifted pool tests methods whose public images differ from the private ones.

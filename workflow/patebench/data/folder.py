@@ -23,7 +23,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset, Outline, check_people
 from patebench.data.declaration import MISSING, ImageParameters
-from patebench.data.division import content, identifiers
+from patebench.data.division import hash_names, hash_samples
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 T = TypeVar("T")
@@ -104,7 +104,7 @@ def load(
     notes += _copies(own, own_x, shown, shown_x)
     labels = [np.array([names.index(image.label) for image in part], np.int64) for part in (own, shown)]
     owners = _owners(own), _owners(shown)
-    rows = [identifiers([image.identity for image in part]) for part in (own, shown)]
+    rows = [hash_names([image.identity for image in part]) for part in (own, shown)]
     return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
 
 
@@ -155,7 +155,7 @@ def _listed(
 
 
 def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
-    return identifiers([image.owner or "" for image in images]) if images[0].owner else None
+    return hash_names([image.owner or "" for image in images]) if images[0].owner else None
 
 
 def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
@@ -325,7 +325,7 @@ def _copies(
     own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
 ) -> Iterator[str]:
     """Yield notes on identical images, within a part and between both, with an example of each."""
-    hashes = content(own_x), content(shown_x)
+    hashes = hash_samples(own_x), hash_samples(shown_x)
     for part, keys in zip((own, shown), hashes, strict=True):
         counts = Counter(keys.tolist())
         if twice := [image for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:

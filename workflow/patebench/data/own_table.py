@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError, PatebenchError, together
+from patebench.core.errors import ArtefactError, PatebenchError, call_all
 from patebench.core.text import listing, plural
 from patebench.data.dataset import Dataset
 from patebench.data.declaration import Feature, TableDeclaration
-from patebench.data.division import identifiers
+from patebench.data.division import hash_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,9 +68,9 @@ def load(
         notes.append(f"{path}: made {len(open_part)} of {len(whole)} records public, selected by a hash of the {unit}")
     else:
         paths = Path(public), Path(private)
-        frames = together(partial(read_frame, path, declared.missing_values) for path in paths)
+        frames = call_all(partial(read_frame, path, declared.missing_values) for path in paths)
         declared = expanded(declared, frames[0], paths[0])
-        open_part, own_part = together(
+        open_part, own_part = call_all(
             partial(_Part.of, frame, path, declared) for frame, path in zip(frames, paths, strict=True)
         )
     own_part, left_out = _separate_people(own_part, open_part, declared)
@@ -113,7 +113,7 @@ class _Part:
         ]
         if declared.owner is not None:
             parts.append(partial(_identifiers, frame[declared.owner], declared.owner, path))
-        x, y, owners = [*together(parts), None][:3]
+        x, y, owners = [*call_all(parts), None][:3]
         return cls(path, x, y, np.arange(len(y)), owners)
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
-    return identifiers(keys) < share * 2.0**63
+    return hash_names(keys) < share * 2.0**63
 
 
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
@@ -256,7 +256,7 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
     """Encode the declared features of all records as (records, columns); `column_names` names the columns."""
-    parts = together(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
+    parts = call_all(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     encoded: NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
     return encoded
 
@@ -347,7 +347,7 @@ def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     if absent.any():
         raise _fault(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
     owners = [str(value) for value in column]
-    numbers = identifiers(owners)
+    numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
         raise ArtefactError(path, f"two owners of column '{name}' have the same hash", "rename one of them")
     return numbers

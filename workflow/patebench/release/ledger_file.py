@@ -24,10 +24,10 @@ from patebench.calculator.show import four_digits
 from patebench.config.parameters import LedgerParameters, LedgerSettings
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
-from patebench.core.locks import alone
+from patebench.core.locks import file_lock
 from patebench.core.seeds import Mode
 from patebench.core.text import in_json, plural
-from patebench.data.division import tallies
+from patebench.data.division import digest_counts
 from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, keeper_of, plain
 
 log = logging.getLogger("patebench")
@@ -145,7 +145,7 @@ def records_of(source: Artefact) -> str:
     the digest of the counts.
     """
     known = source.meta.get("records") or source.meta["partition"]
-    return str(known or tallies(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
+    return str(known or digest_counts(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
 
 
 def shards_of(source: Artefact) -> str:
@@ -289,7 +289,7 @@ def enter_draw(
     limit : total (ε, δ) of all draws; fixed with the first draw, and without it no second draw is allowed
     private : permanent name of the private data
     """
-    with alone(folder / "ledgers"):
+    with file_lock(folder / "ledgers"):
         before = Ledger.of(folder, records, private)
         if not before.entries:
             _check_others(folder, limit, private)
@@ -318,7 +318,7 @@ def name_ledger(path: Path, private: str) -> None:
     if not path.is_file():
         line = f"{path} is not the file of a ledger; give the path of the ledger whose data you name"
         raise PatebenchError(line, code="missing-file", where=path)
-    with alone(path.parent / "ledgers"):
+    with file_lock(path.parent / "ledgers"):
         ledger = Ledger.read(path)
         for each in Ledger.read_all(path.parent):
             if each.path.name != path.name and each.private == private:

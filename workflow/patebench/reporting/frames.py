@@ -229,29 +229,29 @@ def means_and_deviations(values: Sequence[str]) -> list[str]:
     return [f"{value}_{what}" for value in values for what in kinds[value]]
 
 
-def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
+def sort_rows(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
     """Sort rows by the columns `by`, with numbers in text as numbers: `gamma-0.05`, `gamma-0.1`, `gamma-1`."""
     rows = list(frame[list(by)].itertuples(index=False))
-    order = sorted(range(len(rows)), key=lambda index: tuple(natural(cell) for cell in rows[index]))
+    order = sorted(range(len(rows)), key=lambda index: tuple(natural_key(cell) for cell in rows[index]))
     return frame.iloc[order].reset_index(drop=True)
 
 
-def least(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
+def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
     """Return the smallest ε per group of equal columns `by`, in the column `name`."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
-def sound(bounds: "pd.DataFrame") -> "pd.DataFrame":
+def worst_case_bounds(bounds: "pd.DataFrame") -> "pd.DataFrame":
     """Return the worst-case bounds, which hold for a release with fresh noise."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 
 def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return the distinct values of the columns `by`, in natural order."""
-    return list(arrange(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
+    return list(sort_rows(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
 
 
-def natural(value: Any) -> tuple[Any, ...]:
+def natural_key(value: Any) -> tuple[Any, ...]:
     """Return a sort key of `value`: numbers inside text are compared as numbers, and missing values come last."""
     import pandas as pd
 

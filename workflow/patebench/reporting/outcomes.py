@@ -13,7 +13,7 @@ from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, on_queries
-from patebench.reporting.frames import Records, arrange, least, natural, over_seeds, sound
+from patebench.reporting.frames import Records, natural_key, over_seeds, smallest_epsilon, sort_rows, worst_case_bounds
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, selects_by_features
 
@@ -72,7 +72,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
     frame = frame.assign(may_publish=frame.pop("worst_case_publishable").map({True: "yes", False: "no"}))
-    return arrange(_beside_baseline(frame, records), [*STUDENT, "delta"])
+    return sort_rows(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
 
 def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
@@ -90,7 +90,7 @@ def private_models(records: Records) -> "pd.DataFrame":
     `BESIDE_ACCURACY`.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "seconds", *_MEASURED])
-    return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
+    return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
@@ -181,8 +181,8 @@ def compared_bounds(records: Records) -> "pd.DataFrame":
     used = records.students[[*LABEL_SET, "seed"]].drop_duplicates()
     bounds = bounds if used.empty else bounds.merge(used, on=[*LABEL_SET, "seed"])
     exact = bounds[bounds["exact"] & (bounds["kind"] == Kind.DATA_DEPENDENT)]
-    for name, chosen in (("least_sound", sound(bounds)), ("least_exact", exact)):
-        bounds = bounds.merge(least(chosen, by, name), on=by, how="left")
+    for name, chosen in (("least_sound", worst_case_bounds(bounds)), ("least_exact", exact)):
+        bounds = bounds.merge(smallest_epsilon(chosen, by, name), on=by, how="left")
     return bounds
 
 
@@ -211,15 +211,15 @@ def audited(records: Records) -> "pd.DataFrame":
     audits = records.audits
     frame = audits[AUDITED].drop_duplicates()
     for column, kind in STATED.items():
-        frame = frame.merge(least(audits[audits["kind"] == kind], AUDITED, column), on=AUDITED, how="left")
+        frame = frame.merge(smallest_epsilon(audits[audits["kind"] == kind], AUDITED, column), on=AUDITED, how="left")
     lower = audits[audits["kind"] == Kind.AUDITED_LOWER]
-    for label in sorted(lower["label"].unique(), key=natural):
+    for label in sorted(lower["label"].unique(), key=natural_key):
         most = lower[lower["label"] == label].groupby(AUDITED, dropna=False)["epsilon"].max()
         frame = frame.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=AUDITED, how="left")
     claims, proven = audits["kind"] == Kind.CLAIMED, audits["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
     for column, chosen in (("claim", claims), ("verdict", proven)):
         frame = frame.merge(_audit_verdicts(audits[chosen], column), on=AUDITED, how="left")
-    return arrange(frame, AUDITED)
+    return sort_rows(frame, AUDITED)
 
 
 def audit_methods(frame: "pd.DataFrame") -> dict[str, str]:

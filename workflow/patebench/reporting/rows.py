@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.text import cell_in_json
-from patebench.reporting.frames import Records, arrange, deviation, mean_recall, sound
+from patebench.reporting.frames import Records, deviation, mean_recall, sort_rows, worst_case_bounds
 from patebench.reporting.outcomes import (
     LABEL_SET,
     PRIVATE_MODEL,
@@ -178,10 +178,10 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
             epsilon=Costs(
                 reported=_as_printed(value for value in printed if value.parameters == parameters),
                 recomputed=_largest(stated if dependent.empty else dependent),
-                worst_case=_least(sound(own)),
+                worst_case=_least(worst_case_bounds(own)),
                 exact=_least(own[own["exact"] & (own["kind"] == Kind.DATA_DEPENDENT)]),
                 audited=_largest(group[of_audit].head(1).merge(audits, on=of_audit)),
-                publishable=_least(sound(own[own["publishable"]])),
+                publishable=_least(worst_case_bounds(own[own["publishable"]])),
             ),
             accuracy=_spread(group, "accuracy"),
             label_accuracy=_spread(group, "label_accuracy"),
@@ -214,10 +214,10 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
             epsilon=Costs(
                 reported=_as_printed(_printed_of_model(published, row)),
                 recomputed=_least(group[group["kind"] == Kind.CLAIMED]),
-                worst_case=_least(sound(group)),
+                worst_case=_least(worst_case_bounds(group)),
                 exact=None,
                 audited=cell_in_json(float(group["audited"].max())),
-                publishable=_least(sound(group[group["publishable"]])),
+                publishable=_least(worst_case_bounds(group[group["publishable"]])),
             ),
             accuracy=_spread(models, "accuracy"),
             label_accuracy=_spread(models, "label_accuracy"),
@@ -236,7 +236,7 @@ def _or_none(value: Any) -> Any:
 
 def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
     """Yield the rows of `frame` with equal `keys` as one frame for each group, in natural order."""
-    for _, group in arrange(frame, keys).groupby(keys, dropna=False, sort=False):
+    for _, group in sort_rows(frame, keys).groupby(keys, dropna=False, sort=False):
         yield group
 
 

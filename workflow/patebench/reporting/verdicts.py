@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.text import at_most
-from patebench.reporting.frames import Records, deviation, least, mean_recall, means_and_deviations, sound
+from patebench.reporting.frames import (
+    Records,
+    deviation,
+    mean_recall,
+    means_and_deviations,
+    smallest_epsilon,
+    worst_case_bounds,
+)
 from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_of, petdl_students, stated_by_paper
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
 from patebench.reporting.wording import (
@@ -251,7 +258,7 @@ class _Measures:
     def _students_with_costs(self) -> "pd.DataFrame":
         """Return students with the column `worst_case`, the smallest worst-case ε of their labels, for each δ."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
-        costs = least(sound(self.records.bounds), by, "worst_case")
+        costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> "pd.DataFrame":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import number
-from patebench.core.text import above_zero, downward, exactly, significant, upward
+from patebench.core.text import above_zero, decimal_places, downward, shortest_decimal, upward
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.mechanisms import MECHANISMS
 
@@ -159,8 +159,8 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
     shown = downward if at_least else upward
     if 0 < epsilon < 1e-3:
         power = max(math.floor(math.log10(epsilon)), -300)
-        return f"{shown(exactly(epsilon).scaleb(-power), 1)}e{power:03d}"
-    return shown(epsilon, significant(epsilon, 3) if 0 < epsilon < 0.1 else 2)
+        return f"{shown(shortest_decimal(epsilon).scaleb(-power), 1)}e{power:03d}"
+    return shown(epsilon, decimal_places(epsilon, 3) if 0 < epsilon < 0.1 else 2)
 
 
 def epsilon_in_words(epsilon: float) -> str:
@@ -168,6 +168,6 @@ def epsilon_in_words(epsilon: float) -> str:
     if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
     if epsilon <= 0.99:
-        return upward(epsilon, significant(epsilon, 2)).rstrip("0")
+        return upward(epsilon, decimal_places(epsilon, 2)).rstrip("0")
     shown = "∞" if epsilon == math.inf else upward(epsilon, 1)
     return f"{shown} (weak)" if epsilon > WEAK else shown

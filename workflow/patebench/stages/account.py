@@ -100,7 +100,7 @@ def run(
         rounds = _read_rounds(label_set, selected, source)
         bounds = mechanism.bounds(rounds.votes(everything), numbers, accounting.delta, discrete=release, adaptive=True)
         stated: dict[str, Any] = {"curves": [], "teacher_costs": []}
-        stated["bounds"] = [bound.said_of(release).to_json() for bound in bounds]
+        stated["bounds"] = [bound.state_for(release).to_json() for bound in bounds]
     else:
         if selected:
             raise ArtefactError(labels, "it labels the whole pool, not queries of rounds", "leave --selected out")
@@ -254,7 +254,7 @@ def _whole_pool(
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
     if "budget" in labels.meta:
         bounds += _budget_bounds(labels, mechanism, votes, check_queries([*numbers, *along], votes.queries), delta)
-    bounds = [bound.said_of(release) for bound in bounds]
+    bounds = [bound.state_for(release) for bound in bounds]
     return {
         "bounds": [bound.to_json() for bound in bounds if bound.queries in numbers],
         "curves": [curve for curve in curves(bounds) if along and set(along) <= set(curve["queries"])],

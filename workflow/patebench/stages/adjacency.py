@@ -43,7 +43,7 @@ from patebench.core.registry import imported
 from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
 from patebench.data import DATASETS
-from patebench.data.division import records
+from patebench.data.division import digest_records
 from patebench.data.partitions import NOBODY, read_owners
 
 #: Number of neighbouring teachers that are retrained together, unless all are retrained.
@@ -156,7 +156,7 @@ class Rerun:
             partition = read_arrays(path, PARTITION)
             private = read_arrays(nearest_file(path.parent, "private.npz"), SAMPLES)
             held = np.split(partition["indices"], partition["offsets"][1:-1])
-            shards = [records(private["x"][rows], private["y"][rows]) for rows in held]
+            shards = [digest_records(private["x"][rows], private["y"][rows]) for rows in held]
         return Traces(self.public_traces(), dict(enumerate(shards)))
 
     def train(self, chunks: Collection[str]) -> list[Path]:

@@ -22,7 +22,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import key_path
 from patebench.core.files import read_any_json
 from patebench.core.text import cell_in_json, plural
-from patebench.reporting.frames import ROUNDING, Records, arrange
+from patebench.reporting.frames import ROUNDING, Records, sort_rows
 from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
 from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
@@ -85,7 +85,7 @@ def compare_records(one: Records, other: Records) -> "pd.DataFrame":
     columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
     columns += ["difference", "standard_error", "errors", "paired", "largest_class_one", "largest_class_other"]
     frame = pd.DataFrame(rows, columns=columns)
-    frame = arrange(frame, ["what", "setting"])
+    frame = sort_rows(frame, ["what", "setting"])
     return frame.sort_values("errors", ascending=False, key=abs, kind="stable", na_position="last", ignore_index=True)
 
 

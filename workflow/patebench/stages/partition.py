@@ -15,7 +15,7 @@ from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
 from patebench.data.dataset import OWN_DATA
-from patebench.data.division import content, records
+from patebench.data.division import digest_records, hash_samples
 from patebench.data.partitions import (
     NOBODY,
     PARTITIONS,
@@ -66,7 +66,7 @@ def run(
     # Assign before leaving samples out, so that a sample that is left out does not move others.
     assignment = strategy(inputs)
     count = teachers or int(assignment.max()) + 1
-    known = np.isin(content(samples["x"]), content(others["x"]))
+    known = np.isin(hash_samples(samples["x"]), hash_samples(others["x"]))
     left_out = int(known.sum())
     if left_out == len(known):
         raise ArtefactError(
@@ -86,7 +86,7 @@ def run(
         check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
     facts = {
         "private": samples.digest,
-        "records": records(samples["x"], samples["y"]),
+        "records": digest_records(samples["x"], samples["y"]),
         "public": others.digest,
         "samples": len(samples["y"]),
         "left_out": left_out,

@@ -10,7 +10,7 @@ from patebench.config.parameters import SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
-from patebench.data.division import check_apart, content, divide, shifted
+from patebench.data.division import check_apart, divide, hash_samples, shift_images
 
 log = logging.getLogger("patebench")
 
@@ -33,14 +33,14 @@ def run(
     """
     samples = read_samples(public, "public")
     x, y = samples["x"], samples["y"]
-    parts = divide(content(x), parameters.pool, parameters.test, generator(seed, stream, "split"))
-    check_apart(content(x[parts.pool]), content(x[parts.test]))
+    parts = divide(hash_samples(x), parameters.pool, parameters.test, generator(seed, stream, "split"))
+    check_apart(hash_samples(x[parts.pool]), hash_samples(x[parts.test]))
     name, names = samples.meta["dataset"], list(samples.meta["class_names"])
     log.info("%s: %d queries and %d test samples", name, len(parts.pool), len(parts.test))
     log.info("%s: left out %d test samples that are also in the pool", name, parts.in_pool)
     common = {"dataset": name, "classes": len(names), "class_names": names, "seed": seed}
     common |= {"split": parameters.model_dump()}
-    pool = shifted(x[parts.pool], parameters.pool_shift)
+    pool = shift_images(x[parts.pool], parameters.pool_shift)
     digest = write_arrays(pool_out, POOL, {"x": pool, "row": parts.pool}, {**common, "public": samples.digest})
     write_arrays(truth_out, TRUTH, {"y": y[parts.pool]}, {"pool": digest, "classes": len(names)})
     test_facts = {**common, "role": "test", "pool": digest, "removed_duplicates": parts.in_pool}

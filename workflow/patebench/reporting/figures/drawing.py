@@ -46,7 +46,7 @@ def members(frame: "pd.DataFrame", family: Sequence[Any], by: Sequence[str] = FA
     return frame[(frame[list(by)] == list(family)).all(axis=1)]
 
 
-def within(accuracy: float) -> float:
+def clip_accuracy(accuracy: float) -> float:
     """Clip an accuracy to the range of a stretched axis (see `stretch`); NaN is unchanged."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
@@ -54,7 +54,7 @@ def within(accuracy: float) -> float:
 def placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
     """Clip `accuracy_mean` to the range of a stretched axis, except in rows with ε = ∞, which are not drawn."""
     accuracies = frame["accuracy_mean"]
-    return frame.assign(accuracy_mean=accuracies.map(within).where(frame[epsilon] < math.inf, accuracies))
+    return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 
 
 def mark(
@@ -99,7 +99,7 @@ def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan
     if accuracy == accuracy:
         axis.axhline(accuracy, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label=label)
     if deviation == deviation:
-        low, high = accuracy - deviation, within(accuracy + deviation)
+        low, high = accuracy - deviation, clip_accuracy(accuracy + deviation)
         axis.axhspan(low, high, color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
 
@@ -145,7 +145,7 @@ def stretch(axis: "Axes", least: float, most: float) -> None:
     """
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-    low, high = 0.85 * within(least), within(most) + 0.6 * (1 - within(most))
+    low, high = 0.85 * clip_accuracy(least), clip_accuracy(most) + 0.6 * (1 - clip_accuracy(most))
     enough = sum(low <= tick <= high for tick in TICKS) > 1
     axis.set_yscale("logit", nonpositive="clip")
     axis.yaxis.set_major_locator(FixedLocator(TICKS) if enough else MaxNLocator(4))

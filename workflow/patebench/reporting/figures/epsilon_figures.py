@@ -8,7 +8,7 @@ import numpy as np
 from patebench.core.bound import Kind
 from patebench.core.text import plural
 from patebench.reporting.figures.drawing import FAMILY, means, members, titles
-from patebench.reporting.frames import Records, distinct, least, over_seeds, sound
+from patebench.reporting.frames import Records, distinct, over_seeds, smallest_epsilon, worst_case_bounds
 from patebench.reporting.outcomes import STATED, audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
@@ -78,7 +78,7 @@ def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
     last = bounds[bounds["queries"] == bounds.groupby(list(_PANEL))["queries"].transform("max")]
-    nearest = least(sound(last), _PANEL, "epsilon")
+    nearest = smallest_epsilon(worst_case_bounds(last), _PANEL, "epsilon")
     if nearest.empty:
         return bounds
     nearest = nearest.assign(far=np.abs(np.log(nearest["epsilon"].clip(1e-9, 1e9)))).sort_values(["far", *_PANEL])

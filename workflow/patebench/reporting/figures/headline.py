@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.figures.drawing import accuracy_over, at_values, mark, stretch, within
+from patebench.reporting.figures.drawing import accuracy_over, at_values, clip_accuracy, mark, stretch
 from patebench.reporting.figures.utility_figures import points_by_epsilon, published_series, read_tables
 from patebench.reporting.published import DP_SGD, REPRODUCIBILITY_2024, SCALABLE_2018, SYSTEMS, read_published
 from patebench.reporting.style import BLUE, GREY, PURPLE, SKY, VERMILLION, LineStyle, panels, save, themed
@@ -66,7 +66,7 @@ def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "
     for line in _LINES:
         rows = table[(table[["system", "way", "learner"]] == list(line.row)).all(axis=1)]
         epsilons, accuracies, deviations = zip(*points_by_epsilon(rows.iloc[0].to_dict()), strict=True)
-        mark(by_panel[line.panel], epsilons, list(map(within, accuracies)), deviations, line.style, lines=True)
+        mark(by_panel[line.panel], epsilons, list(map(clip_accuracy, accuracies)), deviations, line.style, lines=True)
         _label(by_panel[line.panel], line.words, line.label_at, line.style.color)
     by_panel[_SHARD].plot(*published_at, **_PUBLISHED)
     _note(by_panel[_SHARD], "published:\nScalable PATE", (0.075, 0.983), published_at)

@@ -22,6 +22,7 @@ from patebench.models import MODELS, on_queries
 from patebench.reporting.figures.drawing import (
     SMALLER,
     accuracy_over,
+    clip_accuracy,
     level,
     mark,
     members,
@@ -30,7 +31,6 @@ from patebench.reporting.figures.drawing import (
     staircase,
     stretch,
     titles,
-    within,
 )
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
@@ -60,7 +60,7 @@ from patebench.reporting.style import (
     set_tooltip,
     themed,
 )
-from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS, together
+from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS, join_tables
 from patebench.reporting.wording import differing_words, in_words, parameter_words, queries_in_words
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def draw_table(frame: "pd.DataFrame") -> "Figure":
                 mark(
                     axis,
                     x,
-                    list(map(within, y)),
+                    list(map(clip_accuracy, y)),
                     deviations,
                     style,
                     filled,
@@ -120,7 +120,7 @@ def draw_table(frame: "pd.DataFrame") -> "Figure":
             x, y = zip(*points, strict=True)
             drawn: dict[str, Any] = {"color": GREY, "markerfacecolor": "white", "linewidth": 0.7, "zorder": 3}
             drawn |= {"marker": marks[words], "linestyle": (0, (1, 2)) if comparable else "", "label": words}
-            axis.plot(x, list(map(within, y)), **drawn)
+            axis.plot(x, list(map(clip_accuracy, y)), **drawn)
         accuracy_over(axis, f"ε   {SMALLER}", _ACCURACY)
         reached = members(frame, panel, _PANEL)[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(float)
         stretch(axis, float(np.nanmin(reached)), float(np.nanmax(reached)))
@@ -213,7 +213,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
     for axis, panel in zip(axes, names, strict=True):
         own, own_models = members(students, panel, _PANEL), members(models, panel, _PANEL)
         first = (own_models if own.empty else own).iloc[0]
-        level(axis, within(first["baseline_accuracy_mean"]), "without privacy", first["baseline_accuracy_std"])
+        level(axis, clip_accuracy(first["baseline_accuracy_mean"]), "without privacy", first["baseline_accuracy_std"])
         _draw_naming(axis, members(records.namings, panel, _PANEL))
         _draw_models(axis, own_models)
         _draw_students(axis, own, "mechanism" if by == "method" else "method")
@@ -225,7 +225,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         if of_one_record:
             for value, accuracy in published.of(*OF_RECORDS).points("private_model_accuracy", dataset=panel[0]):
                 marker, words = "so^Dv"[OF_RECORDS.index(value.paper)], f"published: {value.source}, of one record"
-                hollow(axis, value.value, within(accuracy), PURPLE, marker, words)
+                hollow(axis, value.value, clip_accuracy(accuracy), PURPLE, marker, words)
         costly = "of the student's labels" + (", or of the model" if of_one_record else "")
         accuracy_over(axis, f"ε {costly}   {SMALLER}{_without_finite_epsilon(own)}", _ACCURACY)
         stretch(axis, *axis.dataLim.intervaly)
@@ -306,9 +306,9 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
     for value, accuracy in published.of(PATE_2017, SCALABLE_2018).points("student_accuracy", dataset=dataset):
         marker = mechanism_styles().get(value.mechanism or "", LineStyle(GREY, "d")).marker
         cited = "" if value.queries else f"{value.row}, cited by "
-        hollow(axis, value.value, within(accuracy), BLACK, marker, f"published: {cited}{value.source}")
+        hollow(axis, value.value, clip_accuracy(accuracy), BLACK, marker, f"published: {cited}{value.source}")
         if value.queries:
-            note(axis, value.value, within(accuracy), f"T = {value.queries:,}")
+            note(axis, value.value, clip_accuracy(accuracy), f"T = {value.queries:,}")
 
 
 def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
@@ -317,7 +317,7 @@ def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
         words = f"ε = 0: {most} public clusters, named by true labels"
-        axis.axhline(within(mean), color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
+        axis.axhline(clip_accuracy(mean), color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
 
 
 def _without_finite_epsilon(students: "pd.DataFrame") -> str:
@@ -338,7 +338,7 @@ def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
     if missing := [str(path) for path in paths if not path.exists()]:
         sys.exit(f"{missing[0]}: this table does not exist; give a table equal-epsilon.csv of a run")
     try:
-        return together([pd.read_csv(path) for path in paths])
+        return join_tables([pd.read_csv(path) for path in paths])
     except PatebenchError as error:
         sys.exit(f"{', '.join(map(str, paths))}: {error}")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.local_mechanisms import WHICH
-from patebench.reporting.frames import Records, arrange, least, natural, over_seeds
+from patebench.reporting.frames import Records, natural_key, over_seeds, smallest_epsilon, sort_rows
 from patebench.reporting.outcomes import SUBJECT, audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SETTING_COLUMNS, SUBJECT_COLUMNS, Column, Table
@@ -45,9 +45,9 @@ def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
     for kind, heading in _sorted(set(zip(bounds["kind"], bounds["heading"], strict=True))):
         field = f"{kind}{_OF}{heading}"
         chosen = bounds[(bounds["kind"] == kind) & (bounds["heading"] == heading)]
-        tightest = over_seeds(least(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
+        tightest = over_seeds(smallest_epsilon(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
         frame = frame.merge(tightest.drop(columns="seeds"), on=SUBJECT, how="left")
-    return arrange(frame, SUBJECT)
+    return sort_rows(frame, SUBJECT)
 
 
 def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
@@ -82,7 +82,7 @@ def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Sort pairs of kind and heading in the order of the columns."""
     kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
     return sorted(
-        pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural(pair[1]))
+        pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural_key(pair[1]))
     )
 
 
@@ -105,7 +105,7 @@ def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
         order_min=("order", "min"),
         order_max=("order", "max"),
     )
-    return arrange(frame.merge(extremes.reset_index(), on=_BOUND), _BOUND)
+    return sort_rows(frame.merge(extremes.reset_index(), on=_BOUND), _BOUND)
 
 
 BOUNDS = Table(
@@ -133,7 +133,7 @@ def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame
     """Return one row per label set and number of queries with the costs of teachers, which are equal for all seeds."""
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
-    return arrange(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
+    return sort_rows(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
 
 
 TEACHER_COSTS = Table(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.spelling import parameters_slug
-from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.frames import Records, over_seeds, sort_rows
 from patebench.reporting.outcomes import (
     BESIDE_LABELS,
     DISTILLATION,
@@ -60,7 +60,7 @@ def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
     )
     frame = frame.merge(extremes.reset_index(), on=ENSEMBLE)
     labels = of_labels(records.of_whole_pool().label_sets, LNMAX, "label_accuracy")
-    frame = arrange(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
+    frame = sort_rows(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
     for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", LNMAX)):
         printed = published.of(PATE_2017).beside(frame, quantity, ["dataset", "teachers"], **keys)
         frame[f"published_{quantity}"] = printed
@@ -109,7 +109,7 @@ def build_noisy_accuracy(records: Records, published: Published) -> "pd.DataFram
     """Return one row per setting of a label set of the whole pool, with its accuracy."""
     values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
-    frame = arrange(frame, [*LABEL_SET, "queries"])
+    frame = sort_rows(frame, [*LABEL_SET, "queries"])
     keys = ["dataset", "teachers", "mechanism", "noise"]
     printed = published.of(PATE_2017).beside(frame, "label_accuracy", keys)
     return frame.assign(published_label_accuracy=printed)
@@ -149,7 +149,7 @@ def build_active_learning(records: Records, published: Published) -> "pd.DataFra
     frame = frame.merge(costs, on=[*_SELECTED, "rounds"], how="left")
     printed: list[Any] = [published_gain(published, strategy) for strategy in frame["strategy"]]
     frame = frame.assign(published_gain=printed)
-    return arrange(frame, [*LABEL_SET, "student", "queries", "strategy", "delta"])
+    return sort_rows(frame, [*LABEL_SET, "student", "queries", "strategy", "delta"])
 
 
 def gains(records: Records) -> "pd.DataFrame":
@@ -202,7 +202,7 @@ def build_distillation(records: Records, published: Published) -> "pd.DataFrame"
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
     learnt = learnt.merge(plain[[*DISTILLATION, "seed", "plain"]], on=[*DISTILLATION, "seed"], how="left")
     learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
-    return arrange(over_seeds(learnt, DISTILLED, ["accuracy", "gain", *BESIDE_ACCURACY]), DISTILLED)
+    return sort_rows(over_seeds(learnt, DISTILLED, ["accuracy", "gain", *BESIDE_ACCURACY]), DISTILLED)
 
 
 PLAIN_AND_SOFT = Table(
@@ -240,7 +240,7 @@ def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)
-    frame = arrange(frame, [*_KEY, "epsilon_mean"])
+    frame = sort_rows(frame, [*_KEY, "epsilon_mean"])
     paper = published.of(PETDL_2019)
     rows = frame.to_dict("records")
     for quantity in ("student_accuracy", "epsilon"):

@@ -7,7 +7,7 @@ from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.spelling import parameters_slug
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.frames import Records, over_seeds, sort_rows
 from patebench.reporting.outcomes import (
     ENSEMBLE,
     LABEL_SET,
@@ -151,7 +151,7 @@ def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame"
     frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
     frame = frame.merge(_of_true_labels(records), on=["dataset", "setting", "queries"], how="left")
-    frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
+    frame = sort_rows(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
     paper, keys = published.of(NZC_2020), ["dataset", "teachers", "mechanism", "noise", "queries"]
     epsilons, above = (paper.beside(frame, quantity, keys) for quantity in ("epsilon", "epsilon_above"))
     of_true_labels = paper.beside(frame, "ground_truth_student_accuracy", ["dataset", "queries"])
@@ -255,7 +255,7 @@ def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame
     )
     for name, keys in _LABELS.items():
         frame = frame.merge(of_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
-    frame = arrange(frame, ENSEMBLE)
+    frame = sort_rows(frame, ENSEMBLE)
     for column, quantity, keys in (
         ("teacher_accuracy", "teacher_accuracy", {}),
         ("plurality_accuracy", "plurality_accuracy", {}),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
-from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
+from patebench.reporting.frames import Records, means_and_deviations, over_seeds, sort_rows
 from patebench.reporting.outcomes import BESIDE_LABELS, PRIVATE_MODEL, STUDENT, outcomes, private_models, public_use
 from patebench.reporting.published import (
     COMPARISONS,
@@ -147,7 +147,7 @@ def build_bits(records: Records, published: Published) -> "pd.DataFrame":
     rows = rows.merge(matched[[*_SPLIT, *_MATCHED]], on=_SPLIT, how="left")
     rows = rows.merge(base_rates(records), on=_SPLIT, how="left")
     numbers = ["epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"])]
-    return arrange(rows.astype(dict.fromkeys(numbers, float)), [*_METHOD, "epsilon"])
+    return sort_rows(rows.astype(dict.fromkeys(numbers, float)), [*_METHOD, "epsilon"])
 
 
 def base_rates(records: Records) -> "pd.DataFrame":
@@ -238,7 +238,7 @@ def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame
     return found.merge(base_rates(records), on=_SPLIT, how="left")
 
 
-def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
+def join_tables(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
     """Join tables `equal-epsilon` of several runs, as if one run had all their settings.
 
     Raises PatebenchError if the tables have different accuracies for a method at the same ε.
@@ -283,7 +283,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
     accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
     numbers = methods.columns.difference([*METHOD])
     methods[numbers] = methods[numbers].astype(float)
-    return arrange(methods.dropna(subset=accuracies, how="all"), list(METHOD))
+    return sort_rows(methods.dropna(subset=accuracies, how="all"), list(METHOD))
 
 
 def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
