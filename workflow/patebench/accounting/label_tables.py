@@ -168,9 +168,9 @@ def both_signs(t: Array) -> Array:
 def gaussian() -> Table:
     """Return the table for N(0, 1): w from −22 and t from −24 to 24.
 
-    ln P_a is concave, and its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, so half a cell's width
-    changes its slope by at most a quarter of the width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0
-    and 1.
+    ln P_a is concave. Its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, so over half the width of a
+    cell, the slope of ln P_a falls by at most a quarter of the width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has
+    slopes between 0 and 1.
     """
     w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))

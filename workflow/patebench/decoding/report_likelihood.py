@@ -41,7 +41,7 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
     mechanism, classes = make_mechanism(facts["mechanism"], facts["parameters"]), int(facts["classes"])
     if not isinstance(mechanism, LocalMechanism):
         raise PatebenchError(
-            f"{facts['mechanism']} is not a local mechanism, so its labels have no reports of teachers"
+            f"{facts['mechanism']} is not a local mechanism; only local mechanisms release teachers' reports"
         )
     channels = [channel.matrix for channel in mechanism.channels(len(reports), classes)]
     result = np.zeros((samples, classes))

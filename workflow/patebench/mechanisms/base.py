@@ -172,7 +172,8 @@ class Mechanism(ABC):
 
         if not self.independent_queries:
             raise PatebenchError(
-                f"{type(self).__name__} keeps state from query to query, so single queries have no neighbours"
+                f"{type(self).__name__} keeps state from query to query, so one query alone has no neighbours; "
+                "override 'neighbours' and 'accountants'"
             )
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:

@@ -195,7 +195,7 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
     Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ. So each
     stretch is cut off where ln(integrand) is low enough, and split where the distribution functions of the counts below
     still bend and where a neighbour's counts lie. A neighbour's integrand differs by a factor of at most e^{2·shift},
-    so the cut-off is valid for it too.
+    so the cut-off is valid for neighbours too.
     """
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
