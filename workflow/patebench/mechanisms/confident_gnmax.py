@@ -110,7 +110,7 @@ class ThresholdTest:
 
 @dataclass(frozen=True)
 class ConfidentGNMax(Mechanism):
-    """If max count + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer.
+    """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
     Bounds on T queries count all queries asked, answered or not.
     """
@@ -250,7 +250,7 @@ Integers = NDArray[np.integer]
 
 @dataclass(frozen=True)
 class InteractiveGNMax(ConfidentGNMax):
-    """If max(counts − n·p) + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer of the teachers.
+    """Interactive-GNMax: argmax(counts + N(0, σ₂²)) if max(counts − n·p) + N(0, σ₁²) ≥ threshold, else no answer.
 
     n is the number of teachers and p the student's predicted probabilities. One vote changes the largest difference by
     at most 1, as it changes the largest count in Confident-GNMax. Without predictions, before there is a student, the

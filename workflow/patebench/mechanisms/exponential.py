@@ -19,7 +19,7 @@ from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 
 @dataclass(frozen=True)
 class Exponential(Mechanism):
-    """Class j with probability proportional to exp(ε·n_j/2) for its count n_j; each query is ε-DP.
+    """Exponential mechanism: class j with probability proportional to exp(ε·n_j/2) for its count n_j; ε-DP per query.
 
     A query also has bounded range ε (Durfee & Rogers 2019). Proof: docs/explanation/proofs-mechanisms.md, "The
     exponential mechanism".
@@ -69,10 +69,10 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class PermuteAndFlip(Mechanism):
-    """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1; Ding et al. 2021).
+    """Permute-and-flip, argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1).
 
-    Unlike the exponential mechanism, it does not have bounded range ε, so only theorems of pure privacy apply. Proof:
-    docs/explanation/proofs-mechanisms.md, "Permute and flip".
+    The form as an argmax is by Ding et al. 2021. Unlike the exponential mechanism, it does not have bounded range ε, so
+    only theorems of pure privacy apply. Proof: docs/explanation/proofs-mechanisms.md, "Permute and flip".
     """
 
     shown = Shown("permute and flip", color="sky", marker=">")

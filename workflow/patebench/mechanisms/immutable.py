@@ -32,11 +32,12 @@ ENDLESS = "an outcome is certain for some votes and impossible for their neighbo
 
 
 class ImmutableArgmax(Mechanism):
-    """argmax(counts + c·[largest] + noise); with `distance` > 0, only where the two largest counts differ by that much.
+    """Immutable argmax, argmax(counts + c·[largest] + noise).
 
-    [largest] is 1 for the largest count and 0 for all others. One of the tied largest counts, chosen at random, gets
-    the constant c, so classes are treated alike. In double precision 1e100 + Lap(1e10) is exactly 1e100, so the
-    plurality is released with certainty.
+    With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. [largest]
+    is 1 for the largest count and 0 for all others. One of the tied largest counts, chosen at random, gets the constant
+    c, so classes are treated alike. In double precision 1e100 + Lap(1e10) is exactly 1e100, so the plurality is
+    released with certainty.
     """
 
     # Fields of the subclasses, which define the noise parameter between them.

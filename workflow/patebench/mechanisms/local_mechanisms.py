@@ -315,10 +315,10 @@ class TruncatedGeometric(LocalMechanism):
 
 @dataclass(frozen=True)
 class RandomisedResponse(LocalMechanism):
-    """The true vote with probability e^ε/(e^ε + M − 1), each other of M classes with 1/(e^ε + M − 1).
+    """Randomised response: the true vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1).
 
-    A vote is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh, Viswanath 2014, *Extremal
-    mechanisms for local differential privacy*).
+    M is the number of classes. A vote is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh,
+    Viswanath 2014, *Extremal mechanisms for local differential privacy*).
     """
 
     shown = Shown("randomised response", color="vermillion", marker="*")

@@ -88,7 +88,7 @@ def plurality(noisy: Counts) -> Labels:
 
 @dataclass(frozen=True)
 class DistributedGNMax(NoiseShares):
-    """argmax of noisy counts, each with discrete Gaussian shares of variance σ²/(n − t) from n teachers.
+    """GNMax whose noise is the sum of discrete Gaussian shares of variance σ²/(n − t), one from each of n teachers.
 
     t is the tolerance. The noisy counts are revealed, and their cost is the same for all votes, so there is no
     data-dependent bound.

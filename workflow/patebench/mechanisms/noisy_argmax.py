@@ -34,7 +34,7 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class NoisyArgmax(Mechanism):
-    """argmax(counts + noise): always answers, with exact ties going to the lowest class."""
+    """Noisy argmax, argmax(counts + noise), which answers every query; exact ties go to the lowest class."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class NoisyArgmax(Mechanism):
 
 @dataclass(frozen=True)
 class GNMax(NoisyArgmax):
-    """argmax(counts + N(0, σ²)); each query has Rényi divergence at most α/σ² (Scalable PATE, Proposition 8)."""
+    """GNMax: argmax(counts + N(0, σ²)); each query has Rényi divergence at most α/σ² (Scalable PATE, Proposition 8)."""
 
     shown = Shown("GNMax", color="blue", marker="o")
     published = ("rdp", Conversion.CLASSIC)
@@ -128,7 +128,7 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 
 @dataclass(frozen=True)
 class LNMax(NoisyArgmax):
-    """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
+    """LNMax: argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
 
     The same is true of the discrete Laplace distribution: a vote changes two integer counts by one each, so no vector
     of noisy counts becomes more than e^{2γ} times as likely, and the label is computed from the noisy counts.

@@ -39,7 +39,7 @@ _LARGEST_EPSILON = 100.0
 
 @dataclass(frozen=True)
 class ProposeTestRelease(Mechanism):
-    """argmax(counts + integer noise) for every query if a test passes, else no answer to any query.
+    """Propose-test-release: argmax(counts + integer noise) for every query if a test passes, else no answer to any.
 
     The test passes with high probability if the labels' Rényi divergence of this `order` stays below `cost` even when
     some teachers change. The probability to pass is chosen so that the whole release is (`epsilon`, `failure`)-DP in

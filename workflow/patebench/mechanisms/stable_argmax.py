@@ -51,7 +51,7 @@ def changeable(counts: Counts) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class StableArgmax(Mechanism):
-    """The plurality if d + Lap(1/ε) > threshold, else no answer, with d the `distance` of the query.
+    """Stable argmax: the plurality if d + Lap(1/ε) > threshold, else no answer; d is the `distance` of the query.
 
     The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
     changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). If T ε-DP steps are (ε_T, δ)-private, T queries
@@ -153,11 +153,11 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 
 @dataclass(frozen=True)
 class SparseVector(Mechanism):
-    """The plurality if d + ν > threshold + ρ, else no answer; after `cutoff` unanswered queries, no more answers.
+    """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer.
 
-    The noise ρ is drawn once and ν for every query; d is the `distance` of the query. A query with d ≤ 1 is answered
-    with probability at most `failure`, so T·failure is added to δ (theorem of the module). The tests are accounted for
-    by the theorem of `accounting.sparse_vector`.
+    After `cutoff` unanswered queries, no query is answered. The noise ρ is drawn once and ν for every query; d is the
+    `distance` of the query. A query with d ≤ 1 is answered with probability at most `failure`, so T·failure is added to
+    δ (theorem of the module). The tests are accounted for by the theorem of `accounting.sparse_vector`.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
