@@ -412,7 +412,7 @@ def check_own_files(name: str, settings: DatasetSettings) -> None:
 def check_single(experiments: Iterable[Experiment]) -> None:
     """Raise PatebenchError if experiments make several releases; their ε adds up, so they need a total budget.
 
-    This includes releases from several data sets, because several ledgers need names or a total budget.
+    Releases from different data sets count too, because each additional ledger needs a name or a total budget.
     """
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in experiments for labels in experiment.label_sets):
@@ -457,7 +457,7 @@ def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each value with the path of its key, which for a single value is the path of the list itself."""
+    """Return each value of the key `where` with its path: `where[i]`, or `where` itself for a single value."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 

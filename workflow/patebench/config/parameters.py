@@ -299,7 +299,7 @@ class AccountingParameters(AccountParameters):
 
 
 class StudentParameters(StudentConfig):
-    """Student, and the fraction of its labels that are held out."""
+    """Method and model of a student, and the fraction of its labels that is held out for validation."""
 
     hold_out: Number | None = Field(
         None,

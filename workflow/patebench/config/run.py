@@ -112,10 +112,10 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the figures or tables for which this run has content, in the order of the registry.
+        """Return the names of the figures or tables that have content in this run, in the order of the registry.
 
-        The fact `needs` of a figure or table lists its subjects; one of them suffices. The fact `varies` is a subject
-        that must have two values for one data set. A figure or table without these facts is always shown.
+        A figure or table has content if the run contains one of the subjects in its fact `needs`, or two values of the
+        subject in its fact `varies` for one data set. Without these facts, it always has content.
         """
         return [name for name in registry if self._has_content(registry, name)]
 

@@ -79,7 +79,7 @@ class SecureSettings(Parameters):
 
 
 class DatasetSettings(ClassParameters):
-    """Data set of the user."""
+    """Settings of a user's own data set."""
 
     loader: Annotated[Text, one_of(lambda: filter(reads_own_files, DATASETS))] = Field(
         description="File format: table (CSV, TSV or Parquet), folder (images of any size, in one folder per class or"

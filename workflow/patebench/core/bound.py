@@ -136,7 +136,7 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return the bound as it holds for a `release`, or for seeded labels, whose worst case is not publishable."""
+        """Return this bound for a `release`, or for seeded labels, for which a worst-case bound is not publishable."""
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def to_json(self) -> dict[str, Any]:

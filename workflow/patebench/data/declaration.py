@@ -76,7 +76,7 @@ class Feature(Parameters):
                 " [first, last] and text: columns"
             )
         if self.number is not None and not 0 < self.number[1] - self.number[0] < 1e300:
-            raise mistake("the bounds of a number are invalid; give a lower and a larger upper bound below 1e300 apart")
+            raise mistake("the bounds of a number are invalid; give [low, high] with low < high < low + 1e300")
         if self.date is not None and not self.date[0] < self.date[1]:
             raise mistake("the first day of a date must be before its last day; swap or correct them")
         if self.category is not None and (not self.category or len(set(self.category)) < len(self.category)):
@@ -135,7 +135,7 @@ class TableDeclaration(Declaration):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.features:
-            raise mistake("declare at least one feature", "features")
+            raise mistake("no feature is declared; declare at least one feature", "features")
         roles = [self.label.column, *self.features, *self.drop, *([self.owner] if self.owner is not None else [])]
         twice = sorted({name for name in roles if roles.count(name) > 1})
         if twice:

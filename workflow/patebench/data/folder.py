@@ -167,7 +167,7 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
         raise ArtefactError(
-            folder, "it contains no folders", f"put the images of each class into a folder of that name; {OWN_DATA}"
+            folder, "it contains no folders", f"create a folder for each class and put its images there; {OWN_DATA}"
         )
     images = [
         _Image(path, class_folder.name, f"{class_folder.name}/{path.name}")

@@ -117,10 +117,10 @@ def iid(inputs: PartitionInputs) -> Assignment:
 
 
 def skew(inputs: PartitionInputs) -> Assignment:
-    """Assign samples so that a share of each shard has one main label, as in the unbalanced experiment of PET-DL.
+    """Assign samples so that a share of each shard has the same label, as in the unbalanced experiment of PET-DL.
 
-    Shard sizes differ by at most one. Teacher i's main label is i mod `classes`; round(share · size) of its samples,
-    halves rounded up, have that label. These and its other samples are drawn at random.
+    Shard sizes differ by at most one. For teacher i this main label is i mod `classes`; round(share · size) of the
+    samples, halves rounded up, have it. All samples are drawn at random, under these conditions.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return the number of noisy releases of each sort in a training with `samples` public samples."""
+        """Return how many noisy sums of each sort are released in a training with `samples` public samples."""
 
     @abstractmethod
     def gradients(

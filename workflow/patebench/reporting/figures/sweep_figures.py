@@ -105,7 +105,7 @@ def _title(group: tuple[Any, ...], differ: list[int]) -> str:
 
 
 def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
-    """Draw the accuracy of clusters named by true labels, which need no private data (ε = 0)."""
+    """Draw the accuracy at ε = 0: each cluster gets its most frequent true label, without private data."""
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
     groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
@@ -190,8 +190,8 @@ def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
     """Yield each line with its label.
 
-    The label of the first line of a form and number of teachers names these two. The labels of further lines also name
-    the settings in which they differ from the first line.
+    The label names the form and the number of teachers. If several lines have the same form and number, the labels of
+    all but the first also name the settings in which they differ from the first.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
