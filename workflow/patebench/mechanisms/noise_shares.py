@@ -1,6 +1,6 @@
-"""Noise that all teachers of an ensemble add together, each teacher one share, to any kind of counts.
+"""Noise to which every teacher of an ensemble contributes one share, for any kind of counts.
 
-This module is the plain path: one party sees all votes and sums them with the shares. `patebench.secure` releases the
+This module is the plain path: one party sees all votes and adds the shares to counts. `patebench.secure` releases the
 same counts from the same shares without revealing any vote. The cost of the summed shares is in
 `accounting/discrete_gaussian.py`.
 """

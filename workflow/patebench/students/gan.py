@@ -123,7 +123,7 @@ def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discri
 
 
 def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
-    """Return a generator of two transposed convolutions with stride 2, from a quarter of the image size to all."""
+    """Return a generator with two transposed convolutions of stride 2, from a quarter of the image size to all."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(

@@ -32,9 +32,9 @@ _DECAY = 0.99
 class DistributionAlignment(nn.Module):
     """Module that scales predicted probabilities so that their mean over the pool moves towards the class shares.
 
-    Without it, a student that mistakes many 4s for 9s predicts too many 9s (Berthelot et al. 2020, *ReMixMatch*,
-    section 3.1).
-    `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean prediction.
+    Without alignment, a student that mistakes many 4s for 9s predicts too many 9s (Berthelot et al. 2020, *ReMixMatch*,
+    section 3.1). `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean
+    prediction.
     """
 
     shares: Tensor
