@@ -14,6 +14,7 @@ from patebench.stages import report
 from patebench.stages.manifest import read_circumstances
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
+PRINTED = read_published(PUBLISHED)
 CAPTIONS = Path(__file__).parents[2] / "report"
 GAMMAS = (0.01, 0.05, 0.2, 1.0)
 SIGMAS = (10.0, 40.0, 100.0)
@@ -241,7 +242,7 @@ def draw(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), 
     """Draw a figure of these files of records."""
     records = load_records(collected, baselines, audits, models)
     with themed():
-        figure = FIGURES.load(name)(records, read_published(PUBLISHED))
+        figure = FIGURES.load(name)(records, PRINTED)
         figure.draw_without_rendering()
     return figure
 
@@ -271,7 +272,7 @@ def words(figure: Any) -> str:
 
 def table(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
     """Return the frame of a table of these files of records."""
-    return TABLES.load(name).build(load_records(collected, baselines, audits, models), read_published(PUBLISHED))
+    return TABLES.load(name).build(load_records(collected, baselines, audits, models), PRINTED)
 
 
 def forms(name: str, *files_of_records: Any) -> tuple[str, str, str]:

@@ -13,13 +13,12 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import write_json
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.outcomes import audited
-from patebench.reporting.published import read_published
 from patebench.reporting.style import (
     is_empty,
 )
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 
 
 def test_epsilon_shows_what_may_be_published(tmp_path):
@@ -245,5 +244,5 @@ def test_an_audit_given_twice_or_damaged_is_refused(audits):
     with pytest.raises(Exception, match="two records of kind audit"):
         made.load_records([], [], [audits[0], audits[0]])
     write_json(audits[0], "audit", {"dataset": "mnist"})
-    with pytest.raises(ArtefactError, match="no audit as patebench writes it"):
+    with pytest.raises(ArtefactError, match="did not write it as an audit"):
         made.load_records([], [], audits)

@@ -7,11 +7,10 @@ from tests.reporting import made
 
 from patebench.core.errors import ArtefactError
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 
 
 def test_published_values_of_the_ensembles(tmp_path):

@@ -8,11 +8,10 @@ from tests.steps import account, aggregate
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, TRUTH, VOTES
 from patebench.mechanisms.base import make_mechanism
-from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.stages.collect import run as collect
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 COMMON = {"unbiased": 0.0, "participation": 1.0, "spread": 1.0}
 SETTINGS = [
     ("randomised-response", {"epsilon": 1.0, **COMMON}),

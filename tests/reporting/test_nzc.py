@@ -9,11 +9,11 @@ from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.outcomes import gap_share, gap_shares
-from patebench.reporting.published import NZC_2020, read_published
+from patebench.reporting.published import NZC_2020
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 NZC = "c-1e+100_gamma-1e-10_distance-0"
 
 #: Copied from Table 1 of the paper: data set, teachers, noise, queries, ε, student.

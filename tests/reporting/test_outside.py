@@ -12,11 +12,10 @@ from patebench.core.errors import ArtefactError
 from patebench.reporting import pages
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.frames import Records
-from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 MODULE = '''
 from matplotlib.figure import Figure
 from patebench.reporting.tables.table import Column, Table

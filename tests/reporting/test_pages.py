@@ -13,7 +13,6 @@ from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import NOTHING, findings, most_accurate
 from patebench.reporting.pages import MEANINGS, first_sentences, read_caption, render
-from patebench.reporting.published import read_published
 from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import read_csv
@@ -22,7 +21,7 @@ from patebench.stages import report
 from patebench.stages.report import title_of
 
 #: Verdicts on the numbers of all papers take seconds.
-PUBLISHED = read_published(made.PUBLISHED).of("PATE 2017", "Scalable PATE 2018")
+PUBLISHED = made.PRINTED.of("PATE 2017", "Scalable PATE 2018")
 VOID = {"meta", "link", "br", "wbr", "hr"}
 
 
@@ -347,4 +346,4 @@ def test_what_names_no_place_that_there_is_stands_last() -> None:
 
 
 def test_the_printed_data_sets_are_those_of_the_file() -> None:
-    assert {value.dataset for value in read_published(made.PUBLISHED).values} - {None, "unnamed"} == set(PRINTED)
+    assert {value.dataset for value in made.PRINTED.values} - {None, "unnamed"} == set(PRINTED)

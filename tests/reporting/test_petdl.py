@@ -9,13 +9,12 @@ from tests.reporting import made
 
 from patebench.core.bound import Bound, Kind
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.published import read_published
 from patebench.reporting.style import is_empty, themed
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import Verdict, verdicts
 
 #: Verdicts on the numbers of all papers take seconds.
-PUBLISHED = read_published(made.PUBLISHED).of("PET-DL 2019")
+PUBLISHED = made.PRINTED.of("PET-DL 2019")
 USUAL = {
     **{"hint_epochs": 2, "distillation_epochs": 20, "batch": 128, "noise": 20.0, "compression": 6.83, "samples": 9000},
     **{"weighted": False, "clip": 4.0, "hint_clip": 1.0, "temperature": 1.0, "learning_rate": 4e-3, "guided": None},

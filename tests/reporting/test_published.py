@@ -37,12 +37,12 @@ GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma=0.05,100,1e-0
 
 @pytest.mark.parametrize(("paper", "keys", "printed"), PRINTED)
 def test_holds_what_papers_print(paper, keys, printed):
-    published = read_published(made.PUBLISHED).of(paper)
+    published = made.PRINTED.of(paper)
     assert {quantity: published.lookup(quantity, **keys) for quantity in printed} == printed
 
 
 def test_holds_what_papers_on_dp_sgd_print():
-    published = read_published(made.PUBLISHED)
+    published = made.PRINTED
     values = published.select("private_model_accuracy", delta=1e-5)
     found = {(each.dataset, published.spent(each), each.value) for each in values if each.paper in DPSGD}
     assert found >= {("mnist", 8, 0.97), ("cifar10", 8, 0.73), ("mnist", 1.2, 0.981), ("mnist", 2.93, 0.981)}
@@ -50,7 +50,7 @@ def test_holds_what_papers_on_dp_sgd_print():
 
 
 def test_lookup_finds_nothing_or_refuses_what_disagrees():
-    published = read_published(made.PUBLISHED)
+    published = made.PRINTED
     assert published.lookup("epsilon", dataset="digits") is None
     with pytest.raises(PatebenchError, match="disagree"):
         published.lookup("epsilon", dataset="mnist", teachers=250)
@@ -93,7 +93,7 @@ def test_refuses_other_files(tmp_path):
 
 def test_parameters_are_those_of_the_mechanism_in_its_order():
     """Check that parameters have the same names here and in records."""
-    values = [value for value in read_published(made.PUBLISHED).values if value.parameters is not None]
+    values = [value for value in made.PRINTED.values if value.parameters is not None]
     assert len(values) > 40
     for value in values:
         if value.mechanism == "petdl":  # it is not a mechanism, because it releases no labels

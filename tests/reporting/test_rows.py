@@ -9,11 +9,10 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.files import read_json, write_json
-from patebench.reporting.published import read_published
 from patebench.reporting.rows import Row, rows, schema, schema_text
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 
 
 def _students(tmp_path, publishable=False):

@@ -8,7 +8,6 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.figures.drawing import SMALLER, stretch
-from patebench.reporting.published import read_published
 from patebench.reporting.style import (
     BLACK,
     KINDS,
@@ -22,7 +21,7 @@ from patebench.reporting.style import (
     themed,
 )
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,11 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import Column, Table
 from patebench.reporting.wording import parameters_in_words
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.findings import findings
 from patebench.reporting.publishable import Release, Student
-from patebench.reporting.published import read_published
 from patebench.reporting.rows import rows
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import read_csv
@@ -38,7 +37,7 @@ def records(folder: Path, accuracies: tuple[float, float], **more: Any) -> Any:
 
 
 def utility(loaded: Any) -> Any:
-    return TABLES.load("utility-privacy").build(loaded, read_published(made.PUBLISHED))
+    return TABLES.load("utility-privacy").build(loaded, made.PRINTED)
 
 
 def test_the_table_shows_base_rate_balanced_accuracy_and_recall(tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_a_class_named_by_a_number_keeps_its_name_in_files(tmp_path: Path) -> No
 
 
 def test_rows_hold_it_by_class(tmp_path: Path) -> None:
-    (row,) = rows(records(tmp_path, (0.714, 0.716)), read_published(made.PUBLISHED)).rows
+    (row,) = rows(records(tmp_path, (0.714, 0.716)), made.PRINTED).rows
     assert row.accuracy.largest_class == pytest.approx(0.693)
     assert row.accuracy.recall == pytest.approx({"healthy": 0.97, "mild": 0.16, "severe": 0.0})
     assert row.label_accuracy is not None

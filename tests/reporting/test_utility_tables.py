@@ -11,10 +11,9 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.findings import findings
 from patebench.reporting.outcomes import frontier, outcomes
-from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 
 
 def test_utility_and_privacy_by_hand(tmp_path):

@@ -14,7 +14,7 @@ from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
 
 #: Verdicts on a thousand numbers take seconds, so most tests use one paper.
-PUBLISHED = read_published(made.PUBLISHED)
+PUBLISHED = made.PRINTED
 PATE = PUBLISHED.of("PATE 2017")
 
 

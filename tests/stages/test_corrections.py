@@ -11,12 +11,11 @@ from tests.reporting import made
 from patebench.accounting.independent import strong_composition
 from patebench.calculator.calculations import least_release_bound
 from patebench.mechanisms.base import make_mechanism
-from patebench.reporting.published import read_published
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "corrections.md").read_text(encoding="utf-8")
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAGE)))
-PRINTED = read_published(made.PUBLISHED)
+PRINTED = made.PRINTED
 
 
 def _printed(paper: str, table: str, row: str, column: str) -> float:

@@ -305,6 +305,8 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     columns = RECORDS[kind]
     frame = pd.DataFrame([[row.get(column) for column in columns] for row in rows], columns=list(columns))
     frame = frame.astype({column: _TYPES[type_] for column, type_ in columns.items() if type_ in _TYPES})
+    if not rows:
+        return frame
     frozen = {"parameters", "selection", "uncovered", *(column for column in columns if "recall" in column)}
     for column in frozen & set(columns):
         frame[column] = pd.Series([_frozen(value) for value in frame[column]], dtype="object")
