@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from patebench.accounting.votes import SILENT
+from patebench.accounting.votes import ABSTAINED
 from patebench.core.errors import PatebenchError
 from patebench.features import cells
 from patebench.models import on_queries
@@ -73,9 +73,9 @@ def test_a_teacher_votes_for_the_most_frequent_label_of_its_records_at_each_quer
         for q in range(5):
             own = label[(teacher == t) & (query == q)]
             times = np.bincount(own, minlength=3)
-            assert found[t, q] == (times.argmax() if len(own) else SILENT)
+            assert found[t, q] == (times.argmax() if len(own) else ABSTAINED)
     assert found.dtype == np.int8
-    assert (found[7] == SILENT).all()
+    assert (found[7] == ABSTAINED).all()
 
 
 def test_another_record_of_one_teacher_changes_its_row_alone():

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from patebench.accounting.votes import SILENT, Votes, capped, counts
+from patebench.accounting.votes import ABSTAINED, Votes, capped, counts
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import check_abstentions, make_mechanism
@@ -45,8 +45,8 @@ def test_the_cap_leaves_the_first_votes_of_each_round_of_every_row(most, rounds)
         for size in rounds or (4,):
             here = row[place : place + size].tolist()
             turn = [(teacher + step) % size for step in range(size)]
-            given = [i for i in turn if here[i] != SILENT][:most]
-            expected += [vote if i in given else SILENT for i, vote in enumerate(here)]
+            given = [i for i in turn if here[i] != ABSTAINED][:most]
+            expected += [vote if i in given else ABSTAINED for i, vote in enumerate(here)]
             place += size
         assert kept.tolist() == expected
 
@@ -61,7 +61,7 @@ def test_the_cap_is_a_function_of_each_row_and_its_place_whatever_the_blocks(mon
         assert np.array_equal(capped(others, 2)[teacher], whole[teacher])
     monkeypatch.setattr("patebench.accounting.votes._BALLOTS", 20)
     assert np.array_equal(capped(rows, 2), whole)
-    everywhere = capped(rows.astype(np.uint8) % 3, 2) != SILENT
+    everywhere = capped(rows.astype(np.uint8) % 3, 2) != ABSTAINED
     assert (everywhere.sum(axis=1) == 2).all()
     assert set(everywhere.sum(axis=0)) <= {8, 9, 10}  # 80 votes, two for each of 40 teachers, over nine queries
 

@@ -206,12 +206,12 @@ def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
 class LabelAccountant(RenyiAccountant):
     """Rényi accountant of labels that searches few orders, since each is expensive.
 
-    The choice of orders affects tightness, not validity. `besides` is the Rényi curve of a query's further costs, such
-    as that of a threshold test.
+    The choice of orders affects tightness, not validity. `further_costs` is the Rényi curve of a query's further costs,
+    such as that of a threshold test.
     """
 
     cost: LabelCost
-    besides: Callable[[Array], Array]
+    further_costs: Callable[[Array], Array]
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         return [self._least_bound(T, how, delta) for T in queries for how in self.conversions]
@@ -224,9 +224,9 @@ class LabelAccountant(RenyiAccountant):
         @lru_cache
         def epsilon(index: int) -> float:
             order = _ORDERS[index : index + 1]
-            return float(convert(how, order, queries * (self.cost.at(index) + self.besides(order)), remaining)[0])
+            return float(convert(how, order, queries * (self.cost.at(index) + self.further_costs(order)), remaining)[0])
 
-        guess = queries * (self.cost.counts(_ORDERS) * _SHARE + self.besides(_ORDERS))
+        guess = queries * (self.cost.counts(_ORDERS) * _SHARE + self.further_costs(_ORDERS))
         starts = [int(np.argmin(convert(how, _ORDERS, guess, remaining))), *range(0, len(_ORDERS), _FEW)]
         best = min(starts, key=epsilon)
         for step in (_FEW // 4, _FEW // 8, 1):
@@ -252,11 +252,11 @@ def nothing(orders: Array) -> Array:
 
 
 def accountant(
-    cost: LabelCost, for_integers: LabelCost, *, besides: Callable[[Array], Array] = nothing, test: str = ""
+    cost: LabelCost, for_integers: LabelCost, *, further_costs: Callable[[Array], Array] = nothing, test: str = ""
 ) -> LabelAccountant:
     """Return the worst-case accountant of labels with the cost `cost`, or `for_integers` with discrete noise.
 
-    `besides` is the Rényi curve of a query's further costs, and `test` the citation of its theorem.
+    `further_costs` is the Rényi curve of a query's further costs, and `test` the citation of its theorem.
     """
 
     def build(cost: LabelCost, discrete: str | LabelAccountant) -> LabelAccountant:
@@ -266,10 +266,10 @@ def accountant(
             kind=Kind.WORST_CASE,
             source=f"{THEOREM} (label); {test}" if test else THEOREM,
             discrete=discrete,
-            totals=repeated(lambda orders: cost.curve(orders) + besides(orders)),
+            totals=repeated(lambda orders: cost.curve(orders) + further_costs(orders)),
             orders=ORDERS,
             cost=cost,
-            besides=besides,
+            further_costs=further_costs,
         )
 
     on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"

@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import SILENT
+from patebench.accounting.votes import ABSTAINED
 
 _CELLS = 1 << 20  # teachers × queries per block
 
@@ -39,6 +39,6 @@ def most_votes(votes: NDArray[np.integer]) -> NDArray[np.int64]:
     result = np.zeros(votes.shape[1], dtype=np.int64)
     block = max(1, _CELLS // votes.shape[1])
     for start in range(0, len(votes), block):
-        cast = np.cumsum(votes[start : start + block] != SILENT, axis=1)
+        cast = np.cumsum(votes[start : start + block] != ABSTAINED, axis=1)
         result = np.maximum(result, cast.max(axis=0))
     return result

@@ -17,7 +17,7 @@ from patebench.core.text import plural
 Counts = NDArray[np.int64]
 
 #: Entry of a vote matrix where the teacher abstains on the query.
-SILENT = -1
+ABSTAINED = -1
 
 #: Exclusive upper limit of a count, so that no sum over the classes overflows.
 MOST_VOTES = 1 << 40
@@ -54,7 +54,7 @@ class Votes:
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
-        """Create votes from a (teachers, queries) matrix of labels 0 … classes − 1, or `SILENT` with `abstentions`."""
+        """Create votes from a (teachers, queries) matrix of labels from 0, and of `ABSTAINED` if `abstentions`."""
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)
         return cls(tally, matrix, electorate=len(matrix) if abstentions else None)
@@ -172,7 +172,7 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
     Parameters
     ----------
     votes : (teachers, queries) int array
-        Labels 0 … classes − 1; with `abstentions` also `SILENT`, which counts for no class.
+        Labels 0 … classes − 1; with `abstentions` also `ABSTAINED`, which counts for no class.
 
     Returns
     -------
@@ -186,14 +186,14 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
         )
     if classes < 2:
         raise PatebenchError(f"votes need at least two classes, not {classes}")
-    if votes.min() < (SILENT if abstentions else 0) or votes.max() >= classes:
+    if votes.min() < (ABSTAINED if abstentions else 0) or votes.max() >= classes:
         silence = " or −1 to abstain" if abstentions else ""
         raise PatebenchError(
             f"votes must be labels from 0 to {classes - 1}{silence}; these run from {votes.min()} to {votes.max()}"
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
-    columns = classes - SILENT if abstentions else classes  # abstentions come first and are dropped
+    columns = classes - ABSTAINED if abstentions else classes  # abstentions come first and are dropped
     block = max(1, _BALLOTS // max(teachers, classes))
     for start in range(0, queries, block):
         part = votes[:, start : start + block]
@@ -232,7 +232,7 @@ def capped(
         for low, high in pairwise([0, *stops.tolist()]):
             turn = (places[start : start + len(part), None] + np.arange(high - low)) % (high - low) + low
             here = np.take_along_axis(part, turn, axis=1)
-            here[np.cumsum(here != SILENT, axis=1) > most] = SILENT
+            here[np.cumsum(here != ABSTAINED, axis=1) > most] = ABSTAINED
             np.put_along_axis(part, turn, here, axis=1)
     return result
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting import independent
 from patebench.accounting.logspace import Array
-from patebench.accounting.votes import SILENT, Votes
+from patebench.accounting.votes import ABSTAINED, Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally, TwoTallies
 from patebench.audit.estimates import composed
@@ -74,7 +74,7 @@ class World:
 
     def padded(self, queries: int) -> Votes:
         """Return D with further queries, `queries` in total, on which all teachers abstain."""
-        more = np.full((len(self.here), queries - self.here.shape[1]), SILENT)
+        more = np.full((len(self.here), queries - self.here.shape[1]), ABSTAINED)
         return Votes.of(np.hstack([self.here, more]), self.classes, abstentions=True)
 
     def reversed(self) -> "World":
@@ -95,17 +95,17 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
     `k` is the maximum number of counted votes per teacher.
     """
     size = min(queries, _QUERIES)
-    m, silent, every, turn = min(k, size), np.full(size, SILENT), np.zeros(size, dtype=np.int64), np.arange(size)
-    first, last = np.where(turn < m, 0, SILENT), np.where(turn >= size - m, 1, SILENT)
+    m, silent, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
+    first, last = np.where(turn < m, 0, ABSTAINED), np.where(turn >= size - m, 1, ABSTAINED)
     rows = [
-        (f"first {plural(m, 'vote')} for another class", first, np.where(first == SILENT, SILENT, 1)),
+        (f"first {plural(m, 'vote')} for another class", first, np.where(first == ABSTAINED, ABSTAINED, 1)),
         (f"{m} votes for a class on the first queries, or for another on the last", first, last),
         (f"first {m} votes, or silence", first, silent),
         ("votes on every query for another class", every, every + 1),
         ("votes on every query, or silence", every, silent),
         ("votes for all classes in turn, or for others", turn % classes, (turn + 1) % classes),
     ]
-    others = {"all others silent": np.full((teachers - 1, size), SILENT)}
+    others = {"all others silent": np.full((teachers - 1, size), ABSTAINED)}
     if teachers > 1:
         others["all others voting on every query"] = np.tile(np.arange(teachers - 1)[:, None] % classes, (1, size))
     return [
@@ -122,7 +122,7 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
     """
     agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
     tied = agreed.copy()
-    tied[teachers // 2 : teachers // 2 * 2], tied[teachers // 2 * 2 :] = 1, SILENT
+    tied[teachers // 2 : teachers // 2 * 2], tied[teachers // 2 * 2 :] = 1, ABSTAINED
     named = {"only votes of all teachers for one class": agreed}
     if teachers > 1:
         named["only ties of two classes"] = tied

@@ -14,7 +14,7 @@ from patebench.audit.table_audit import TableAudit, disagreements
 from patebench.audit.worst_pairs import Pair, Search
 from patebench.core.bound import Bound, Kind
 from patebench.core.text import at_least, at_most, in_json
-from patebench.mechanisms.base import Answering, plain
+from patebench.mechanisms.base import Answering, json_parameters
 
 #: Smallest stated ε that is vacuous: an event that is e¹⁰⁰ times as likely on D as on D′ is never observed on D′.
 VACUOUS = 100.0
@@ -112,7 +112,7 @@ class Audit(AuditSetting):
         """Return a dictionary for strict JSON."""
         return {
             "mechanism": self.name,
-            "parameters": plain(self.mechanism.parameters()),
+            "parameters": json_parameters(self.mechanism.parameters()),
             "noise": self.mechanism.slug,
             "teachers": self.teachers,
             "classes": self.classes,

@@ -21,7 +21,7 @@ from patebench.core.bound import Bound, Kind, check_delta, large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.text import at_most, plural
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism, plain
+from patebench.mechanisms.base import Mechanism, check_releasable, json_parameters, make_mechanism
 
 #: Largest number of queries that is searched.
 MOST_QUERIES = 1_000_000
@@ -58,7 +58,7 @@ class Calibration:
         """Return a dictionary for strict JSON; its ε and accountant are those of the least bound."""
         return {
             "mechanism": self.mechanism,
-            "parameters": plain(self.parameters),
+            "parameters": json_parameters(self.parameters),
             "delta": self.delta,
             "target": self.target,
             "queries": self.queries,
@@ -252,7 +252,7 @@ class Account:
         """Return a dictionary for strict JSON; infinities become the string "inf"."""
         return {
             "mechanism": self.mechanism,
-            "parameters": plain(self.parameters),
+            "parameters": json_parameters(self.parameters),
             "delta": self.delta,
             "queries": self.queries,
             "bounds": [bound.state_for(self.release).to_json() for bound in self.bounds],

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from patebench.accounting.votes import SILENT, Votes
+from patebench.accounting.votes import ABSTAINED, Votes
 from patebench.core.bound import Bound
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
@@ -89,7 +89,7 @@ def _votes(mechanism: Mechanism) -> Votes:
     if not mechanism.abstentions:
         return Votes.of(votes, _CLASSES)
     own = np.arange(_QUERIES) == np.arange(_TEACHERS)[:, None] % _QUERIES
-    return Votes.of(np.where(own, votes, SILENT), _CLASSES, abstentions=True)
+    return Votes.of(np.where(own, votes, ABSTAINED), _CLASSES, abstentions=True)
 
 
 if __name__ == "__main__":

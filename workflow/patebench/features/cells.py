@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import SILENT
+from patebench.accounting.votes import ABSTAINED
 
 Array = NDArray[np.float64]
 
@@ -107,7 +107,7 @@ def record_votes(
     the teacher votes for their most frequent label, or the lowest one in a tie. A row depends only on the records of
     its teacher.
     """
-    result = np.full(shape, SILENT, dtype=np.min_scalar_type(-classes))
+    result = np.full(shape, ABSTAINED, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label
     cell, times = np.unique(index, return_counts=True)
     ascending = np.lexsort((-cell, times))  # the most frequent label comes last, in a tie the lowest one

@@ -436,7 +436,7 @@ def fault_of(kind: object) -> str | None:
     return None
 
 
-def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
+def json_parameters(parameters: Mapping[str, float]) -> dict[str, float | str]:
     """Return parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
     return {name: in_json(value) for name, value in parameters.items()}
 

@@ -182,7 +182,9 @@ class ConfidentGNMax(Mechanism):
                     test.discrete, "T draws of σ₁ and 2T of σ₂, together near a sum of continuous ones"
                 ),
             ),
-            label.accountant(*self._answer.label_costs(), besides=test.test, test="Mironov 2017, Corollary 3 (test)"),
+            label.accountant(
+                *self._answer.label_costs(), further_costs=test.test, test="Mironov 2017, Corollary 3 (test)"
+            ),
             RenyiAccountant(
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Corollary 3 (test); Scalable PATE, Proposition 8 (every query answered)",

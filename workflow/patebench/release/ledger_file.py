@@ -28,7 +28,14 @@ from patebench.core.locks import file_lock
 from patebench.core.seeds import Mode
 from patebench.core.text import in_json, plural
 from patebench.data.division import digest_counts
-from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, keeper_of, plain
+from patebench.mechanisms.base import (
+    Mechanism,
+    check_abstentions,
+    check_budget,
+    check_drawable,
+    json_parameters,
+    keeper_of,
+)
 
 log = logging.getLogger("patebench")
 _KIND = "ledger"
@@ -428,7 +435,7 @@ def _written(entry: Entry) -> dict[str, Any]:
     spent = entry.spent
     return {
         **facts,
-        "parameters": plain({name: float(value) for name, value in entry.parameters.items()}),
+        "parameters": json_parameters({name: float(value) for name, value in entry.parameters.items()}),
         "partition": spent.partition,
         "teachers": spent.teachers,
         "failure": spent.failure,

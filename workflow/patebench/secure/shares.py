@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import SILENT
+from patebench.accounting.votes import ABSTAINED
 from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import make_mechanism, plain
+from patebench.mechanisms.base import json_parameters, make_mechanism
 from patebench.mechanisms.noise_shares import NoiseShares
 
 Words = NDArray[np.uint64]
@@ -48,7 +48,7 @@ def open_sums(sums: Iterable[Words], shape: tuple[int, ...]) -> Integers:
 def encode_votes(votes: NDArray[np.integer], classes: int) -> Integers:
     """Encode one teacher's votes (queries,) as counts (queries × classes), with zeros where it abstains."""
     result = np.zeros((len(votes), classes), dtype=np.int64)
-    (voted,) = np.nonzero(votes != SILENT)
+    (voted,) = np.nonzero(votes != ABSTAINED)
     result[voted, votes[voted]] = 1
     return result
 
@@ -76,7 +76,7 @@ class Party:
         """Return the metadata of a release that its files of shares store."""
         return {
             "mechanism": self.name,
-            "parameters": plain(self.mechanism.parameters()),
+            "parameters": json_parameters(self.mechanism.parameters()),
             "mode": str(self.draws.mode),
             "ensemble": self.teachers,
             "aggregators": aggregators,

@@ -25,8 +25,8 @@ from patebench.mechanisms.base import (
     check_abstentions,
     check_adaptive,
     check_budget,
+    json_parameters,
     labels_within,
-    plain,
 )
 from patebench.release.conditions import (
     check_protects,
@@ -85,7 +85,7 @@ def run(
         "pool": source.meta["pool"],
         "classes": everything.classes,
         "mechanism": mechanism,
-        "parameters": plain(checked.parameters()),
+        "parameters": json_parameters(checked.parameters()),
         "mode": str(draws.mode),
         "rounds": [],
         "teachers": everything.teachers,

@@ -28,7 +28,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import Mechanism, plain
+from patebench.mechanisms.base import Mechanism, json_parameters
 from patebench.release.conditions import mechanism_of
 from patebench.reporting.frames import check_record
 
@@ -90,7 +90,7 @@ class _LabelSet:
             **common,
             "mechanism": self.labels.meta["mechanism"],
             "noise": self.mechanism.slug,
-            "parameters": plain(self.mechanism.parameters()),
+            "parameters": json_parameters(self.mechanism.parameters()),
             **round_columns(path, self.labels.meta),
         }
         self.whole_pool = not self.facts["selection"]

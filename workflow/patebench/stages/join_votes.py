@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import SILENT
+from patebench.accounting.votes import ABSTAINED
 from patebench.accounting.votes import counts as vote_counts
 from patebench.accounting.weighted_votes import UNIT, WeightedVotes
 from patebench.artefacts.reading import (
@@ -195,7 +195,7 @@ def describe_weighted(
 
 def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
     """Return the accuracy of each teacher on the samples that it votes on; None if it always abstains."""
-    counts = ((int(np.sum(row == truth)), int(np.sum(row != SILENT))) for row in votes)
+    counts = ((int(np.sum(row == truth)), int(np.sum(row != ABSTAINED))) for row in votes)
     return [right / cast if cast else None for right, cast in counts]
 
 
@@ -212,7 +212,7 @@ def _gaps_and_plurality(
         here = slice(start, start + block)
         counts = vote_counts(votes[:, here], classes, abstentions=abstentions)
         top = np.partition(counts, -2, axis=1)
-        gaps[here], plurality[here] = top[:, -1] - top[:, -2], np.where(top[:, -1] > 0, counts.argmax(1), SILENT)
+        gaps[here], plurality[here] = top[:, -1] - top[:, -2], np.where(top[:, -1] > 0, counts.argmax(1), ABSTAINED)
     return gaps, plurality
 
 
