@@ -88,7 +88,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Adds the experiment at the key `where` to `run`, for one number of queries.
+    """Expansion of the experiment at the key `where` into targets of `run`, for one number of queries.
 
     `selected` is the number of queries that the teachers vote on, or None for the whole pool.
     """
@@ -188,8 +188,9 @@ class _Expansion:
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
         """Return the mechanism of a setting.
 
-        Raises PatebenchError if this run is a release, for which the mechanism has no form, or if teachers abstain, for
-        which it has no proof. `teachers` are the sizes of the ensembles that use the mechanism, None for all.
+        Raises PatebenchError if this run is a release and the mechanism cannot draw releases, or if teachers abstain or
+        their votes have weights and the mechanism does not support that. `teachers` are the sizes of the ensembles that
+        use the mechanism, None for all.
         """
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -444,7 +445,7 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
-    """Raise PatebenchError for the key `where` if `value` is not in `allowed`; the message calls the values `what`."""
+    """Raise PatebenchError if `value`, at the key `where`, is not in `allowed`; the message says it is not `what`."""
     names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
         line = f"{show(value)} is not {what}{nearest(value, names)}; choose one of {', '.join(names)}"

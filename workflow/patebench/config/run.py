@@ -349,7 +349,10 @@ class Run:
             files.add(file)
 
     def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Collect the results below `voters`, the folder of the votes, and among them the folder `name` of a `kind`."""
+        """Add the job `collect` for the votes in the folder `voters`; it reads the results in the folder `name`.
+
+        `kind` is the kind of these results: "labels", "students" or "distilled".
+        """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
         if kind and below not in (known := kinds.setdefault(kind, [])):
@@ -357,7 +360,7 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Record that figures and tables can show the subject `word` for a data set, here with the setting `value`."""
+        """Record that this run has results about the subject `word` for a data set, with the setting `value` if any."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(

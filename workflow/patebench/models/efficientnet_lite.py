@@ -75,7 +75,7 @@ class _Block(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """EfficientNet-Lite0: computes logits of 1000 classes from uint8 images (samples, 3, height, width)."""
+    """EfficientNet-Lite0: maps images (samples, 3, height, width) of values in 0 … 255 to logits of 1000 classes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -132,7 +132,7 @@ def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
-    """Return True for each student on the frontier: no student at the same or a smaller worst-case ε is as accurate.
+    """Return True for each student on the frontier: no other student is as accurate at the same or a smaller ε.
 
     The frontier is computed within each data set and split. Of students with equal accuracy and ε, only the first is on
     it. Students with an infinite ε are not on it.
