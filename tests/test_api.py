@@ -350,10 +350,10 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("runs: 10 is too small; give at least 1000", lambda: audited(runs=10)),
     ("choose a positive, finite ε", lambda: patebench.calibrate("gnmax", epsilon=0, delta=DELTA, sigma=4)),
     (
-        "leave out exactly one parameter",
+        "exactly one parameter of",
         lambda: patebench.calibrate("gnmax", epsilon=1, delta=DELTA, sigma=4, queries=9),
     ),
-    ("add noise", lambda: patebench.calibrate(GNMax(1), epsilon=0.1, delta=DELTA)),
+    ("use more noise", lambda: patebench.calibrate(GNMax(1), epsilon=0.1, delta=DELTA)),
     (
         "depends on the number of classes; give classes=…",
         lambda: patebench.calibrate(
