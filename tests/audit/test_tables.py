@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from patebench.accounting import independent
+from patebench.accounting.weighted_votes import UNIT
 from patebench.audit.audit_text import render
 from patebench.audit.runs import AuditSetting
-from patebench.audit.table_audit import least_epsilon, table_pairs
+from patebench.audit.table_audit import least_epsilon, table_pairs, weighted_pairs
 from patebench.audit.verdict import run_audit
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise import Gaussian, Laplace
+from patebench.mechanisms.sparse_argmax import SparseGNMax
 
 DELTA = 1e-5
 
@@ -23,10 +25,30 @@ def test_worlds_differ_in_one_row_and_each_is_another(teachers, queries, k):
     found = table_pairs(teachers, 3, queries, k)
     assert len({world.words for world in found}) == len(found)
     for world in found:
-        assert np.flatnonzero((world.here != world.there).any(axis=1)).tolist() == [0]
-        assert world.here.shape == (teachers, min(queries, 50))
+        here, there = world.here.matrix, world.there.matrix
+        assert np.flatnonzero((here != there).any(axis=1)).tolist() == [0]
+        assert here.shape == (teachers, min(queries, 50))
         assert world.padded(queries).queries == queries
-    assert any((world.here[0] >= 0).sum() > k for world in found) or k >= queries
+    assert any((world.here.matrix[0] >= 0).sum() > k for world in found) or k >= queries
+
+
+@pytest.mark.parametrize(("teachers", "queries", "k"), [(1, 1, 1), (5, 3, 1), (4, 70, 2), (3, 5, 9)])
+def test_worlds_of_weighted_votes_differ_in_one_teacher_by_up_to_the_largest_distance(teachers, queries, k):
+    found, mechanism = weighted_pairs(teachers, 3, queries, k), SparseGNMax(k, 1.0)
+    assert len({world.words for world in found}) == len(found)
+    longer = set()
+    for world in found:
+        sides = [world.votes(side).weighted for side in (0, 1)]
+        for name in ("weights", "labels", "teachers"):
+            one, other = (getattr(side, name)[side.teachers > 0] for side in sides)
+            assert np.array_equal(one, other)
+        assert world.here.queries == min(queries, 50)
+        assert world.padded(queries).queries == queries
+        assert np.array_equal(world.padded(queries).counts[: world.here.queries], world.here.counts)
+        longer.add(int(np.square(sides[0].weights[sides[0].teachers == 0]).sum()) > k * UNIT**2)
+    assert longer == {False, True}
+    apart = [np.square(mechanism.counts(world.here) - mechanism.counts(world.there)).sum() for world in found]
+    assert 0.999 * 4 * k * UNIT**2 < max(apart) <= 4 * k * UNIT**2
 
 
 def test_epsilon_of_gaussian_cells_is_that_of_their_distance():
@@ -68,3 +90,8 @@ def test_what_differs_is_told_in_words():
     assert "on D and on D′: one teacher's" in shown
     (gdp,) = (each for each in finding["bounds"] if each["accountant"] == "gdp")
     assert (1 - 1e-6) * gdp["epsilon"] <= gdp["audited"] <= gdp["epsilon"]
+    assert "weighted" not in json.loads(json.dumps(found.to_json()))["findings"][0]
+    (weighted,) = (each for each in finding["weighted"]["bounds"] if each["accountant"] == "gdp")
+    assert (1 - 1e-6) * weighted["epsilon"] <= weighted["audited"] <= weighted["epsilon"]
+    assert weighted["epsilon"] > 1.3 * gdp["epsilon"]
+    assert "Votes with weights: ε ≥ " in shown

@@ -60,6 +60,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
         *(f"Disagreement: {line}." for line in audit.disagreements),
         *_violated_elsewhere(finding),
         f"Exact: ε {_least(finding.exact)} {' and '.join(_sides(finding.pair))}.",
+        *_with_weights(finding.weighted),
     ]
     if finding.sampled.event is None:
         return [
@@ -110,6 +111,17 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
     return [
         f"{worst.bound.accountant} ({worst.bound.kind.words}) states ε = {epsilon} {on_counts(worst.pair.counts)}, "
         f"where ε {_least(worst.audited)}."
+    ]
+
+
+def _with_weights(finding: Finding | None) -> list[str]:
+    """Return a sentence about votes with weights, with the smallest ε that is stated for them."""
+    if finding is None:
+        return []
+    best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)
+    return [
+        f"Votes with weights: ε {_least(finding.exact)} {' and '.join(_sides(finding.pair))}; "
+        f"{best.accountant} states ε = {at_most(above_zero(best.epsilon))}."
     ]
 
 

@@ -27,7 +27,7 @@ from patebench.audit.runs import (
 )
 from patebench.audit.sampled import Sampled, agree_by_chance, class_shifts, estimate_event, on_counts, relabel
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
-from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
+from patebench.core.entropy import LARGEST_SCALE, Entropy, Integers, Size, discrete_normal
 from patebench.core.seeds import Source
 
 #: Approximate number of random numbers from the operating system in one audit, since they are slow, and the maximum
@@ -47,6 +47,9 @@ _AGREEING, _AGREEING_AT_LEAST = 4, 150
 
 _SAME_NOISE = "in release mode, two releases have the same noise, which can be subtracted"
 
+#: Scale of discrete Gaussian noise above which it is rounded normal noise: some 10⁻⁹ in total variation.
+_ROUNDED = 1 << 12
+
 #: Seeded labels per histogram, to estimate how often labels repeat there.
 _TRIED = 100
 
@@ -65,6 +68,10 @@ class DiscreteNoise:
         return self.exponential(scale=scale, size=size) - self.exponential(scale=scale, size=size)
 
     def normal(self, *, scale: float, size: Size) -> Integers:
+        """Draw discrete Gaussian noise, at large scales by rounding: total variation below 1/(24·scale²) per draw."""
+        if _ROUNDED < scale <= LARGEST_SCALE:
+            rounded: Integers = np.rint(self._generator.normal(scale=scale, size=size)).astype(np.int64)
+            return rounded
         return discrete_normal(self, scale, size)
 
     def exponential(self, *, scale: float, size: Size) -> Integers:

@@ -4,14 +4,17 @@ Two data sets differ in one row: one teacher votes differently on several querie
 than the mechanism counts. If noise hides d cells, the likelihood ratio of two tables depends on the sum of the rising
 cells minus the falling ones, so the audit's event is about that sum.
 
+Votes with weights have other bounds, so they are audited separately: a teacher's vector is replaced by its opposite,
+votes for another class, vanishes, or is longer than the mechanism allows.
+
 In addition, tables are compared with the mechanism's statements: residuals (released minus true counts) must have the
 stated noise distribution and be independent between cells and releases.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +22,12 @@ from numpy.typing import NDArray
 from patebench.accounting import independent
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import ABSTAINED, Votes
+from patebench.accounting.weighted_votes import UNIT, WeightedVotes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally, TwoTallies
 from patebench.audit.estimates import composed
 from patebench.audit.release_noise import DiscreteNoise
-from patebench.audit.runs import AuditSetting, Event, Goal, Known
+from patebench.audit.runs import AuditSetting, Event, Goal, Known, Streams
 from patebench.audit.sampled import Sampled, estimate_event
 from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
@@ -34,6 +38,9 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
+
+#: Rows of a teacher's votes with weights: vectors (queries,) in units of 1/UNIT, each with its label.
+Rows = list[tuple[Matrix, int]]
 
 #: Maximum numbers of queries and teachers of a sampled table. With fewer queries the lower bound stays valid; further
 #: teachers, which abstain, would add nothing.
@@ -49,6 +56,9 @@ _SUMS, _NOISES = 16, 8
 #: times the first number, but at least the second number.
 _RUNS_OF_SHARES, _FIRST_RUNS = 2, 2000
 
+#: Runs of votes without weights per run of votes with weights.
+_WEIGHTED = 5
+
 #: One table in this many serves to choose the event.
 _CHOOSING = 10
 
@@ -59,34 +69,48 @@ _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Votes on D (`here`) and on its neighbour D′ (`there`), which differ in the first teacher's row.
+    """Votes on D (`here`) and on its neighbour D′ (`there`), which differ in the first teacher's votes.
 
-    Both are (teachers, queries). `words` describe the difference.
+    `words` describe the difference.
     """
 
     words: str
-    here: Matrix
-    there: Matrix
-    classes: int
+    here: Votes
+    there: Votes
 
     def votes(self, side: int) -> Votes:
-        return Votes.of(self.there if side else self.here, self.classes, abstentions=True)
+        return self.there if side else self.here
 
     def padded(self, queries: int) -> Votes:
         """Return D with further queries, `queries` in total, on which all teachers abstain."""
-        more = np.full((len(self.here), queries - self.here.shape[1]), ABSTAINED)
-        return Votes.of(np.hstack([self.here, more]), self.classes, abstentions=True)
+        weighted, matrix, more = self.here.weighted, self.here.matrix, ((0, 0), (0, queries - self.here.queries))
+        if weighted is not None:
+            wider = replace(weighted, weights=np.pad(weighted.weights, more))
+            return Votes.from_weights(wider, self.here.teachers, self.here.classes)
+        assert matrix is not None
+        return Votes.of(np.pad(matrix, more, constant_values=ABSTAINED), self.here.classes, abstentions=True)
 
     def reversed(self) -> "World":
-        return World(f"{self.words}, the other way round", self.there, self.here, self.classes)
+        return World(f"{self.words}, the other way round", self.there, self.here)
 
     @cached_property
     def pair(self) -> Pair:
         """Return the first query as a pair, which records and texts name; its `words` describe the difference."""
-        nothing = np.zeros(self.classes)
-        vote, other = (int(max(matrix[0, 0], 0)) for matrix in (self.here, self.there))
-        alike = np.ones(self.classes, dtype=np.int64)
-        return Pair(self.votes(0).counts[0], vote, other, nothing, nothing, alike, self.words)
+        nothing = np.zeros(self.here.classes)
+        vote, other = map(_first_vote, (self.here, self.there))
+        alike = np.ones(self.here.classes, dtype=np.int64)
+        return Pair(self.here.counts[0] // self.here.unit, vote, other, nothing, nothing, alike, self.words)
+
+
+def _first_vote(votes: Votes) -> int:
+    """Return the first teacher's label on the first query, or 0 if it abstains."""
+    weighted, matrix = votes.weighted, votes.matrix
+    if weighted is not None:
+        labels = weighted.labels[weighted.teachers == 0]
+    else:
+        assert matrix is not None
+        labels = matrix[0]
+    return max([0, *map(int, labels[:1])])
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
@@ -109,10 +133,44 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
     if teachers > 1:
         others["all others voting on every query"] = np.tile(np.arange(teachers - 1)[:, None] % classes, (1, size))
     return [
-        World(f"one teacher's {words}, {how}", np.vstack([here, rest]), np.vstack([there, rest]), classes)
+        World(
+            f"one teacher's {words}, {how}",
+            *(Votes.of(np.vstack([row, rest]), classes, abstentions=True) for row in (here, there)),
+        )
         for how, rest in others.items()
         for words, here, there in rows
     ]
+
+
+def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+    """Return pairs of tables of votes with weights, as far apart as allowed, or further if lengths are not limited."""
+    size = min(queries, _QUERIES)
+    longest = math.isqrt(k * UNIT**2)
+    one = np.where(np.arange(size) == 0, longest, 0)
+    every = math.isqrt(k * UNIT**2 // size) * (1 - 2 * (np.arange(size) % 2))
+    changes: list[tuple[str, Rows, Rows]] = [
+        ("weight on one query, or the opposite one", [(one, 0)], [(-one, 0)]),
+        ("weights for another class", [(every, 0)], [(every, 1)]),
+        ("weights, or silence", [(every, 0)], []),
+        ("weights of 100 times the length allowed, or the opposite ones", [(100 * every, 0)], [(-100 * every, 0)]),
+        ("two records of one class, or the opposite ones", [(every, 1)] * 2, [(-every, 1)] * 2),
+        ("records of two classes, or the opposite ones", [(every, 0), (one, 1)], [(-every, 0), (-one, 1)]),
+    ]
+    others: dict[str, list[Rows]] = {"all others silent": [[]] * (teachers - 1)}
+    if teachers > 1:
+        others["all others voting"] = [[(every, i % classes)] for i in range(teachers - 1)]
+    return [
+        World(f"one teacher's {words}, {how}", *(_weighted([rows, *rest], size, classes) for rows in (here, there)))
+        for how, rest in others.items()
+        for words, here, there in changes
+    ]
+
+
+def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
+    rows = [(vector, label, teacher) for teacher, rows in enumerate(teachers) for vector, label in rows]
+    weights = np.array([vector for vector, *_ in rows], dtype=np.int64).reshape(-1, queries)
+    labels, owners = (np.array([row[place] for row in rows], dtype=np.int64) for place in (1, 2))
+    return Votes.from_weights(WeightedVotes.of(weights, labels, owners, classes), len(teachers), classes)
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
@@ -126,11 +184,15 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
     named = {"only votes of all teachers for one class": agreed}
     if teachers > 1:
         named["only ties of two classes"] = tied
-    return [World(words, votes, votes, classes) for words, votes in named.items()]
+    every = {words: Votes.of(matrix, classes, abstentions=True) for words, matrix in named.items()}
+    return [World(words, votes, votes) for words, votes in every.items()]
 
 
-def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float) -> float:
-    """Return a lower bound on the least ε of noisy counts that differ by the integers `difference`."""
+def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
+    """Return a lower bound on the least ε of noisy counts that differ by `difference`.
+
+    These are integers unless the noise is Gaussian.
+    """
     if noise.is_none:
         return math.inf if difference.any() else 0.0
     if (mu := noise.mu(difference)) is not None:
@@ -145,15 +207,27 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float)
 
 @dataclass(frozen=True)
 class TableAudit(AuditSetting):
-    """An audit that runs a mechanism which releases a table, on pairs of data sets."""
+    """An audit that runs a mechanism which releases a table, on pairs of data sets.
+
+    `weighted` is True for votes with weights.
+    """
 
     mechanism: SparseArgmax
+    weighted: bool = False
+
+    def with_weights(self) -> "TableAudit":
+        """Return the audit of votes with weights, with fewer runs and streams of its own."""
+        runs = max(min(self.runs, _FIRST_RUNS), self.runs // _WEIGHTED)
+        return replace(self, runs=runs, streams=partial(_stream_of_weights, self.streams), weighted=True)
 
     def worlds(self, queries: int) -> list[World]:
         """Return pairs of tables of at most `queries` queries."""
-        return table_pairs(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
+        create = weighted_pairs if self.weighted else table_pairs
+        return create(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
 
     def _agreements(self, queries: int) -> list[World]:
+        if self.weighted:
+            return []
         drawn = min(self._drawn(queries), _QUERIES)
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
@@ -182,8 +256,7 @@ class TableAudit(AuditSetting):
 
     def exact(self, world: World) -> float:
         """Return the ε of a pair from the stated counts and the stated noise."""
-        here, there = (self.mechanism.counts(world.votes(side)) for side in (0, 1))
-        return least_epsilon(self.noise, here - there, self.delta)
+        return least_epsilon(self.noise, self._difference(world), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
         """Return the ε from an event on the pair whose sums differ most; separate runs choose and count the event."""
@@ -201,7 +274,7 @@ class TableAudit(AuditSetting):
         sides = self._count_sums(chosen, cells, edges, goal.labels, f"{queries}/count")
         return estimate_event(ways[best], sides, queries, self.confidence, self.delta)
 
-    def _distance(self, world: World, cells: Matrix, runs: int, name: str) -> float:
+    def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
         """Return the approximate distance between the sums on D and on D′ in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
@@ -228,8 +301,8 @@ class TableAudit(AuditSetting):
         """Compare tables in release mode with those with seeded discrete noise."""
         several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
         for i, world in enumerate([*several, *agreeing]):
-            part = 3 if i < len(several) else 6
-            releases = max(_RELEASES, _NUMBERS // (part * world.here.shape[1] * self.classes * self.shares))
+            part = 6 if self.weighted or i >= len(several) else 3
+            releases = max(_RELEASES, _NUMBERS // (part * world.here.queries * self.classes * self.shares))
             seen = self._residuals(world, releases, Entropy())
             drawn = self._residuals(world, _REFERENCE * releases, DiscreteNoise(self.streams(f"table/{queries}/{i}")))
             where = f"cells where there are {world.words}"
@@ -246,36 +319,44 @@ class TableAudit(AuditSetting):
             names = ["the same noise as in the release before", "other noise than in the release before"]
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
-    def _directions(self, world: World) -> list[Matrix]:
+    def _stated(self, votes: Votes) -> Table:
+        """Return the counts that the mechanism states for these votes; those with weights are in votes of weight 1."""
+        counts: Table = self.mechanism.counts(votes) / votes.unit
+        return counts
+
+    def _difference(self, world: World) -> Table:
+        return self._stated(world.here) - self._stated(world.there)
+
+    def _directions(self, world: World) -> list[Table]:
         """Return the differences of counts between D and D′: of counted votes, and of all votes if they differ."""
-        counted = self.mechanism.counts(world.votes(0)) - self.mechanism.counts(world.votes(1))
-        every = world.votes(0).counts - world.votes(1).counts
+        counted = self._difference(world)
+        every = (world.here.counts - world.there.counts) / world.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
 
     def _tables(self, world: World, side: int, source: Source, runs: int) -> Iterator[Table]:
         votes = world.votes(side)
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
-    def _sums(self, world: World, side: int, cells: Matrix, runs: int, name: str, *, discrete: bool = False) -> Array:
+    def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
         """Return the sum of released counts, weighted by `cells`, of each run on one side."""
         stream = self.streams(f"table/{name}")
         source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
 
     def _count_sums(
-        self, world: World, cells: Matrix, edges: Array, runs: int, name: str, *, discrete: bool = False
+        self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
         """Count the sums in each group, on D and on D′; `edges` separate the groups."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
-            ends = [float(np.vdot(cells, self.mechanism.counts(world.votes(side)))) for side in (0, 1)]
+            ends = [float(np.vdot(cells, self._stated(world.votes(side)))) for side in (0, 1)]
             edges = np.array([sum(ends) / 2])
         groups = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
         return [dict(enumerate(counts.tolist())) for counts in groups]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
         """Return released minus true counts (runs, queries, classes)."""
-        counts = self.mechanism.counts(world.votes(0))
+        counts = self._stated(world.here)
         return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
 
     @cached_property
@@ -313,6 +394,10 @@ class TableAudit(AuditSetting):
                 same = int(np.sum(one == two))
                 counts[next_to] = np.array([same, one.size - same])
         return counts
+
+
+def _stream_of_weights(streams: Streams, name: str) -> np.random.Generator:
+    return streams(f"weights/{name}")
 
 
 def _likeness(next_to: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -67,7 +67,10 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """The audit of a number of queries: the worst pair with its exact ε, the sampled ε, and the stated bounds."""
+    """The audit of a number of queries: the worst pair with its exact ε, the sampled ε, and the stated bounds.
+
+    `weighted` is the same for votes with weights if the mechanism accepts them, at the largest number of queries.
+    """
 
     queries: int
     pair: Pair
@@ -75,6 +78,16 @@ class Finding:
     sampled: Sampled
     stated: Sequence[Stated]
     discrete: Sampled | None = None
+    weighted: "Finding | None" = None
+
+    def with_weights(self, weighted: "Finding") -> "Finding":
+        """Return this finding with that of votes with weights; a bound that is violated there is given for them."""
+        stated = {_key(each.bound): each for each in self.stated}
+        for new in weighted.stated:
+            before = stated.get(_key(new.bound))
+            if new.verdict is Verdict.VIOLATED and (before is None or new.excess > before.excess):
+                stated[_key(new.bound)] = new
+        return replace(self, stated=list(stated.values()), weighted=weighted)
 
 
 @dataclass(frozen=True)
@@ -133,6 +146,7 @@ class Audit(AuditSetting):
             "sampled": _sampled_to_json(finding.sampled),
             "discrete": None if finding.discrete is None else _sampled_to_json(finding.discrete),
             "bounds": own + stated,
+            **({} if finding.weighted is None else {"weighted": self._finding_to_json(finding.weighted)}),
         }
 
 
@@ -140,12 +154,24 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
     """Audit one query and each number of queries in `queries`."""
     wanted = sorted({1, *queries})
     if setting.mechanism.answering is Answering.AS_TABLE:
-        tables = TableAudit(**vars(setting))
-        lines = disagreements(tables, wanted)
-        findings = [_audit_tables(tables, T, sound=not lines) for T in wanted]
+        findings, lines = _audit_all_tables(TableAudit(**vars(setting)), wanted)
     else:
         findings, lines = _audit_queries(setting, wanted)
     return Audit(**vars(setting), findings=findings, disagreements=lines)
+
+
+def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
+    """Audit a mechanism that releases one table, also with votes that have weights if it accepts them.
+
+    Return the findings, and lines about differences between releases and the stated noise.
+    """
+    lines = disagreements(tables, wanted)
+    if not tables.mechanism.weights:
+        return [_audit_tables(tables, T, sound=not lines) for T in wanted], lines
+    weighted, most = tables.with_weights(), wanted[-1]
+    lines += disagreements(weighted, [most])
+    *findings, last = (_audit_tables(tables, T, sound=not lines) for T in wanted)
+    return [*findings, last.with_weights(_audit_tables(weighted, most, sound=not lines))], lines
 
 
 def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:

@@ -62,7 +62,7 @@ class Noise(ABC):
     def is_none(self) -> bool:
         return self.scale == 0
 
-    def mu(self, difference: NDArray[np.int64]) -> float | None:
+    def mu(self, difference: Array) -> float | None:
         """Return μ of Gaussian DP if neighbouring counts have this `difference`; None if noise is not Gaussian."""
         return None
 
@@ -121,7 +121,7 @@ class Gaussian(Noise):
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.normal(scale=self.scale, size=shape)
 
-    def mu(self, difference: NDArray[np.int64]) -> float:
+    def mu(self, difference: Array) -> float:
         return float(np.linalg.norm(difference)) / self.scale
 
     def log_density(self, x: Array) -> Array:
@@ -162,7 +162,7 @@ class IntegerNoise:
     def is_none(self) -> bool:
         return self.reach == 0
 
-    def mu(self, difference: NDArray[np.int64]) -> None:
+    def mu(self, difference: Array) -> None:
         """Return None: Gaussian DP is not exact for integer noise."""
 
     def one_count(self, size: int) -> tuple[Array, Array]:
