@@ -12,6 +12,7 @@ import numpy as np
 from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.votes import Votes, capped
+from patebench.accounting.weighted_votes import UNIT
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Answering, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
@@ -293,6 +294,41 @@ def without_noise(sound, votes, noisy, rng):
     return sound.counts(votes)
 
 
+def weighted(**members):
+    """Return a `SparseGNMax` with other methods for votes with weights; their first argument must be the votes."""
+
+    def only(name, method):
+        return lambda sound, votes, *more: (
+            getattr(sound, name)(votes, *more) if votes.weighted is None else method(sound, votes, *more)
+        )
+
+    return fault(WEIGHTS, **{name: only(name, method) for name, method in members.items()})
+
+
+def as_if(change, k=1):
+    """Return a release of the weighted votes that `change(weighted votes)` returns, limited to `k` votes."""
+
+    def released(sound, votes, rng):
+        changed = Votes.from_weights(change(votes.weighted), votes.teachers, votes.classes)
+        return SparseGNMax(k, sound.sigma).released(changed, rng)
+
+    return released
+
+
+def rows_limited(sound, votes):
+    rows = votes.weighted
+    return replace(rows, teachers=np.arange(len(rows.teachers))).limited(sound.k).table(votes.classes)
+
+
+def weights_limited(sound, votes):
+    return replace(votes.weighted, weights=np.clip(votes.weighted.weights, -UNIT, UNIT)).table(votes.classes)
+
+
+def noise_of_units(sound, votes, rng):
+    noisy = sound.counts(votes) + rng.normal(scale=sound.sigma, size=votes.counts.shape)
+    return {"labels": plurality(noisy), "noisy_counts": noisy / UNIT}
+
+
 def silence_adds_no_noise(sound, votes, rng):
     noisy, kept = sound.counts(votes).copy(), sound.kept(votes)
     for row, source in zip(kept, rng.spawn(votes.teachers), strict=True):
@@ -304,6 +340,7 @@ THREE, FOUR, FORTY, TEN = GNMax(3.0), GNMax(4.0), GNMax(40.0), GNMax(10.0)
 LAPLACE, SVT = LNMax(0.3), StableSVT(12.0, 1e-4, 3)
 TESTED = ConfidentGNMax(15.0, 4.0, 3.0)
 PTR, STRICT = PtrGNMax(**PtrGNMax.example), {"order": 4, "cost": 0.5, "epsilon": 4.0, "failure": 1e-5}
+WEIGHTS = SparseGNMax(1, 3.0)
 TABLE, SHARES = SparseGNMax(2, 3.0), DistributedSparseGNMax(1, 3.0, 0)
 FEW = {"teachers": 6}
 
@@ -501,6 +538,28 @@ TABLES = {
     ),
 }
 
+WEIGHTS_ARE_WRONG = {
+    "clipped after counting": weighted(counts=lambda sound, votes: np.clip(votes.counts, -UNIT, UNIT)),
+    "any length": weighted(counts=lambda sound, votes: votes.counts),
+    "any length, unsaid": weighted(released=as_if(lambda rows: rows, k=1e6)),
+    "rows are limited, and not teachers": weighted(counts=rows_limited),
+    "each weight is limited": weighted(counts=weights_limited),
+    "votes count twice": weighted(counts=lambda sound, votes: 2 * sound.counts(votes)),
+    "votes count twice, unsaid": weighted(released=as_if(lambda rows: replace(rows, weights=2 * rows.weights), k=4)),
+    "another class, unsaid": weighted(released=as_if(lambda rows: replace(rows, labels=1 - rows.labels % 2))),
+    "no negative weights, unsaid": weighted(released=as_if(lambda rows: replace(rows, weights=np.abs(rows.weights)))),
+    "no noise without votes": weighted(
+        released=table(lambda sound, votes, noisy, rng: np.where(sound.counts(votes) == 0, 0, noisy))
+    ),
+    "noise in units of weights": weighted(released=noise_of_units),
+    "no noise handed out": weighted(
+        released=table(lambda sound, votes, noisy, rng: sound.counts(votes) / UNIT, only_handed_out=True)
+    ),
+    "sensitivity √2 with negative weights": weighted(
+        accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(2 * sound.k) / sound.sigma, delta))
+    ),
+}
+
 PLANTED = {
     f"{group}: {what}": mechanism
     for group, faults in {
@@ -511,6 +570,7 @@ PLANTED = {
         "probabilities": PROBABILITIES_ARE_WRONG,
         "bound": BOUNDS_ARE_WRONG,
         "table": TABLES,
+        "weights": WEIGHTS_ARE_WRONG,
     }.items()
     for what, mechanism in faults.items()
 }
