@@ -12,6 +12,7 @@ from patebench.accounting.smooth import Steps, local
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
+from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
@@ -162,3 +163,25 @@ def test_the_threshold_test_adds_its_worst_case_to_a_sanitised_bound_and_changes
     assert difference == pytest.approx(np.broadcast_to(orders / (2 * 150**2), difference.shape))
     first, second = (local(Steps.of(each, 250, 10, orders), votes.counts[:50]) for each in (answer, tested))
     assert second == pytest.approx(first, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "replaced", "present"),
+    [
+        ("sparse-gnmax", {"k": 1, "sigma": 50}, 0.0858, 0.0586),  # √2/50 and 1/50-GDP
+        ("sparse-gnmax", {"k": 4, "sigma": 100}, 0.0858, 0.0586),
+        ("sparse-lnmax", {"k": 1, "gamma": 0.01}, 0.02, 0.01),
+        ("gnmax", {"sigma": 100}, 0.0858, 0.0586),
+    ],
+)
+def test_votes_added_or_removed_cost_less_than_replaced_ones(
+    name: str, parameters: dict[str, float], replaced: float, present: float
+) -> None:
+    """Check both ε of one bound against an independent computation: Gaussian DP by Theorem 8 of Balle & Wang 2018."""
+    votes = Votes.of(np.zeros((60, 4), dtype=np.int8), 3, abstentions=name != "gnmax")
+    for discrete in (False, True):
+        stated = make_mechanism(name, parameters).bounds(votes, [4], 1e-5, discrete=discrete)
+        best = min((bound for bound in stated if bound.add_or_remove is not None), key=lambda bound: bound.epsilon)
+        assert best.epsilon == pytest.approx(replaced, rel=2e-3)
+        assert best.add_or_remove == pytest.approx(present, rel=2e-3)
+        assert Bound.from_json(best.to_json()) == best

@@ -59,6 +59,8 @@ class Accountant(ABC):
     variant: bool = False
     #: True if the accountant computes the exact data-dependent divergence instead of an upper bound.
     exact: bool = False
+    #: The same theorem if a teacher's votes are added or removed instead of replaced; None if it is not stated.
+    added: "Accountant | None" = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or _LABELS.get(self.name, self.name))
@@ -71,6 +73,14 @@ class Accountant(ABC):
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         """Return bounds on ε at `delta` for the first T queries, for each T in `queries`."""
+
+    def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        """Return `bounds`, each with the ε of added or removed votes if the theorem states it."""
+        bounds = self.bounds(queries, delta)
+        if self.added is None:
+            return bounds
+        others = self.added.bounds(queries, delta)
+        return [replace(bound, add_or_remove=other.epsilon) for bound, other in zip(bounds, others, strict=True)]
 
     def remaining_delta(self, delta: float, queries: int) -> float:
         """Return δ minus the failure probability; 0 if this is below `SMALLEST_DELTA`, so that ε is infinite."""
@@ -166,6 +176,16 @@ def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accounta
     """Return the accountants that hold for discrete noise, each with the reason in its source."""
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
+
+
+def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
+    """Return the accountants, each with the one at the same place for added or removed votes, also for its noise."""
+    pairs = zip(accountants, added, strict=True)
+    return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]
+
+
+def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -> "str | Accountant | None":
+    return replace(one, added=other) if isinstance(one, Accountant) and isinstance(other, Accountant) else one
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:

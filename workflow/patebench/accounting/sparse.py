@@ -28,8 +28,8 @@ def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
 def weighted_distance(most: int, rounds: Sequence[int] = ()) -> int:
     """Return the squared L2 distance between tables of weighted votes, summed over rounds, if a teacher is replaced.
 
-    The votes of a teacher have a squared norm of at most `most` in each round. Those of two teachers may be opposite,
-    so their distance is up to twice the norm.
+    The votes of a teacher have a squared norm of at most `most` in each round. That is the squared distance if they are
+    added or removed. Those of two teachers may be opposite, so their distance is up to twice the norm.
     """
     return 4 * most * max(1, len(rounds))
 

@@ -19,8 +19,9 @@ def as_json(result: Account | Calibration) -> str:
     """Return one JSON object; upper bounds that round to 0 are shown as a number above 0."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
-        if isinstance(bound["epsilon"], float):
-            bound["epsilon"] = above_zero(bound["epsilon"])
+        for name in ("epsilon", "add_or_remove"):
+            if isinstance(bound[name], float):
+                bound[name] = above_zero(bound[name])
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
 
 
@@ -86,22 +87,24 @@ def _table(title: str, bounds: Sequence[Bound], release: bool) -> "RenderableTyp
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for heading in ("accountant", "kind", "conversion"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("ε", "order"):
+    both = any(bound.add_or_remove is not None for bound in bounds)
+    for heading in ("ε", *(["added or removed"] if both else []), "order"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("publish?", no_wrap=True)
     table.add_column("source", overflow="fold")
     for bound in bounds:
-        table.add_row(*_cells(bound, release), style=None if bound.publishable else "dim")
+        table.add_row(*_cells(bound, release, both), style=None if bound.publishable else "dim")
     return table
 
 
-def _cells(bound: Bound, release: bool) -> list[Any]:
+def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
     published = "no" if not bound.publishable else "yes" if release else "no release"
     return [
         bound.accountant,
         bound.kind.words,
         "—" if bound.conversion is Conversion.NONE else str(bound.conversion),
         four_digits(bound.epsilon),
+        *(["—" if bound.add_or_remove is None else four_digits(bound.add_or_remove)] if both else []),
         "—" if bound.order is None else f"{bound.order:.4g}",
         published,
         bound.source,

@@ -107,6 +107,9 @@ class Bound:
     gives the smallest ε, or None; the moment of order l belongs to α = l + 1. `label` is the accountant's heading in
     tables, by default its name. `variant` marks an accountant that is shown only to compare it with a similar one.
     `exact` marks an accountant that computes the divergence for the given votes exactly instead of bounding it.
+
+    `add_or_remove` is ε by the same theorem for data sets that differ by the presence of one teacher's votes, where
+    `adjacency` is their replacement; None if no theorem is stated.
     """
 
     epsilon: float
@@ -122,6 +125,7 @@ class Bound:
     label: str = ""
     variant: bool = False
     exact: bool = False
+    add_or_remove: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.accountant)
@@ -143,12 +147,14 @@ class Bound:
         """Return a dictionary for strict JSON; ε = ∞ becomes the string "inf"."""
         record = asdict(self)
         record["epsilon"] = in_json(self.epsilon)
+        record["add_or_remove"] = None if self.add_or_remove is None else in_json(self.add_or_remove)
         return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Bound":
         """Return the bound of a record; raise PatebenchError if a field is missing, unknown or out of range."""
         names = {field.name for field in fields(cls)}
+        record = {"add_or_remove": None, **record}  # older records lack it
         if set(record) != names:
             raise PatebenchError(f"a bound record has the fields {sorted(record)} instead of {sorted(names)}")
         for name, wanted in _TYPES.items():
@@ -162,6 +168,7 @@ class Bound:
                     **record,
                     "epsilon": float(record["epsilon"]),
                     "delta": float(record["delta"]),
+                    "add_or_remove": None if record["add_or_remove"] is None else float(record["add_or_remove"]),
                     "kind": Kind(record["kind"]),
                     "conversion": Conversion(record["conversion"]),
                     "adjacency": Adjacency(record["adjacency"]),
@@ -175,10 +182,10 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
     """Group the bounds that differ only in the number of queries; return each group as a curve in strict JSON."""
     groups: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:
-        statement = replace(bound, epsilon=0.0, queries=0, order=None)
+        statement = replace(bound, epsilon=0.0, queries=0, order=None, add_or_remove=None)
         groups.setdefault(statement, {})[bound.queries] = bound.to_json()["epsilon"]
     return [
-        {name: value for name, value in statement.to_json().items() if name != "order"}
+        {name: value for name, value in statement.to_json().items() if name not in ("order", "add_or_remove")}
         | {"queries": sorted(points), "epsilon": [points[T] for T in sorted(points)]}
         for statement, points in groups.items()
     ]

@@ -251,7 +251,7 @@ class Mechanism(ABC):
             stated = valid_for_adaptive_queries(stated)
         if publishable is not None:
             stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
-        bounds = [bound for accountant in stated for bound in accountant.bounds(with_curve, delta)]
+        bounds = [bound for accountant in stated for bound in accountant.bounds_of_both(with_curve, delta)]
         return bounds + [bound for accountant in sanitised for bound in accountant.bounds(requested, delta)]
 
     @classmethod

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import discrete_gaussian, exact, exact_accountant, independent, label, rdp
-from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed, with_added
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.label import LabelCost
 from patebench.accounting.logspace import Array
@@ -88,16 +88,7 @@ class GNMax(NoisyArgmax):
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = rdp.gaussian_log_q(votes.counts, self.sigma)
         return [
-            DirectAccountant(
-                name="gdp",
-                kind=Kind.WORST_CASE,
-                source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
-                epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
-                discrete=discrete_gaussian.accountant(
-                    lambda T, delta: discrete_gaussian.epsilon(self.sigma, 2 * T, delta),
-                    "losses (T + Y)/σ², Y a sum of 2T draws",
-                ),
-            ),
+            *with_added([self._gdp(2)], [self._gdp(1)]),
             label.accountant(*self.label_costs()),
             RenyiAccountant(
                 kind=Kind.WORST_CASE,
@@ -112,6 +103,19 @@ class GNMax(NoisyArgmax):
             ),
             *self.exact_accountants(votes),
         ]
+
+    def _gdp(self, counts: int) -> Accountant:
+        """Return the accountant of all noisy counts if a teacher changes this many `counts` of each query by one."""
+        return DirectAccountant(
+            name="gdp",
+            kind=Kind.WORST_CASE,
+            source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
+            epsilon=lambda T, delta: independent.gaussian_dp(independent.cells_mu(self.sigma, counts * T), delta),
+            discrete=discrete_gaussian.accountant(
+                lambda T, delta: discrete_gaussian.epsilon(self.sigma, counts * T, delta),
+                "losses (T + Y)/σ², Y a sum of 2T draws",
+            ),
+        )
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         per_query = PerQuery(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import discrete_gaussian, independent, rdp
-from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, Totals
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, Totals, with_added
 from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations, weighted_distance
 from patebench.accounting.votes import Counts, Votes, capped
@@ -126,6 +126,9 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
         cells = _Cells(self, votes)
         worst_case = self.worst_case(cells.any_votes, votes.teachers)
+        if self.draws_per_count(votes.teachers) == 1:  # shares of noise are accounted for in pairs of cells
+            removed = self.worst_case(lambda T: cells.any_votes(T) // 2, votes.teachers)
+            worst_case = with_added(worst_case, removed)
         return worst_case if votes.matrix is None else [*worst_case, *self.exact(cells.these_votes)]
 
     @abstractmethod
@@ -196,7 +199,10 @@ class SparseGNMax(SparseArgmax):
     def accountants(self, votes: Votes) -> list[Accountant]:
         if votes.weighted is None:
             return super().accountants(votes)
-        gdp, renyi = self.worst_case(lambda T: weighted_distance(int(self.k), votes.rounds), votes.teachers)
+        distance = weighted_distance(int(self.k), votes.rounds)
+        replaced = self.worst_case(lambda T: distance, votes.teachers)
+        removed = self.worst_case(lambda T: distance // 4, votes.teachers)
+        gdp, renyi = with_added(replaced, removed)
         theorem = "accounting/sparse.py, L2 distance 2√k of weighted votes"
         return [
             replace(gdp, discrete=None, source=f"Balle & Wang 2018, Theorem 8; {theorem}"),

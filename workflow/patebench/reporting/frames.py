@@ -58,7 +58,10 @@ _BOUND = {
     "order": float | None,
 }
 #: Fields of a curve of bounds: lists of queries and ε, and no order.
-_CURVE = {name: hint for name, hint in _BOUND.items() if name != "order"} | {"queries": list, "epsilon": list}
+_CURVE = {name: hint for name, hint in _BOUND.items() if name not in ("order", "add_or_remove")} | {
+    "queries": list,
+    "epsilon": list,
+}
 
 #: Columns of each kind of record, with their types.
 RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
@@ -113,7 +116,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     },
 }
 #: Columns that older records lack.
-_LATER = {"uncovered"} | {
+_LATER = {"uncovered", "add_or_remove"} | {
     name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
 #: Types of columns of numbers in a frame.
@@ -121,7 +124,7 @@ _TYPES: Mapping[type | UnionType, str] = {
     **{float: "float64", float | None: "float64", int: "int64", int | None: "Int64", bool: "bool"},
 }
 #: First words of columns that may be infinite, which is "inf" in strict JSON.
-_COSTS = ("epsilon", "basic", "composed", "audited")
+_COSTS = ("epsilon", "add", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
 _ACCOUNT = ("delta", "accountant", "conversion", "kind")
 #: Columns that identify a record of each kind, in addition to the data set and the split.

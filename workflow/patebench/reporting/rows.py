@@ -57,6 +57,9 @@ class Costs(_Form):
     reported: list[Printed] = Field(description="Values printed in papers for this setting.")
     recomputed: Epsilon | None = Field(description="By the accountant of the method's paper.")
     worst_case: Epsilon | None = Field(description="Smallest worst-case bound.")
+    add_or_remove: Epsilon | None = Field(
+        None, description="Smallest worst-case bound if a teacher's votes are added or removed, not replaced."
+    )
     exact: Epsilon | None = Field(
         description="Smallest data-dependent bound, computed exactly; it leaks information and must not be published."
     )
@@ -179,6 +182,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
                 reported=_as_printed(value for value in printed if value.parameters == parameters),
                 recomputed=_largest(stated if dependent.empty else dependent),
                 worst_case=_least(worst_case_bounds(own)),
+                add_or_remove=_least(worst_case_bounds(own), "add_or_remove"),
                 exact=_least(own[own["exact"] & (own["kind"] == Kind.DATA_DEPENDENT)]),
                 audited=_largest(group[of_audit].head(1).merge(audits, on=of_audit)),
                 publishable=_least(worst_case_bounds(own[own["publishable"]])),
@@ -240,9 +244,10 @@ def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
         yield group
 
 
-def _least(bounds: "pd.DataFrame") -> Epsilon | None:
-    """Return the maximum over the seeds of the smallest ε of each seed; None if there are no bounds."""
-    return cell_in_json(float(bounds.groupby("seed")["epsilon"].min().max())) if len(bounds) else None
+def _least(bounds: "pd.DataFrame", column: str = "epsilon") -> Epsilon | None:
+    """Return the maximum over the seeds of the smallest ε in `column` of each seed; None if there is none."""
+    known = bounds.dropna(subset=column)
+    return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
 
 def _largest(bounds: "pd.DataFrame") -> Epsilon | None:

@@ -102,6 +102,7 @@ def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
     extremes = groups.agg(
         epsilon_min=("epsilon", "min"),
         epsilon_max=("epsilon", "max"),
+        add_or_remove=("add_or_remove", "max"),
         order_min=("order", "min"),
         order_max=("order", "max"),
     )
@@ -112,7 +113,8 @@ BOUNDS = Table(
     title="Every bound",
     columns=(
         *SUBJECT_COLUMNS,
-        Column("epsilon", "ε", "epsilon", deviation=True),
+        Column("epsilon", "votes replaced", "epsilon", deviation=True, group="ε"),
+        Column("add_or_remove", "votes added or removed", "epsilon", group="ε"),
         Column("kind", "Kind"),
         Column("publishable", "This draw publishable", "flag"),
         Column("accountant", "Accountant"),
