@@ -130,5 +130,5 @@ def test_without_a_table_there_is_nothing_to_read(pool: np.ndarray, method: str)
 
 
 def test_the_network_is_for_images(pool: np.ndarray) -> None:
-    with pytest.raises(PatebenchError, match="for tables use table-regression"):
+    with pytest.raises(PatebenchError, match="use table-regression"):
         train(seen(pool, voted(pool, np.arange(5), 1.0, 2)), StudentConfig(method="table-network"), seed=0)

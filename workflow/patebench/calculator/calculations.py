@@ -153,7 +153,7 @@ def worst_case(
         bound
         for accountant in (valid_for_discrete_noise(accountants) if release else accountants)
         if accountant.kind is Kind.WORST_CASE
-        for bound in accountant.bounds([queries], delta)
+        for bound in accountant.bounds_of_both([queries], delta)
     ]
     if not bounds:
         raise PatebenchError(f"{kind} has no worst-case bound, so it cannot keep a budget; choose another mechanism")
