@@ -102,7 +102,7 @@ def test_a_stranger_is_named(results: Path) -> None:
     (results / "mine.json").write_text("{}")
     assert named(results) == ["mine.json", "mine.npz"]
     (results / "mine.npy").touch()
-    with pytest.raises(PatebenchError, match=r"mine\.npy: is not an artefact"):
+    with pytest.raises(PatebenchError, match=r"mine\.npy is not an artefact"):
         check(results / "mine.npy")
 
 

@@ -222,22 +222,22 @@ class Selected:
         If the votes were made in rounds, these must be the last ones.
         """
         files = [_read_queries(path, votes) for path in paths]
-        positions = np.concatenate([each["queries"] for each in files])
+        positions = np.concatenate([file["queries"] for file in files])
         check_distinct(positions, paths[-1])
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that labels and bounds store: strategy, student, number of queries and digest per round."""
         rounds = [
-            {**{name: each.meta[name] for name in ("strategy", "student")}, "queries": len(each["queries"])}
-            for each in self.files
+            {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
+            for file in self.files
         ]
-        return {"rounds": rounds, "queries_files": [each.digest for each in self.files]}
+        return {"rounds": rounds, "queries_files": [file.digest for file in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
         """Return the votes on these queries, with the student's predictions and the size of each round."""
         chosen = votes.at(self.columns).with_predictions(self.predictions)
-        return replace(chosen, rounds=tuple(len(each["queries"]) for each in self.files))
+        return replace(chosen, rounds=tuple(len(file["queries"]) for file in self.files))
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
@@ -257,7 +257,7 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
         return positions
     held = votes["queries"]
     columns = np.arange(len(held) - len(positions), len(held))
-    if votes.meta["queries_files"][-len(files) :] != [each.digest for each in files]:
+    if votes.meta["queries_files"][-len(files) :] != [file.digest for file in files]:
         raise ArtefactError(
             votes.path, f"its last votes are not on {', '.join(str(f.path) for f in files)}", OF_ROUNDS, code="rounds"
         )
@@ -275,7 +275,7 @@ def _read_queries(path: Path, votes: Artefact) -> Artefact:
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
     """Return the predictions of all rounds; zeros for rounds before the first student."""
-    if not any("predictions" in each.arrays for each in rounds):
+    if not any("predictions" in file.arrays for file in rounds):
         return None
-    nothing = [np.zeros((len(each["queries"]), classes), np.float32) for each in rounds]
-    return np.concatenate([each.arrays.get("predictions", zero) for each, zero in zip(rounds, nothing, strict=True)])
+    nothing = [np.zeros((len(file["queries"]), classes), np.float32) for file in rounds]
+    return np.concatenate([file.arrays.get("predictions", zero) for file, zero in zip(rounds, nothing, strict=True)])

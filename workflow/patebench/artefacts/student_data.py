@@ -21,11 +21,11 @@ log = logging.getLogger("patebench")
 def student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
 ) -> "StudentData":
-    """Return a POOL with the first `queries` of its LABELS; with `whole_table` also the released table.
+    """Return the data that a student learns from: the pool and the first `queries` of its released labels.
 
-    From a table of noisy counts without `whole_table`, the most likely labels are computed: for each query separately,
-    or for all together with FEATURES of the pool. Labels that are more likely wrong than right are left out if their
-    class has enough others.
+    If a table of noisy counts was released, `whole_table` returns the table too. Otherwise, the most likely labels are
+    computed from it: for each query separately, or for all together with the `features` of the pool. Labels that are
+    more likely wrong than right are left out if their class has enough others.
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read
@@ -33,12 +33,12 @@ def student_data(
     from patebench.students.interface import StudentData
 
     check_together(pool=samples, labels=released, features=features)
-    given = released["labels"]
-    if queries > len(given):
+    released_labels = released["labels"]
+    if queries > len(released_labels):
         raise PatebenchError(
-            f"--queries is {queries}, but {released.path} contains {plural(len(given), 'label')}; use fewer"
+            f"--queries is {queries}, but {released.path} contains {plural(len(released_labels), 'label')}; use fewer"
         )
-    if not (given[:queries] >= 0).any():
+    if not (released_labels[:queries] >= 0).any():
         raise ArtefactError(
             released.path,
             f"none of its first {plural(queries, 'query')} was answered",
@@ -53,7 +53,7 @@ def student_data(
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
     asked = query_positions(released, len(labels), samples.path)[:queries]
-    labels[asked] = given[:queries]
+    labels[asked] = released_labels[:queries]
     likelihood = None
     if "reports" in released.arrays:
         likelihood = np.zeros((len(labels), released.meta["classes"]))
@@ -67,7 +67,7 @@ def student_data(
             clusters = QueryClusters.of(features["vectors"], asked, _rounds(released, queries))
         labels[asked], likelihood[asked] = read(released["noisy_counts"][:queries], released.meta, clusters)
         labels[asked[hidden(labels[asked], likelihood[asked])]] = -1
-        _tell(released, queries, labels[asked])
+        _log_differences(released, queries, labels[asked])
     classes = released.meta["classes"]
     return StudentData(pool=samples["x"], labels=labels, classes=classes, log_likelihood=likelihood, table=table)
 
@@ -110,11 +110,11 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
     """Return the number of the first `queries` that each round selected; nothing without rounds."""
-    ends = [0, *accumulate(each["queries"] for each in released.meta["rounds"])]
+    ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]
 
 
-def _tell(released: Artefact, queries: int, read: NDArray[np.integer]) -> None:
+def _log_differences(released: Artefact, queries: int, read: NDArray[np.integer]) -> None:
     """Log the number of labels computed from a table that differ from those with the largest noisy counts."""
     hidden = read < 0
     other = ~hidden & (read != released["labels"][:queries])

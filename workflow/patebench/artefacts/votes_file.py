@@ -54,7 +54,7 @@ def read(path: Path, labels: bool = False, classes: int | None = None, teachers:
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """Read votes as `read` does, and return their artefact too; that of a table has no pool and no shards."""
+    """Read votes as `read` does, and return their artefact too; the artefact of a table names no pool and no shards."""
     if _first_bytes(path).startswith(b"PK"):
         return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
@@ -65,7 +65,7 @@ def read_source(
 
 
 def report_sizes(source: Artefact, votes: Votes) -> None:
-    """Print the interpretation of a table, whose rows and columns are not labelled."""
+    """Print the numbers of teachers, queries and classes that were read from a table, to reveal a transposed one."""
     if source.meta["kind"] != "table":
         return
     what = "counts" if votes.matrix is None else "votes"

@@ -114,7 +114,7 @@ def queries_for(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the most queries to a mechanism; error messages use its `name`. See `solve`."""
+    """Find the largest number of queries to a mechanism that keeps (ε, δ); `name` is for messages. See `solve`."""
     _check(epsilon, delta)
     setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
     if release:
@@ -129,7 +129,7 @@ def queries_for(
 def least_release_bound(
     mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
 ) -> Bound | None:
-    """Return the least worst-case bound of a release with discrete noise; None without a discrete form."""
+    """Return the smallest worst-case bound of a release; None if the mechanism has no form with discrete noise."""
     return worst_case(mechanism, queries, delta, classes, teachers, release=True)[0] if mechanism.discrete else None
 
 
@@ -209,7 +209,7 @@ def _noise_for(
 
 
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, float], queries: int) -> str:
-    """Return the one parameter that is missing, which is the noise to find."""
+    """Return the name of the only parameter that is not given, which is the noise to find."""
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
@@ -245,7 +245,7 @@ class Account:
     unprotected: str | None = None
 
     def beside(self, other: "Account") -> "Account":
-        """Append the bounds of another account of the same release."""
+        """Return this account with the bounds of another account of the same queries appended."""
         return replace(self, bounds=[*self.bounds, *other.bounds])
 
     def to_json(self) -> dict[str, Any]:

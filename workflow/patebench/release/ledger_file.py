@@ -82,7 +82,10 @@ class Place:
     def of(
         cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None, private: str | None
     ) -> "Place":
-        """Return the place from a command's options; raise PatebenchError unless releases, and only they, have one."""
+        """Return the place that a command's options name.
+
+        Raise PatebenchError for a release without a ledger, and for labels from a seed with one.
+        """
         options = {"ledger": folder, "ledger-budget": budget, "ledger-delta": delta, "private": private}
         if mode is Mode.SEEDED and (used := [f"--{name}" for name, value in options.items() if value is not None]):
             line = f"labels from a seed are not a release and are not entered in a ledger; leave out {used[0]}"
@@ -91,8 +94,8 @@ class Place:
             line = "--ledger is missing; give the folder of ledgers, in which a release is entered before it is drawn"
             raise PatebenchError(line, code="missing", where="--ledger")
         limits = {"budget": budget, "delta": delta, "private": private}
-        given = {name: value for name, value in limits.items() if value is not None}
-        settings = LedgerSettings.checked(given, "ledger") if given else None
+        options = {name: value for name, value in limits.items() if value is not None}
+        settings = LedgerSettings.checked(options, "ledger") if options else None
         return cls(folder, settings.limit if settings else None, private)
 
     def write_down(
@@ -100,7 +103,7 @@ class Place:
         source: Artefact,
         out: Path,
         name: str,
-        made: Mechanism,
+        mechanism: Mechanism,
         votes: Votes,
         key: str | None = None,
         **more: Any,
@@ -112,11 +115,11 @@ class Place:
         if self.folder is None:
             return []
         check_writable(out)
-        check_drawable(made, votes)
-        spent = release_cost(name, made, votes, shards_of(source), **more)
+        check_drawable(mechanism, votes)
+        spent = release_cost(name, mechanism, votes, shards_of(source), **more)
         known = {"key": key} if key else {}
         entry = Entry(
-            what=str(out), mechanism=name, parameters=made.parameters(), queries=votes.queries, spent=spent,
+            what=str(out), mechanism=name, parameters=mechanism.parameters(), queries=votes.queries, spent=spent,
             ensemble=votes.teachers, votes=None if "teachers" in more else source.digest, **known,
         )  # fmt: skip
         self.enter(records_of(source), entry)
@@ -146,10 +149,10 @@ class Place:
 
 
 def records_of(source: Artefact) -> str:
-    """Return a digest of the private records behind VOTES, a CHUNK or a table; it does not depend on their name.
+    """Return a digest that identifies the private data behind VOTES, a CHUNK or a table, whatever its name.
 
-    Without it, the digest of the partition is used, so that ensembles on the same shards share a ledger; without both,
-    the digest of the counts.
+    It is the digest of the private records that the file stores; else that of the partition, so that ensembles on the
+    same shards share a ledger; else that of the counts.
     """
     known = source.meta.get("records") or source.meta["partition"]
     return str(known or digest_counts(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
@@ -164,7 +167,8 @@ def shards_of(source: Artefact) -> str:
 class Ledger:
     """All entered draws from one private data set.
 
-    The data are recognised by the digests `records` and the name `private`.
+    A release belongs to this ledger if the digest of its private records is in `records`, or if its data has the name
+    `private`.
     """
 
     path: Path
@@ -233,7 +237,7 @@ class Ledger:
             if content["orders"] != conversion.ORDERS.tolist():
                 line = "its Rényi orders differ from those of this version"
                 raise ArtefactError(path, line, "use the version that wrote it", code="older")
-            entries = tuple(_entry(each) for each in content["entries"])
+            entries = tuple(map(_entry, content["entries"]))
             kept = content["limit"]
             limit = LedgerParameters(budget=kept["epsilon"], delta=kept["delta"]) if kept else None
             order = float(content["order"])
@@ -243,7 +247,7 @@ class Ledger:
         return cls(path=path, private=private, records=records, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
-        entries = [_written(each) for each in self.entries]
+        entries = [_written(entry) for entry in self.entries]
         known = {"private": self.private, "records": self.records}
         content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": self.kept, "entries": entries}
         write_json(self.path, _KIND, {**known, **content})
@@ -256,7 +260,7 @@ class Ledger:
 
 def release_cost(
     name: str,
-    made: Mechanism,
+    mechanism: Mechanism,
     votes: Votes,
     partition: str,
     *,
@@ -268,18 +272,18 @@ def release_cost(
 
     A release's own `budget` (ε, δ) is a filter at one Rényi order. It caps the cost at that order and all lower ones.
     """
-    check_abstentions(made, votes)
-    valid = valid_for_discrete_noise(made.accountants(votes))
-    found = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
-    if found is None:
+    check_abstentions(mechanism, votes)
+    valid = valid_for_discrete_noise(mechanism.accountants(votes))
+    worst_case = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
+    if worst_case is None:
         line = f"the mechanism '{name}' has no Rényi bound for the ledger; use another mechanism"
         raise PatebenchError(line, code="no-bound")
-    divergences, failure = found
+    divergences, failure = worst_case
     if np.isinf(divergences).all():
         line = f"'{name}' with these parameters has ε = ∞, so it cannot be released; add noise"
         raise PatebenchError(line, code="no-noise")
     if budget is not None:
-        keeper = keeper_of(check_budget(name, made, votes.teachers, votes.classes), *budget)
+        keeper = keeper_of(check_budget(name, mechanism, votes.teachers, votes.classes), *budget)
         kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
         divergences = np.minimum(divergences, kept)
     return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers)
@@ -327,10 +331,10 @@ def name_ledger(path: Path, private: str) -> None:
         raise PatebenchError(line, code="missing-file", where=path)
     with file_lock(path.parent / "ledgers"):
         ledger = Ledger.read(path)
-        for each in Ledger.read_all(path.parent):
-            if each.path.name != path.name and each.private == private:
+        for other in Ledger.read_all(path.parent):
+            if other.path.name != path.name and other.private == private:
                 raise ArtefactError(
-                    each.path, f"its data has the name '{private}'", "choose another name", code="taken"
+                    other.path, f"its data has the name '{private}'", "choose another name", code="taken"
                 )
         if ledger.private not in (None, private):
             line = f"its data has the permanent name '{ledger.private}'"
@@ -345,7 +349,7 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
     is counted separately.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
-    doubtful = [each for each in ledgers if private is None or each.private is None]
+    doubtful = [other for other in ledgers if private is None or other.private is None]
     if not ledgers:
         return
     others = plural(len(doubtful or ledgers), "other ledger")
@@ -371,7 +375,7 @@ def _check(
     """Refuse a draw beyond the limit `kept`, and a limit `asked` that differs from that of the first draw."""
     drawn = len(before.entries)
     if kept is None:
-        if drawn and (asked is not None or _adds(before.spent, now[-1])):
+        if drawn and (asked is not None or _costs_more(before.spent, now[-1])):
             raise ArtefactError(
                 before.path,
                 f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}) without a limit. A "
@@ -399,7 +403,7 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return a text about the cost of this draw and all earlier ones at the Rényi order of the ledger."""
+    """Return the start of a sentence on the ε of this draw and all earlier ones, at the Rényi order of the ledger."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it fail with probability {failure:g} or less, so there is no ε"
@@ -411,8 +415,8 @@ def _draws(number: int) -> str:
     return "1 draw was" if number == 1 else f"{number} draws were"
 
 
-def _adds(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if any teacher pays twice; False if each chunk of teachers makes shares of one release."""
+def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
+    """Return True if a draw costs some teacher more ε; False if all draws are chunks of one release in shares."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 

@@ -33,7 +33,7 @@ def closing_share(drawn: list[Words], values: Integers) -> Words:
 
 
 def sum_shares(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
-    """Return the sum modulo 2⁶⁴."""
+    """Return the sum of shares of this `shape`, modulo 2⁶⁴."""
     result = np.zeros(shape, dtype=np.uint64)
     for share in words:
         result += share
@@ -55,7 +55,7 @@ def encode_votes(votes: NDArray[np.integer], classes: int) -> Integers:
 
 @dataclass(frozen=True)
 class Party:
-    """Facts known to every party: the mechanism, the number of teachers, and the source of random draws."""
+    """Settings that all parties of a secure release share: mechanism, number of teachers and source of random draws."""
 
     name: str
     mechanism: NoiseShares

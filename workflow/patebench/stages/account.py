@@ -275,7 +275,7 @@ def _budget_bounds(
 
 
 def spaced_numbers(queries: int, most: int = 40) -> list[int]:
-    """Return numbers from 1 to `queries`, evenly spaced on a logarithmic scale and rounded; at most `most`."""
+    """Return at most `most` whole numbers from 1 to `queries`, evenly spaced on a logarithmic scale."""
     return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
 
 

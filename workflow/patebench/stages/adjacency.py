@@ -106,7 +106,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
-    """Return each ensemble of the first seeds once, with one first round of queries per selection, in any noise."""
+    """Return each ensemble of an experiment's first seed once, with one first round per way of selecting queries."""
     ensembles: dict[str, tuple[Ensemble, dict[str, Round]]] = {}
     for experiment in config.experiments:
         uses = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
@@ -121,7 +121,7 @@ def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
 
 @dataclass(frozen=True)
 class Rerun:
-    """Stages of one run, with their files in `folder`."""
+    """Stages of a configuration up to the votes, which run in this process and write their files to `folder`."""
 
     run: Run
     folder: Path
@@ -194,7 +194,7 @@ class Rerun:
         return Traces(self.public_traces(chunks), before.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return the names of all files, digests of public files, and public facts of private files.
+        """Return all that is public: the names of files, digests of public files, and public facts of private files.
 
         Of the chunks of teachers, only `chunks` are included.
         """
@@ -220,7 +220,7 @@ def nearest_file(folder: Path, name: str) -> Path:
 
 
 class DataSet:
-    """Data set as loaded by its own loader, with its public traces and the folder of derived files."""
+    """Data set of the configuration with its public `traces`; changed copies of it are made in `folder`."""
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
@@ -242,7 +242,7 @@ class DataSet:
         return Rerun(run, folder)
 
     def with_records(self, ours: Records, name: str) -> Data:
-        """Return the same data set as the user's own files, with the private records `ours`."""
+        """Write a copy of the data set with the private records `ours`, as a user's own files called `name`."""
         names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
         # State the names only if the labels do not show them, so that a wrong number of classes is detected.
         public: dict[str, Any] = dict(self.public.arrays)
@@ -351,7 +351,7 @@ class Comparison:
         return _finding(kind, what, claims_one_shard(kind, self.protects), self._rerun("changed", ours), self._traces)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
-        """Return the traces before and after a change; of votes only if the earlier stages show no violation."""
+        """Return the traces before and after a change; teachers vote only if the earlier stages show no violation."""
         before, after = self.prepared, changed.prepare()
         shards = differing_keys(before.shards, after.shards)
         if differing_keys(before.public, after.public) or len(shards) > 1:

@@ -73,15 +73,15 @@ def check(place: Path) -> Checked:
         raise PatebenchError(f"{place} does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
         raise PatebenchError(f"{place} is not an artefact ({' or '.join(SUFFIXES)}); give an artefact or a folder")
-    every = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    paths = [path for path in every if path.suffix in SUFFIXES]
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    paths = [path for path in files if path.suffix in SUFFIXES]
     result, read = Checked(len(paths)), cache(_read)
     with progress("checked", len(paths), "files") as done:
         for number, path in enumerate(paths):
             result.faults += _faults(path, read)
             done(number + 1)
     if any(isinstance(read(path), _Facts) for path in paths):  # else this is not a folder of patebench's results
-        result.leftovers = [path for path in every if _LEFTOVER.fullmatch(path.name)]
+        result.leftovers = [path for path in files if _LEFTOVER.fullmatch(path.name)]
     return result
 
 
@@ -108,7 +108,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _digests(fact: Any) -> list[str]:
-    """Return the digests in a value of the metadata; empty if the value is not a digest."""
+    """Return the digests in a value of the metadata, one or a list; empty if the value is no digest."""
     values = fact if isinstance(fact, list) else [fact]
     return values if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values) else []
 

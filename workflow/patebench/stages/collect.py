@@ -175,10 +175,10 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
     """Return one record per kind of label and number of samples; ε is infinite, as no noise is added."""
     content = _read_of_votes(path, "distil", votes)
-    found = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
-    student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
+    facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
+    student = {f"student_{name}": facts_read[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": training_slug(path, content), **student, "epsilon": "inf"}
-    return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
+    return [{"record": "distillation", **facts, **learnt} for learnt in facts_read["learnt"]]
 
 
 def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:

@@ -188,7 +188,7 @@ def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[st
 
 
 def _largest(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
-    """Return the mean fraction of the largest class for each side."""
+    """Return, for each run, the mean fraction of the largest class, which always guessing that class would reach."""
     sides = (("one", one), ("other", other))
     return {f"largest_class_{side}": fmean(shares) if shares else math.nan for side, shares in sides}
 

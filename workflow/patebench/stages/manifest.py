@@ -68,9 +68,9 @@ def commit() -> dict[str, Any] | None:
     here = Path(__file__)
     if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
         return None
-    found = _output("git", "-C", str(here.parent), "rev-parse", "HEAD")
+    commit_id = _output("git", "-C", str(here.parent), "rev-parse", "HEAD")
     changes = _output("git", "-C", str(here.parent), "status", "--porcelain")
-    return {"id": found, "dirty": bool(changes)} if found else None
+    return {"id": commit_id, "dirty": bool(changes)} if commit_id else None
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:

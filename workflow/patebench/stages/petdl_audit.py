@@ -38,14 +38,16 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
     """Return the ε lower bound of a training at `delta`, and the verdict on its stated ε."""
     reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
     audits = [] if reaches.audited else _audit_releases(form, settings, known.teachers, len(x))
-    mu = math.sqrt(sum(each.count * max(each.by_means.audited, each.by_runs.audited) ** 2 for each in audits))
+    mu = math.sqrt(
+        sum(release.count * max(release.by_means.audited, release.by_runs.audited) ** 2 for release in audits)
+    )
     epsilon = max(reaches.audited, gaussian_dp(mu, delta))
-    verdicts = [reaches.verdict, *(verdict for each in audits for verdict in each.verdicts)]
+    verdicts = [reaches.verdict, *(verdict for release in audits for verdict in release.verdicts)]
     order = (Verdict.VIOLATED, Verdict.VACUOUS, Verdict.HOLDS)
     return {
         "audited": in_json(epsilon),
         "verdict": next(verdict for verdict in order if verdict in verdicts).value,
-        "audit": {"noise": reaches.to_json(), "releases": [each.to_json() for each in audits]},
+        "audit": {"noise": reaches.to_json(), "releases": [release.to_json() for release in audits]},
     }
 
 
@@ -85,7 +87,7 @@ def _training(
         student, learnt = make(x[:few], seed=0), here if side else there
         streams = Streams(0, noises=draw)
         form.learn(student, student.samples(x[:few]), learnt, replace(short, noise=noise), streams, lambda epoch: None)
-        return [each.cpu().numpy() for each in student.state()]
+        return [array.cpu().numpy() for array in student.state()]
 
     return train
 

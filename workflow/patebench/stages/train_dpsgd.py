@@ -67,10 +67,10 @@ def run(
     started = time.monotonic()
     if encoder is not None and not form_of(DPSGD_FORMS, training.form).from_encoder:
         raise PatebenchError(f"the form {training.form} uses no encoder; leave out --encoder")
-    given, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
+    samples, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     if training.views is not None and public["x"].ndim != 4:
         raise PatebenchError("random views need images, but these samples are not images; leave out --views")
-    x, y = records_outside(given, test_set)
+    x, y = records_outside(samples, test_set)
     if fault := large_delta(training.delta, None, len(x)):
         log.warning(fault)
     chosen = training.chosen()
@@ -107,7 +107,7 @@ def run(
     reached = accuracy(trained.weights)
     log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
     result = {
-        "private": given.digest,
+        "private": samples.digest,
         "pool": public.digest,
         "test": test_set.digest,
         **({"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}),

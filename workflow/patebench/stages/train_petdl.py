@@ -97,7 +97,7 @@ def run(
         form.learn(student, student.samples(samples), known, settings, streams, after)
     seconds = time.perf_counter() - started
     with locate_faults(public):
-        weights = [each.float().cpu().numpy().ravel() for each in student.state()]
+        weights = [layer.float().cpu().numpy().ravel() for layer in student.state()]
         check_finite("the weights of the student are not finite", np.concatenate(weights), public["x"])
     audited = audit(form, settings, parameters.delta, known, samples, make)
     log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
@@ -169,7 +169,7 @@ def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -
     learner = make_learner(summary["model"], summary["recipe"], classes=classes)
     if not isinstance(learner, Network):
         raise PatebenchError(f"PET-DL needs networks as teachers, but these are '{summary['model']}'; use conv-small")
-    return sum(each.numel() for each in learner.build(shape, classes).parameters())
+    return sum(layer.numel() for layer in learner.build(shape, classes).parameters())
 
 
 command = stage_command(run, threads)

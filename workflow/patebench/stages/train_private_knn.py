@@ -58,15 +58,15 @@ def run(
     """
     started = time.monotonic()
     form_of(KNN_FORMS, parameters.form)
-    given, public = read_samples(private, "private"), read_arrays(pool, POOL)
+    samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     check_together(pool=public, truth=true)
     if parameters.queries > len(public["x"]):
         line = f"--queries is {parameters.queries}, but {pool} has {plural(len(public['x']), 'sample')}; use fewer"
         raise PatebenchError(line, code="bound")
-    if fault := large_delta(parameters.delta, None, len(given["x"])):
+    if fault := large_delta(parameters.delta, None, len(samples["x"])):
         log.warning(fault)
-    labels, bound = _labelled(parameters, _votes(parameters, given, public, test_set, encoder), seed, stream)
+    labels, bound = _labelled(parameters, _votes(parameters, samples, public, test_set, encoder), seed, stream)
     answered = labels >= 0
     if not answered.any():
         fault = "no query was answered, so no student can be trained"
@@ -77,7 +77,7 @@ def run(
     student = _student(parameters, public, labels, test_set, derive(seed, stream))
     log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
     result = {
-        "private": given.digest,
+        "private": samples.digest,
         "pool": public.digest,
         "test": test_set.digest,
         "encoder": read_arrays(encoder, ENCODER).digest,
@@ -101,13 +101,13 @@ def run(
 
 
 def _votes(
-    parameters: PrivateKnnParameters, given: Artefact, public: Artefact, test_set: Artefact, encoder: Path
+    parameters: PrivateKnnParameters, samples: Artefact, public: Artefact, test_set: Artefact, encoder: Path
 ) -> "NearestVotes":
     """Return the votes of the nearest records on the first queries."""
     from patebench.baselines.knn_labels import NearestVotes
 
     learnt = read_encoder(encoder, public)
-    x, y = records_outside(given, public, test_set)
+    x, y = records_outside(samples, public, test_set)
     with progress("features of private records", len(x), "records") as done:
         records = learnt.features_alone(x, done)
     queries = learnt.features_alone(public["x"][: parameters.queries])
