@@ -13,7 +13,6 @@ from patebench.audit.adjacent_data import (
     Records,
     Traces,
     World,
-    claims_one_shard,
 )
 from patebench.data.partitions import PARTITIONS
 
@@ -98,7 +97,7 @@ def test_others_keep_their_rows() -> None:
 
 
 def test_where_labels_deal_a_shard_keeps_its_labels() -> None:
-    after = changed("shard", at=7, world=replace(WORLD, labels_deal=True))
+    after = changed("shard", at=7, world=replace(WORLD, protects=()))
     assert (after["y"] == RECORDS["y"]).all()
 
 
@@ -141,7 +140,7 @@ def test_outliers_are_those_of_the_first_teacher_of_a_chunk() -> None:
 )
 def test_a_partition_claims_what_it_protects(strategy: str, expected: set[str]) -> None:
     protects = PARTITIONS.fact(strategy, "protects")
-    assert {kind for kind in KINDS if claims_one_shard(kind, map(str, protects))} == expected
+    assert {kind for kind in KINDS if replace(WORLD, protects=protects).claims_one_shard(kind)} == expected
 
 
 def test_one_shard_and_its_votes_may_move() -> None:

@@ -5,7 +5,7 @@ number of queries, and no public output. `stages.adjacency` runs the stages. The
 records or other changes may still alter more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -35,12 +35,6 @@ KINDS: Mapping[str, Change | None] = {
 }
 
 
-def claims_one_shard(kind: str, protects: Iterable[str]) -> bool:
-    """Return True if a partition that protects the changes `protects` claims that `kind` alters at most one shard."""
-    needed = KINDS[kind]
-    return needed is None or not {needed, Change.OWNER}.isdisjoint(protects)
-
-
 @dataclass(frozen=True, eq=False)
 class World:
     """Private records, their teachers and the public samples, from which changes are made.
@@ -49,7 +43,7 @@ class World:
     ----------
     holders : (samples,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    labels_deal : True if the partition depends on labels, so that a shard is replaced label by label
+    protects : changes that the partition protects; none if it depends on labels, so a shard is replaced label by label
     chunk : number of teachers that are trained together
     """
 
@@ -57,8 +51,13 @@ class World:
     holders: NDArray[Any]
     pool: NDArray[Any]
     test: NDArray[Any]
-    labels_deal: bool = False
+    protects: Sequence[str] = tuple(Change)
     chunk: int = 1
+
+    def claims_one_shard(self, kind: str) -> bool:
+        """Return True if the partition claims that a change of this kind alters at most one shard."""
+        needed = KINDS[kind]
+        return needed is None or not {needed, Change.OWNER}.isdisjoint(self.protects)
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Choose the record to change, from a shard with more than one record if there is one.
@@ -113,7 +112,7 @@ class World:
             case "shard" | "owner":
                 others = np.setdiff1d(np.arange(len(y)), held)
                 sources, same = rng.choice(others if len(others) else held, size=len(held)), ""
-                if kind == "shard" and self.labels_deal:
+                if kind == "shard" and not self.protects:
                     sources = np.array([rng.choice(np.flatnonzero(y == label)) for label in y[held]])
                     same = " with the same labels"
                 what = f"all {len(held)} records of {whose} become copies of others{same}"

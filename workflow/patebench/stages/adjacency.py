@@ -20,16 +20,7 @@ from typing import Any
 import click
 import numpy as np
 
-from patebench.audit.adjacent_data import (
-    KINDS,
-    AuditedData,
-    ChangeFinding,
-    Records,
-    Traces,
-    World,
-    claims_one_shard,
-    differing_keys,
-)
+from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World, differing_keys
 from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.config.artefacts import Data, Ensemble, Round
@@ -314,12 +305,11 @@ class Comparison:
         self.base = self._rerun("as-it-is", ours)
         self.prepared = self.base.prepare()
         partition = read_arrays(self.base.folder / ensemble.name / "partition.npz", PARTITION)
-        self.protects: list[str] = partition.meta["protects"]
         holders = np.full(partition.meta["samples"], NOBODY)
         holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
         split = self.base.folder / ensemble.split.name
         pool, test = (read_any_arrays(split / f"{name}.npz", LAYOUTS)["x"] for name in ("pool", "test"))
-        self.world = World(ours, holders, pool, test, labels_deal=not self.protects, chunk=ensemble.work.chunk)
+        self.world = World(ours, holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
         """Return the stages of the ensemble on the private records `ours`."""
@@ -339,7 +329,7 @@ class Comparison:
         if waiting := ", ".join(self.waiting):
             notes.append(f"Not selected again: {waiting}, which read only the pool; --thorough selects again.")
         facts = {"dataset": self.data.data.name, "teachers": teachers, "partition": self.ensemble.partition.slug}
-        return AuditedData(self.ensemble.name, {**facts, "protects": self.protects}, notes, findings)
+        return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
     def _audit_change(self, kind: str, repeat: int) -> ChangeFinding:
         """Change the private data once, and return the finding."""
@@ -348,7 +338,7 @@ class Comparison:
         at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
         self.base.train(self._chunks(int(self.world.holders[at])))
         what, ours = self.world.change(kind, at, rng)
-        return _finding(kind, what, claims_one_shard(kind, self.protects), self._rerun("changed", ours), self._traces)
+        return _finding(kind, what, self.world.claims_one_shard(kind), self._rerun("changed", ours), self._traces)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
         """Return the traces before and after a change; teachers vote only if the earlier stages show no violation."""
