@@ -111,7 +111,7 @@ class _File:
         if first == last:
             raise self.fault(
                 f"{shape}, so the axis of the channels is ambiguous",
-                "give 1 to 4 channels on either the second or the last axis; images must be larger than that",
+                "give images with sides of more than 4 pixels, and the channels on either the second or the last axis",
             )
         return x if first else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
 

@@ -109,10 +109,10 @@ def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class _StackedChunk:
-    """Shards and seeds of a chunk, of which the teachers at the positions `members` are trained as stacks.
+    """Shards and seeds of a chunk, of which only the teachers at the positions `members` are trained in stacks.
 
-    A placeholder stands at the position of every other teacher. The shape of a stack, on which rounding depends, is
-    therefore always the same. Otherwise rounding would depend on the sizes of the shards, which may be private.
+    All other teachers of the chunk are replaced by placeholders, so that a stack always has the same shape. The shape
+    changes rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
     """
 
     template: Network

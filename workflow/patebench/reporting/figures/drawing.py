@@ -47,12 +47,12 @@ def members(frame: "pd.DataFrame", family: Sequence[Any], by: Sequence[str] = FA
 
 
 def clip_accuracy(accuracy: float) -> float:
-    """Clip an accuracy to the range of a stretched axis (see `stretch`); NaN is unchanged."""
+    """Clip an accuracy to 2 … 99.9 %, the range of axes made by `stretch`; NaN is unchanged."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
-def placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
-    """Clip `accuracy_mean` to the range of a stretched axis, except in rows with ε = ∞, which are not drawn."""
+def clip_accuracies(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
+    """Clip the column `accuracy_mean` by `clip_accuracy`, except in rows with ε = ∞, which are not drawn."""
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 

@@ -27,7 +27,7 @@ from patebench.reporting.figures.drawing import (
     mark,
     members,
     note,
-    placed,
+    clip_accuracies,
     staircase,
     stretch,
     titles,
@@ -202,7 +202,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
     """
     import pandas as pd
 
-    students, models = placed(outcomes(records)), placed(_named(private_models(records)), "epsilon_mean")
+    students, models = clip_accuracies(outcomes(records)), clip_accuracies(_named(private_models(records)), "epsilon_mean")
     if students.empty and models.empty:
         return empty()
     names = titles(pd.concat([students[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
