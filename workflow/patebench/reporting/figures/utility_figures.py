@@ -22,12 +22,12 @@ from patebench.models import MODELS, on_queries
 from patebench.reporting.figures.drawing import (
     SMALLER,
     accuracy_over,
+    clip_accuracies,
     clip_accuracy,
     level,
     mark,
     members,
     note,
-    clip_accuracies,
     staircase,
     stretch,
     titles,
@@ -202,7 +202,10 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
     """
     import pandas as pd
 
-    students, models = clip_accuracies(outcomes(records)), clip_accuracies(_named(private_models(records)), "epsilon_mean")
+    students, models = (
+        clip_accuracies(outcomes(records)),
+        clip_accuracies(_named(private_models(records)), "epsilon_mean"),
+    )
     if students.empty and models.empty:
         return empty()
     names = titles(pd.concat([students[[*_PANEL]], models[[*_PANEL]]]), _PANEL)

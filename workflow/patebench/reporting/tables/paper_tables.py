@@ -146,7 +146,7 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ, with the ε stated by the mechanism's paper, and sound ε."""
+    """Return one row per student setting and δ, with the ε of the mechanism's paper, the worst case and the exact ε."""
     records = records.of_whole_pool()
     frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
