@@ -688,6 +688,8 @@ def test_so_do_students_of_rounds(strategy: str, by_features: bool) -> None:
 
 NEAREST = {"teachers": 500, "model": "nearest-query"}
 MLP = {"teachers": 5, "model": "mlp"}
+WEIGHTED = {"teachers": 500, "model": "feature-votes"}
+LAPLACE, TWICE = {"sparse-lnmax": {"k": 1, "gamma": 1}}, {"sparse-gnmax": {"k": 2, "sigma": 5}}
 
 
 @pytest.mark.parametrize(
@@ -702,6 +704,10 @@ MLP = {"teachers": 5, "model": "mlp"}
         ({"ensembles": [MLP | {"neighbours": 2}]}, "value", "ensembles[0].neighbours"),
         ({"ensembles": [NEAREST | {"neighbours": 11}]}, "bound", "ensembles[0].neighbours"),
         ({"encoder": "patch"}, "unknown-name", "encoder"),
+        ({"ensembles": [WEIGHTED | {"neighbours": 2}]}, "value", "ensembles[0].neighbours"),
+        ({"ensembles": [WEIGHTED], "queries": None}, "missing", "queries"),
+        ({"ensembles": [WEIGHTED], "mechanisms": LAPLACE, "students": []}, "weights", "mechanisms.sparse-lnmax"),
+        ({"ensembles": [WEIGHTED], "mechanisms": TWICE, "students": []}, "weights", "mechanisms.sparse-gnmax"),
         ({"distillation": [{"model": "mlp", "samples": 10}], "ensembles": [MLP]}, "queries", "distillation[0]"),
         ({"rounds": [ROUNDS | {"mechanisms": {"sparse-gnmax": {"k": 1, "sigma": 5}}}]}, "queries", "rounds[0]"),
     ],

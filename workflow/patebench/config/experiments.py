@@ -210,6 +210,9 @@ class _Expansion:
                 f"'{setting.mechanism}' counts votes, but votes of the model 'feature-votes' have weights; use {able}"
             )
             raise PatebenchError(line, code="weights")
+        if any(weighted(each.model) for each in ensembles) and (k := dict(setting.parameters)["k"]) != 1:
+            line = f"k = {k:g}, but the votes of each record have length 1, so a larger k only costs more; use k = 1"
+            raise PatebenchError(line, code="weights")
         return mechanism
 
     def _check_not_secure(self, setting: Setting, why: str) -> None:
