@@ -21,11 +21,15 @@ from tests import dry_run
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 
-#: Name of a list → its configuration.
+#: Configurations with a kept list, by name; later ones have none.
 CONFIGURATIONS = {
     "everything": REPOSITORY / "config" / "everything.yaml",
     "whole": REPOSITORY / "tests" / "workflow" / "whole.yaml",
-    **{path.stem: path for path in sorted((REPOSITORY / "config" / "papers").glob("*.yaml"))},
+    **{
+        path.stem: path
+        for path in sorted((REPOSITORY / "config" / "papers").glob("*.yaml"))
+        if (FOLDER / f"{path.stem}.jsonl.gz").is_file()
+    },
 }
 
 #: Options that say where a job runs or logs, not what it computes.
