@@ -67,14 +67,14 @@ def test_private_and_claimed_bounds_can_be_kept_unpublished(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": "much"}, "malformed"),
-        ({"epsilon": None}, "malformed"),
-        ({"delta": "small"}, "malformed"),
-        ({"kind": "sure"}, "malformed"),
-        ({"adjacency": "add_sample"}, "malformed"),
-        ({"label": None}, "malformed: label"),
-        ({"variant": "no"}, "malformed: variant"),
-        ({"publishable": 1}, "malformed: publishable"),
+        ({"epsilon": "much"}, "value in a bound record is invalid"),
+        ({"epsilon": None}, "value in a bound record is invalid"),
+        ({"delta": "small"}, "value in a bound record is invalid"),
+        ({"kind": "sure"}, "value in a bound record is invalid"),
+        ({"adjacency": "add_sample"}, "value in a bound record is invalid"),
+        ({"label": None}, "record has label = "),
+        ({"variant": "no"}, "record has variant = "),
+        ({"publishable": 1}, "record has publishable = "),
         ({"sigma": 40}, "has the fields"),
     ],
 )

@@ -74,7 +74,8 @@ class Split:
 class Ensemble:
     """Teachers on disjoint shards of the private data.
 
-    `queries` selects the queries before any teacher votes; None stands for the whole pool.
+    `queries` is the selection of the queries, made before any teacher votes; None if all samples of the pool are
+    queries.
     """
 
     split: Split
@@ -95,7 +96,7 @@ class Ensemble:
 
     @property
     def chunks(self) -> list[str]:
-        """Return the range of teachers of each job, such as "0-24"."""
+        """Return the range of teachers that each job trains, such as "0-24"."""
         size = self.work.chunk
         return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
 
@@ -167,7 +168,7 @@ class Round:
 
     @property
     def uses_features(self) -> bool:
-        """Return True if the strategy reads the features of the pool."""
+        """Return True if the selection strategy of this round reads the features of the pool."""
         return selects_by_features(self.selection.strategy)
 
     def options(self) -> Options:

@@ -59,7 +59,11 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, public: i
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Raise PatebenchError if owners do not match the private samples or teachers are more than records or people."""
+    """Raise PatebenchError if an ensemble does not fit its private data.
+
+    The owners must be one integer per private sample. The teachers must not outnumber the private samples or, if all
+    records of a person go to one teacher, the people.
+    """
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):

@@ -54,7 +54,7 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Settings that are not part of an artefact's path, so experiments that share the artefact must agree on them."""
+    """Values of settings that are not in an artefact's path; experiments that share the artefact must give the same."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
@@ -65,7 +65,8 @@ class Agreement:
         place, known = self._known.setdefault((folder, kind), (where, value))
         if known != value:
             line = (
-                f"{show(value)} differs from {show(known)} at {place}, and both apply to {folder}; use the same value"
+                f"{show(value)} differs from {show(known)} at {place}, and both apply to {folder}; give both keys the"
+                " same value"
             )
             raise PatebenchError(line, code="disagreement", where=where)
 
@@ -162,7 +163,7 @@ class _Expansion:
         _check_pool(where, wanted, pool)
         for path, count in _places(where, wanted):
             if self.mode is Mode.RELEASE and count != pool:
-                line = f"a release labels all {plural(pool, 'query')}, so ε for {count} is not stated; leave it out"
+                line = f"a release states ε only for all {plural(pool, 'query')}, not for {count} of them; leave it out"
                 raise PatebenchError(line, code="release", where=path)
         return tuple(sorted(wanted))
 
@@ -173,7 +174,10 @@ class _Expansion:
         return self.own.get(name) or Data(name)
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Check that every mechanism suits the ensembles and, if required, a release or a `budget`."""
+        """Raise PatebenchError if a mechanism cannot label these ensembles, be released, or stop at a budget.
+
+        `sizes` are the numbers of teachers of the ensembles; `budget` is True if answering stops at a budget.
+        """
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
                 mechanism = self._suitable(setting)
@@ -269,13 +273,16 @@ class _Expansion:
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
-        """Raise PatebenchError with the reason `why` if the teachers vote only on selected queries."""
+        """Raise PatebenchError if the teachers vote only on selected queries.
+
+        `where` is the key that requires the whole pool, and `why` the reason in the message.
+        """
         if self.selected:
             line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
     def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Check that ε is computed for these `numbers` of queries, and return them; by default the largest one."""
+        """Return `numbers` of queries, all among the `accounted` ones; if None, the largest of these."""
         for path, count in _places(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
@@ -316,7 +323,7 @@ class _Expansion:
                     self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the networks that are distilled from the teachers' probabilities."""
+        """Add to the run the networks that are distilled from the teachers' probabilities, for chosen ensembles."""
         for where, settings in _entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
@@ -354,7 +361,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models for comparison with students, which need no votes."""
+        """Add the models that students are compared with: baselines, the public reference, DP-SGD and Private-kNN."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -392,7 +399,8 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
     """Return the user's data set `name`; raise PatebenchError if the name is taken."""
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
-        raise PatebenchError(f"the name '{name}' is taken; choose another name", code="taken", where=where)
+        line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
+        raise PatebenchError(line, code="taken", where=where)
     return Data(
         name,
         settings.loader,
@@ -520,7 +528,10 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
-    """Return `wanted`, numbers of teachers that select ensembles; by default those of all ensembles."""
+    """Return the numbers of teachers of the ensembles to use: `wanted`, or those of all ensembles if it is None.
+
+    Raises PatebenchError if no ensemble has one of the wanted numbers.
+    """
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
@@ -528,7 +539,7 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if a release would use a partition that protects nobody or leaks the private classes."""
+    """Raise PatebenchError if the partition protects nobody, or if `every_class` could leak the private classes."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""
@@ -538,5 +549,5 @@ def _check_protects(where: str, settings: EnsembleSettings, partition: Partition
         )
         raise PatebenchError(line, code="unprotected", where=f"{where}.partition{own_key}")
     if partition.every_class:
-        line = "an error would leak which classes the private data lacks; leave every_class out of a release"
+        line = "a run that stops here would leak which classes a private shard lacks; leave out every_class"
         raise PatebenchError(line, code="release", where=f"{where}.partition.every_class")

@@ -90,7 +90,7 @@ class ClassParameters(Parameters):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of all classes; None if they are not declared."""
+        """Return the declared names of all classes; None if neither `classes` nor `class_names` is given."""
         return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
 
 
@@ -186,7 +186,7 @@ class TrainingParameters(Parameters):
         if info.context:
             return self
         if self.neighbours is not None and (not on_queries(self.model) or weighted(self.model)):
-            hint = f"the model '{self.model}' votes on every query and does not use it; leave it out"
+            hint = f"only the model nearest-query votes on nearest queries, not '{self.model}'; leave it out"
             raise mistake(hint, "neighbours")
         if self.epochs is not None and not by_recipe(self.model):
             hint = f"the model '{self.model}' is not trained in epochs and does not use it; leave it out"
@@ -206,7 +206,7 @@ class LearnerParameters(TrainingParameters):
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
-    """Return the folder name of a model trained on `true_labels` true labels, or, if None, on the private data."""
+    """Return the folder name of a baseline trained on `true_labels` labels of the pool or, if None, on private data."""
     return slug(("truth", true_labels), training.slug)
 
 
@@ -228,7 +228,7 @@ class KeptOutputs(Parameters):
 
 
 class TeacherParameters(KeptOutputs):
-    """Division of the teachers into jobs, and the outputs that are stored; neither changes a vote."""
+    """Number of teachers per job, and outputs to store; neither changes a vote."""
 
     chunk: Whole = Field(
         25,
@@ -422,7 +422,8 @@ class PrivateKnnParameters(Parameters):
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
             raise mistake(
-                "the form 'published' answers every query that passes the threshold; leave out this limit", "answers"
+                "the form 'published' answers all queries above the threshold, without a maximum number; leave it out",
+                "answers",
             )
         return self
 

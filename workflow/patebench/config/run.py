@@ -49,11 +49,12 @@ class Run:
     options : target file → options of the command that makes it. A rule with several outputs is found by the first.
     chunks : folder of votes → the chunks of teachers that are trained by one job each.
     selections : ensemble → the queries that are selected before its teachers vote: none or one.
-    uses_features, uses_encoder : votes, queries, students and models that need the pool's features or the encoder.
-    sources, owners : data set and ensemble → the user's own files.
+    uses_features, uses_encoder : files (votes, queries, students, models) made from the pool's features or its encoder.
+    sources, owners : data set → the user's own data files; ensemble → the user's own file of owners, if any.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
     records : kind of record → the files that tables and figures are made of.
-    contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of data set and value.
+    contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of a data set and the
+        value of the setting that the figure varies, or None.
     copies : data set → the built-in data set of which it is a modified copy.
     modes : labels file → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
@@ -102,7 +103,7 @@ class Run:
         """
         target = file.removeprefix(f"{self.results}/")
         if target not in self.options:
-            line = f"no experiment of this configuration makes {file}{nearest(target, self.options)}"
+            line = f"no experiment of this configuration makes {file}{nearest(target, self.options)}; correct the path"
             raise PatebenchError(line, code="unknown-target")
         return shell_words(self.options[target])
 
@@ -311,7 +312,7 @@ class Run:
         self._add("train_baseline", name, "baseline.json", options, record="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
-        """Add the public reference: clusters of the pool, each labelled by true labels of its samples."""
+        """Add the public reference: clusters of the pool, each labelled by the true labels of its samples."""
         self.add_split(split)
         folder = self.add_selection(split, selection)
         self._note(split.data, "namings")
@@ -343,7 +344,7 @@ class Run:
         self._add("audit", name, "audit.json", options, record="audits", united="queries")
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
-        """Add the pool's features with their encoder, and record in the sets `users` that `file` needs them."""
+        """Add the job for the pool's features and their encoder; add `file`, which needs them, to the sets `users`."""
         self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
         for files in users:
             files.add(file)
@@ -360,7 +361,7 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Record that this run has results about the subject `word` for a data set, with the setting `value` if any."""
+        """Add to `contents` that this run has results on the subject `word` for a data set; see there for `value`."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
@@ -388,9 +389,7 @@ class Run:
         elif united and united in options:
             options = {**options, united: tuple(sorted({*known[united], *options[united]}))}
         elif known != options:
-            raise PatebenchError(
-                f"two experiments need {target} with different options; give both experiments the same options"
-            )
+            raise PatebenchError(f"two experiments make {target} with different settings; give both the same settings")
         self.options[target] = options
 
     def job_names(self) -> list[str]:

@@ -56,7 +56,7 @@ Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
 def _strategy(value: Any) -> Any:
-    """Return the name of a strategy as a mapping with only that name; return other values unchanged."""
+    """Convert the name of a partition strategy to {"strategy": name}; return other values unchanged."""
     return {"strategy": value} if isinstance(value, str) else value
 
 
@@ -169,12 +169,12 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def _trains_a_network(self) -> Self:
         for key in ("soft", "hints"):
             if on_queries(self.model) and getattr(self, key):
-                raise mistake(f"the model '{self.model}' is not a network and does not use it; leave it out", key)
+                raise mistake(f"the model '{self.model}' has no probabilities or hints to store; leave it out", key)
         return self
 
 
 class _OfEnsembles(Parameters):
-    """Settings that apply to some ensembles of the experiment, chosen by their number of teachers."""
+    """Base class of settings that apply to the ensembles with certain numbers of teachers."""
 
     teachers: OneOrMore[PositiveWhole] | None = Field(
         None, description="Ensembles to use, by their number of teachers; all by default."
@@ -221,7 +221,7 @@ class DpsgdSettings(with_lists(DpsgdParameters, "epsilon", by_default=_DELTA)): 
 
 
 class PrivateKnnSettings(with_lists(PrivateKnnParameters, by_default=_DELTA)):  # type: ignore[misc]
-    """Students of labels that the nearest private records vote for (Private-kNN)."""
+    """Settings of Private-kNN: students of labels that the nearest private records vote for."""
 
 
 class PetdlSettings(_OfEnsembles, with_lists(PetdlParameters, *_PETDL_LISTS, by_default=_DELTA)):  # type: ignore[misc]
@@ -237,7 +237,7 @@ class TrueLabelSettings(LearnerParameters):
 
 
 class PublicReferenceSettings(Parameters):
-    """Accuracy reached with public data alone: clusters of the pool, named by true labels."""
+    """Settings of the public reference: clusters of the pool, labelled by true labels, without private data."""
 
     clusters: OneOrMore[PositiveWhole] = Field(
         description="Number of clusters of the pool; a list gives one reference for each number."
@@ -295,7 +295,7 @@ class ExperimentSettings(SplitParameters):
     )
     public_reference: PublicReferenceSettings | None = Field(
         None,
-        description="Clusters of the pool named by its true labels, for comparison: the accuracy reached with public"
+        description="Clusters of the pool labelled by its true labels, for comparison: the accuracy reached with public"
         " data alone, at ε = 0. A release cannot use these labels.",
     )
     dpsgd: List[DpsgdSettings] = Field(

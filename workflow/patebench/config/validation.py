@@ -33,9 +33,9 @@ _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIE
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments that `only` selects, by default all; `written` is not validated.
+    """Return the names of the experiments in a configuration that `only` selects, by default all.
 
-    It may be the configuration of a kept run of an older version.
+    `written` is not validated, as it may come from an older version of patebench.
     """
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
@@ -123,7 +123,10 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _check_release(run: Run) -> None:
-    """Raise PatebenchError for several releases without a total budget, or for a budget with too large a δ."""
+    """Raise PatebenchError for several releases without a total budget, or for a budget whose δ is 1/n or more.
+
+    n is the largest number of teachers.
+    """
     limit = run.ledger.limit if run.ledger else None
     if limit is None:
         check_single(run.experiments)

@@ -3,7 +3,7 @@
 The adjacency names the pairs of data sets that ε compares: for labels, those that differ in one teacher's shard.
 
 A curve is one record of the bounds of one accountant at many numbers of queries. Its `queries` (ascending) and
-`epsilon` are lists; orders are left out.
+`epsilon` are lists of equal length; Rényi orders are left out.
 """
 
 import math
@@ -18,7 +18,7 @@ from patebench.core.text import in_json
 
 
 class Kind(StrEnum):
-    """The kind of statement that a bound makes."""
+    """Kind of a bound on ε: worst case, data-dependent, an audited lower bound and so on."""
 
     CLAIMED = "claimed"  # printed in a paper, without a proof that we accept
     WORST_CASE = "worst_case"  # holds for all votes and depends on none
@@ -40,14 +40,14 @@ _WORDS = {
 
 
 class Adjacency(StrEnum):
-    """The pairs of data sets that a bound compares."""
+    """Adjacency: the pairs of data sets whose outputs ε compares."""
 
     REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
     ADD_OR_REMOVE_RECORD = "add_or_remove_record"  # one private sample is present or absent
 
 
 class Conversion(StrEnum):
-    """The conversion of a Rényi or moments curve to an (ε, δ) pair."""
+    """Theorem by which a Rényi or moments curve was converted to (ε, δ)."""
 
     CLASSIC = "classic"  # Mironov 2017, Proposition 3: ε(α) + ln(1/δ)/(α−1)
     TIGHT = "tight"  # Canonne, Kamath, Steinke 2020, Proposition 12
@@ -64,7 +64,7 @@ def check_delta(delta: float) -> float:
     if not 0 < number < 1:
         raise PatebenchError(f"δ = {delta} is not in (0, 1); choose δ between 0 and 1")
     if number < SMALLEST_DELTA:
-        raise PatebenchError(f"δ = {number:g} is too small; bounds are computed for δ of at least {SMALLEST_DELTA:g}")
+        raise PatebenchError(f"δ = {number:g} is too small for floating-point numbers; use at least {SMALLEST_DELTA:g}")
     return number
 
 
@@ -106,10 +106,10 @@ class Bound:
     For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α that
     gives the smallest ε, or None; the moment of order l belongs to α = l + 1. `label` is the accountant's heading in
     tables, by default its name. `variant` marks an accountant that is shown only to compare it with a similar one.
-    `exact` marks an accountant that computes the divergence for the given votes exactly instead of bounding it.
+    `exact` marks an accountant that computes the divergence for these votes exactly instead of bounding it.
 
-    `add_or_remove` is ε by the same theorem for data sets that differ by the presence of one teacher's votes, where
-    `adjacency` is their replacement; None if no theorem is stated.
+    `epsilon` is for the `adjacency` of this bound. If that is the replacement of one teacher's votes, `add_or_remove`
+    is ε by the same theorem for their addition or removal; None if the theorem has no such form.
     """
 
     epsilon: float
@@ -131,16 +131,21 @@ class Bound:
         object.__setattr__(self, "label", self.label or self.accountant)
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise PatebenchError(
-                f"the accountant '{self.accountant}' returned ε = {self.epsilon}; ε must be at least 0"
+                f"the accountant '{self.accountant}' gives ε = {self.epsilon}, but ε must be at least 0; correct the"
+                " accountant"
             )
         check_delta(self.delta)
         if self.publishable and self.kind in (Kind.DATA_DEPENDENT, Kind.CLAIMED):
             raise PatebenchError(
-                f"the bound of the accountant '{self.accountant}' is of kind '{self.kind}', so it cannot be publishable"
+                f"a bound of kind '{self.kind}' cannot be publishable; set publishable=False in the accountant"
+                f" '{self.accountant}'"
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound for a `release`, or for seeded labels, for which a worst-case bound is not publishable."""
+        """Return this bound, marked as not publishable if it is worst case and not of a `release`.
+
+        Seeded noise can be reproduced, so no bound protects the votes in that case.
+        """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -156,11 +161,14 @@ class Bound:
         names = {field.name for field in fields(cls)}
         record = {"add_or_remove": None, **record}  # older records lack it
         if set(record) != names:
-            raise PatebenchError(f"a bound record has the fields {sorted(record)} instead of {sorted(names)}")
+            raise PatebenchError(
+                f"a bound record has the fields {sorted(record)} instead of {sorted(names)}; compute the bound again"
+            )
         for name, wanted in _TYPES.items():
             if not isinstance(record[name], wanted):
                 raise PatebenchError(
-                    f"a bound record is malformed: {name} = {record[name]!r} is not of type {wanted.__name__}"
+                    f"a bound record has {name} = {record[name]!r}, which is not of type {wanted.__name__}; compute the"
+                    " bound again"
                 )
         try:
             return cls(
@@ -175,7 +183,7 @@ class Bound:
                 }
             )
         except (TypeError, ValueError) as fault:
-            raise PatebenchError(f"a bound record is malformed: {fault}") from None
+            raise PatebenchError(f"a value in a bound record is invalid ({fault}); compute the bound again") from None
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
@@ -192,9 +200,14 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """Return the bounds of a curve, each with the order None; raise PatebenchError if the curve is malformed."""
+    """Return one bound per number of queries of a curve, without Rényi orders.
+
+    Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon` have different lengths.
+    """
     try:
         pairs = zip(curve["queries"], curve["epsilon"], strict=True)
         return [Bound.from_json({**curve, "queries": T, "epsilon": epsilon, "order": None}) for T, epsilon in pairs]
     except (KeyError, TypeError, ValueError) as fault:
-        raise PatebenchError(f"a curve is malformed: {fault!r}") from None
+        raise PatebenchError(
+            f"a record of ε by number of queries has missing or invalid fields ({fault!r}); compute its bounds again"
+        ) from None

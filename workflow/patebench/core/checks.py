@@ -74,7 +74,7 @@ def check_real(name: str, value: Any) -> float:
 def check_truth(name: str, value: Any) -> bool:
     """Return `value` as a bool."""
     if not isinstance(value, bool | np.bool_):
-        raise PatebenchError(f"{name} = {quote(value)} is neither True nor False")
+        raise PatebenchError(f"{name} = {quote(value)} is not a truth value; give True or False")
     return bool(value)
 
 

@@ -49,7 +49,7 @@ def class_accuracy(
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the largest class exceeds `UNBALANCED` times an equal share.
+    """Return True if the share of the largest class exceeds `UNBALANCED`/classes.
 
     `largest_class` and `recall` are the values that `class_accuracy` returns.
     """

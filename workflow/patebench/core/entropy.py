@@ -135,7 +135,7 @@ def _distribution(scale: float) -> NDArray[np.float64]:
 
 
 def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
-    """Draw uniform 64-bit words from any source."""
+    """Draw uniform 64-bit integers from a seeded generator or the operating system."""
     if isinstance(source, np.random.Generator):
         return source.integers(0, 2**64, size=size, dtype=np.uint64)
     return _words(size)
@@ -181,7 +181,10 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise by applying to zeros the OpenDP measurement that the function `measurement` returns for a domain."""
+    """Draw noise of shape `size`: the output of an OpenDP measurement for an input of zeros.
+
+    `measurement` is a function that returns this measurement for an input domain.
+    """
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

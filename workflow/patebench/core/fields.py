@@ -156,7 +156,10 @@ def blamed_on_key(key: str) -> Iterator[None]:
 
 
 def known_to(registry: Registry) -> AfterValidator:
-    """Return a validator that refuses names outside `registry`, except in records."""
+    """Return a validator that refuses names outside `registry`.
+
+    Names in stored records are not checked, as other packages may have registered them.
+    """
 
     def check(name: str, info: ValidationInfo) -> str:
         if not info.context and name not in registry:

@@ -89,7 +89,10 @@ class Artefact:
         return self.arrays[name]
 
     def require(self, entry: str, expected: object, of: str) -> None:
-        """Refuse the artefact unless `meta[entry]` equals `expected`, the value of the artefact `of`."""
+        """Raise ArtefactError unless `meta[entry]` equals `expected`.
+
+        `expected` is the value, mostly a digest, in another artefact, which the message calls `of`.
+        """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
             raise ArtefactError(self.path, f"it was not made with the {entry} of {of}", fix, code="mismatch")

@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Process:
-    """A process on some host; `machine`, `boot`, `namespace` and `started` are empty if the system has none."""
+    """A process on some host; fields of type str are empty if the system does not provide the value."""
 
     host: str
     #: Identifies the installed system, since hosts of different networks may have the same name.

@@ -35,7 +35,7 @@ def imported(target: str) -> Any:
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
     """Return a check that an object can be called with `arguments`.
 
-    They are passed by position, or if `by_name` as keywords together with others.
+    They are passed by position or, if `by_name`, as keywords; then the object may require further arguments.
     """
 
     def fault_of(thing: object) -> str | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class Mode(StrEnum):
-    """The source of the noise of a label set."""
+    """Source of the noise of a label set: a seeded generator, or the operating system for releases."""
 
     SEEDED = "seeded"  # a named stream: reproducible, for experiments
     RELEASE = "release"  # discrete noise from the operating system's entropy, for labels that are released
