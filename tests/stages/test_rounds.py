@@ -203,7 +203,9 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.account(1)
     with pytest.raises(ArtefactError, match="pass --selected once per round"):
         rounds.account()
-    with pytest.raises(ArtefactError, match="its labels of 10 queries are released together, so ε for 5, 10"):
+    with pytest.raises(
+        ArtefactError, match="labels of 10 queries are published together, so no ε can be stated for 5, 10"
+    ):
         rounds.account(0, 1, queries=(5, 10))
     with refuses("mismatch"):
         rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0})

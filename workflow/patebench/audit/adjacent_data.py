@@ -43,7 +43,8 @@ class World:
     ----------
     holders : (samples,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    protects : changes that the partition protects; none if it depends on labels, so a shard is replaced label by label
+    protects : changes of a record that alter at most one shard; none if the partition depends on labels, and then a
+        replaced shard keeps its labels
     chunk : number of teachers that are trained together
     """
 
@@ -60,13 +61,14 @@ class World:
         return needed is None or not {needed, Change.OWNER}.isdisjoint(self.protects)
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
-        """Choose the record to change, from a shard with more than one record if there is one.
+        """Return the index of the record to change, from a shard with more than one record if there is one.
 
-        Repeat 0 takes a record of the rarest label, since facts derived from private labels, such as the number of
-        classes, most likely change with it; later repeats take any record. With equal `shared` generators most kinds
-        choose the same record, so that the same teachers are trained on the unchanged data. For "outlier" the record is
-        in the smallest shard, unless the chosen shard has at most one record more, as in `iid` partitions. For
-        "outliers" it belongs to the first teacher of the chunk, where accidental sharing mostly starts.
+        `kind` is a key of `KINDS`. Repeat 0 takes a record of the rarest label, since facts derived from private
+        labels, such as the number of classes, most likely change with it; later repeats take any record. With equal
+        `shared` generators most kinds choose the same record, so that the same teachers are trained on the unchanged
+        data. For "outlier" the record is drawn with `own` from the smallest shard, unless the chosen shard has at most
+        one record more, as in `iid` partitions. For "outliers" it belongs to the first teacher of the chunk, where
+        accidental sharing of data between teachers mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -83,7 +85,7 @@ class World:
         return int(held[0]) if kind == "outliers" and len(held) else at
 
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
-        """Change the private data at the record `at`; return a description of the change and the changed records."""
+        """Return a description of the change `kind` (a key of `KINDS`) of the record `at`, and the changed records."""
         ours, x, y = self.records, self.records["x"], self.records["y"]
         whose, column = ("owner", ours["owner"]) if kind.startswith("owner") else ("teacher", self.holders)
         held, whose = np.flatnonzero(column == column[at]), f"{whose} {column[at]}"
@@ -125,7 +127,7 @@ class World:
         raise ValueError(kind)
 
     def _with(self, at: Any, values: Any, labels: Any) -> Records:
-        """Replace content and labels of the records `at`."""
+        """Return the records with new content `values` and `labels` at the indices `at`."""
         x, y = np.array(self.records["x"]), np.array(self.records["y"])
         x[at], y[at] = values, labels
         return {**self.records, "x": x, "y": y}
@@ -135,7 +137,7 @@ class World:
 
 
 def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
-    """Return extreme values for a record: ± `largest` alternating, or for images the level farther from the mean."""
+    """Return extreme values of a record of `x`, as text and array: ± `largest` in turn, or for images 0 or 255."""
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level
@@ -150,7 +152,7 @@ def _noisy(x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 
 
 class Moved(StrEnum):
-    """The verdict on a change, from the outputs that it altered."""
+    """Verdict on a change of the private data: it altered no more than the partition claims, or more."""
 
     HOLDS = "holds"  # at most one shard and its teacher's votes
     NOT_CLAIMED = "not claimed"  # several shards, and the partition claims no less
@@ -160,9 +162,9 @@ class Moved(StrEnum):
 
 @dataclass(frozen=True)
 class Traces:
-    """Outputs of one run: public facts by name, the content of each shard, and the votes of the trained teachers.
+    """Outputs of one run of the stages: public facts by name, and by teacher its shard and, once trained, its votes.
 
-    All values are digests or facts and are only compared for equality.
+    Shards and votes are digests. All values are only compared for equality with those of another run.
     """
 
     public: Mapping[str, str]
@@ -177,7 +179,7 @@ def differing_keys(before: Mapping[Any, str], after: Mapping[Any, str]) -> list[
 
 @dataclass(frozen=True)
 class ChangeFinding:
-    """A change, the outputs that it altered, and the verdict."""
+    """A change of the private data, described by `what`; the outputs that it altered (`moved`); and the verdict."""
 
     change: str
     what: str
@@ -190,10 +192,10 @@ class ChangeFinding:
 
     @classmethod
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
-        """Return the finding on a change from the outputs before and after it.
+        """Return the finding on the change `kind`, described by `what`, from the outputs before and after it.
 
-        A partition may allow a change to alter several shards. No change may alter public facts, or the votes of a
-        teacher whose shard did not change.
+        `claimed` is True if the partition claims that the change alters at most one shard; otherwise
+        it may alter several. No change may alter public facts, or the votes of a teacher whose shard did not change.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -209,7 +211,10 @@ class ChangeFinding:
 
     @classmethod
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
-        """Return the finding on changed data that were refused; a refusal is public, since no labels follow."""
+        """Return the finding on changed data that a stage refused with the message `why`.
+
+        A refusal is visible to everybody, because no labels follow. So it violates a claim.
+        """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))
 
@@ -222,7 +227,7 @@ class ChangeFinding:
 
 @dataclass(frozen=True)
 class AuditedData:
-    """All findings about one ensemble or one data set's loader, with the settings of the audit."""
+    """All findings about one ensemble, or about the loader of one data set, with `facts` and `notes` on the audit."""
 
     name: str
     facts: Mapping[str, Any]

@@ -32,10 +32,10 @@ _ROUNDING = 1e-9, 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Exact binomial test of how often each of several cells was seen, given the stated probabilities of the cells.
+    """Exact binomial test of how often each of several cells (sets of outcomes) was seen, given stated probabilities.
 
-    `where` completes "… in 3 of 10", and `names` are the names of the cells. A `plain` tally is about single labels and
-    not about dependence between labels.
+    `where` describes the runs in the message "NAME in 3 of 10 WHERE", in which `names` are the names of the cells. A
+    `plain` tally is about single labels and not about dependence between labels.
     """
 
     where: str
@@ -120,20 +120,20 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 
 
 def outcome_names(outcomes: int) -> list[str]:
-    """Return the names of this number of outcomes: the classes, and last "no answer"."""
+    """Return names of the outcomes of a query, `outcomes` in number: each class, and last "no answer"."""
     return [*(f"class {label}" for label in range(outcomes - 1)), "no answer"]
 
 
 def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
-    """Return the tally of the outcomes of equal queries."""
+    """Return the tally of outcomes of equal queries: `seen` counts and `stated` probabilities, by outcome."""
     return Tally(where, outcome_names(len(stated)), seen, stated)
 
 
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield tests that labels are independent if one release answers the same query many times.
+    """Yield tests that the `outcomes` of one release that answers the same query many times are independent.
 
-    Labels that lie k positions apart are compared, for many k. The compared pairs are disjoint, so that comparisons are
-    independent as well.
+    `stated` are the probabilities of the outcomes of a query. Labels that lie k positions apart are compared, for many
+    k. The compared pairs are disjoint, so that comparisons are independent as well.
     """
     n, same = len(outcomes), float(stated @ stated)
     cells = len(stated)
@@ -170,7 +170,7 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the distance at which labels repeat most often; test it on other labels than these."""
+    """Return the distance between queries at which labels are equal most often, to be tested on other labels."""
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
     for name in np.unique(names):

@@ -76,7 +76,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
-    """Return the text for D and for D′."""
+    """Return texts that say, in a sentence on the ε of a pair, what D and D′ are."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
     return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
@@ -115,7 +115,7 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return a sentence about votes with weights, with the smallest ε that is stated for them."""
+    """Return a sentence that compares the audited ε of votes with weights with the smallest ε stated for them."""
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

@@ -66,7 +66,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P and ln Q of each column, P rounded down and Q rounded up by their possible error."""
+    """Return ln P and ln Q of the outcomes of each column, P lowered and Q raised by their possible rounding error."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -143,7 +143,7 @@ class _Losses:
         return cls(lower[finite] - upper[finite], np.exp(lower[finite]), certain)
 
     def tail(self, queries: int, log_probability: float) -> float:
-        """Return the value that the sum of `queries` losses exceeds with at most this probability (Chernoff)."""
+        """Return a value that the sum of `queries` losses exceeds with probability ≤ e^`log_probability` (Chernoff)."""
         largest = max(float(np.max(np.abs(self.loss))), 1e-300)
         deviation = max(math.sqrt(queries * float(self.probability @ self.loss**2)), 1e-300)
         s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
@@ -246,7 +246,7 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on ε: ln((P − δ)/Q), as P ≤ e^ε Q + δ, or its value for independent `queries`."""
+        """Return a lower bound on the ε of `queries` independent queries; for one, ln((P − δ)/Q), as P ≤ e^ε Q + δ."""
         return min(binary(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
 
     def mu(self, rate: float = 1.0) -> float:
@@ -294,7 +294,10 @@ def weight(likely: float, rare: float) -> float:
 
 
 def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Corners:
-    """Return the best bounds that `Rates` gives if events with these probabilities occur as often as expected."""
+    """Return the bounds on P and Q that `Rates` gives if events occur as often as expected in `runs` runs.
+
+    `likely` and `rare` are the probabilities P and Q of each event.
+    """
     from scipy.special import ndtri
 
     likely, rare = np.clip(likely, 1e-300, 1.0), np.clip(rare, 0.0, 1.0)
@@ -307,7 +310,10 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Cor
 
 
 def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the approximate bounds that `Rates.apart` gives for two events with these probabilities."""
+    """Return the approximate bounds on P and Q of two events that `Rates.apart` gives after `runs` runs.
+
+    `likely` and `rare` (2,) are the probabilities P and Q of the events.
+    """
     from scipy.special import ndtri
 
     z = float(ndtri(1 - (1 - confidence) / 4))

@@ -133,7 +133,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """Compare releases on one histogram under several shifts of the classes."""
+        """Compare release mode with seeded noise on one histogram, under several shifts of the classes."""
         shifts = class_shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._rows(asked, Entropy(), labels)
@@ -146,7 +146,9 @@ class ReleaseNoiseAudit(AuditSetting):
     def disagreements_of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """Return such a line for mechanisms whose queries depend on each other; `pairs` are by number of queries.
+        """Return what `disagreements` does, for mechanisms whose queries depend on each other.
+
+        `pairs` are the audited pairs by number of queries.
 
         Short releases of one query and of several are compared: each answer, the number of answers, and how often an
         answer equals the first one. On `agreements` only the releases with the most queries are compared. Each test
@@ -163,7 +165,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
-        """Compare short releases of one query asked `queries` times."""
+        """Compare release mode with seeded noise in short releases of one query asked `queries` times."""
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -222,7 +224,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return chosen
 
     def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return the comparison for each shift of the classes, and last the one of all shifts together."""
+        """Return a comparison of `seen` with `reference` for each shift of the classes, and last one for all shifts.
+
+        The columns of both are the outcomes of the histograms `asked`, which differ by a shift of the classes.
+        """
         classes = len(asked[0])
         tallies = [
             TwoTallies(on_counts(counts), *(count_outcomes(labels[:, i], classes) for labels in (seen, reference)))
@@ -235,13 +240,13 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the number of labels to draw with noise from the operating system."""
+        """Return the number of labels to draw on `pair` with noise from the operating system, which is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._rows([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return outcomes (rounds × histograms) of the histograms `asked`, queried in turn."""
+        """Return outcomes (rounds × histograms) of one release that queries the histograms `asked` in turn."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 
@@ -251,7 +256,7 @@ def _votes_of_side(pair: Pair, side: int, queries: int) -> Votes:
 
 
 def _shift_back(counts: NDArray[np.integer], by: int) -> NDArray[np.integer]:
-    """Return counts of outcomes (classes + 1,) with the names that the classes had before a shift."""
+    """Return counts of outcomes (classes + 1,) in the order of the classes before they were shifted `by` places."""
     return np.append(np.roll(counts[:-1], -by), counts[-1])
 
 

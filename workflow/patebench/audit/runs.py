@@ -74,7 +74,7 @@ class AuditSetting:
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return the ε of `queries` independent queries to a pair from the stated probabilities of its outcomes."""
+        """Return the ε of `queries` independent queries on `pair`, from the probabilities that the mechanism states."""
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
             return pair.epsilon(queries, self.delta)
@@ -129,8 +129,8 @@ class Event:
     Parameters
     ----------
     outcomes : the outcomes of the event
-    times : number of independent answers that make up the audited queries
-    weight : P's share of the evidence, see `estimates.Rates`
+    times : number of independent answers over which the ε of one answer is composed
+    weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
     predicted : expected ε lower bound, and difference of the event's probabilities on D and D′
     view : index of the observed value, if several are derived from a transcript (see `sampled`)
     wider : outcomes of a second event that contains the first, or None
@@ -158,13 +158,13 @@ class Event:
 
 @dataclass(frozen=True)
 class EventCounts:
-    """Rates of an event and of the wider one."""
+    """Numbers of occurrences of an event on D and D′, and of the wider event that contains it, if any."""
 
     rates: Rates
     wider: Rates | None = None
 
     def epsilon(self, delta: float, times: int) -> float:
-        """Return a lower bound on the ε of `times` answers."""
+        """Return a lower bound on the ε of `times` independent answers."""
         if self.wider is None:
             return self.rates.epsilon(delta, times)
         return compose_nested(*self.rates.apart(self.wider), times, delta)
@@ -177,17 +177,17 @@ class EventCounts:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Probabilities of outcomes, estimated from about `runs` runs.
+    """Probabilities of outcomes on one data set, estimated from about `runs` runs.
 
-    Sums are lowered or raised by one standard error. Otherwise, among many events, the seemingly best one would be one
-    that occurred too often by chance.
+    Sums of them are lowered or raised by one standard error. Otherwise, among many events, the seemingly best one would
+    be one that occurred too often by chance.
     """
 
     probability: Array
     runs: float
 
     def low(self, order: Outcomes) -> Array:
-        """Return low estimates of the probabilities of the first outcome, the first two, …, in this order."""
+        """Return low estimates of the probability of the first k outcomes in this `order`, for k = 1, 2, …."""
         total = np.cumsum(self.probability[order])
         result: Array = np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
         return result
@@ -251,6 +251,9 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination of three groups of outcomes, cut at the two positions in `cut`."""
+    """Return the triangular discrimination Σ (p − q)²/(p + q) of three groups of outcomes, separated at `cut`.
+
+    `p` and `q` are the cumulated probabilities of the outcomes on D and on D′.
+    """
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

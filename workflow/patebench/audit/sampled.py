@@ -89,7 +89,7 @@ class Sampled:
 
     @property
     def fresh(self) -> bool:
-        """Return True if independent generators gave independent noise; if not, no event was counted."""
+        """Return True unless two generators gave the same noise; then no event was counted, and ε is ∞."""
         return self.event is not None
 
 
@@ -165,7 +165,10 @@ class SampledAudit(AuditSetting):
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the stated probabilities if the observed outcomes do not contradict them, else the observed ones."""
+        """Return probabilities of the outcomes on D (`side` 0) or D′ (1): stated ones, or observed ones if they differ.
+
+        `labels` outcomes are drawn from the stream `name`; their comparison is appended to `tallies`.
+        """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(name), labels)
         if self._local:
             seen[-1] = 0  # which teacher is queried when is public
@@ -200,7 +203,7 @@ class SampledAudit(AuditSetting):
         return estimate_event(event, sides, queries, self.confidence, self.delta)
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
-        """Count each outcome on one side of the pair, and append the counts to `tallies`."""
+        """Count each outcome on D (`side` 0) or D′ (1), and append tests of stated probabilities to `tallies`."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
@@ -228,8 +231,8 @@ class SampledAudit(AuditSetting):
     def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
         """Tally releases on one histogram under several shifts of the classes: each shift, and all together.
 
-        Stated probabilities may differ between shifts. For all together their means are used, which makes no tail of
-        the sum more likely (Hoeffding 1956, Theorem 4).
+        Stated probabilities may differ between shifts. For all shifts together their means are used, which makes no
+        tail of the sum more likely (Hoeffding 1956, Theorem 4).
         """
         source, shifts = self.streams(name), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
@@ -292,9 +295,9 @@ class SampledAudit(AuditSetting):
         ]
 
     def _fresh(self, pair: Pair, name: str) -> bool:
-        """Return True if two generators give independent noise.
+        """Return True if releases on D with two generators have independent noise.
 
-        Labels of independent releases are equal as often as their frequencies imply.
+        Their labels are then equal as often as the frequencies of the labels imply.
         """
         one, two = (self._labels_of(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
         return agree_by_chance(one, two, len(pair.counts), self._local)
@@ -306,12 +309,12 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which each of `runs` runs has more queries than usual in an audit of `queries` queries."""
+    """Return the factor by which an audit of `queries` queries makes runs longer: above 1 for many `runs`."""
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 
 def max_labels(runs: int) -> int:
-    """Return the maximum number of counted labels per side in an audit of one independent query."""
+    """Return the maximum number of labels on D, and on D′, that an audit of one independent query counts."""
     return runs * _QUERIES_PER_RUN * query_factor(runs, 1)
 
 
@@ -329,7 +332,7 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Return, for each pair up to names of the classes, the naming that differs most; largest differences first."""
+    """Return the pairs whose distributions differ most, first; of pairs that only permute the classes, the best one."""
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
     for pair, likely, rare in ordered:
@@ -339,7 +342,7 @@ def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pa
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return the triangular discrimination of two distributions less its expected value from sampling error."""
+    """Return the triangular discrimination Σ (p − q)²/(p + q) of two distributions, less what sampling error adds."""
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
@@ -385,7 +388,7 @@ def format_counts(counts: NDArray[np.integer]) -> str:
 
 
 def on_counts(counts: NDArray[np.integer]) -> str:
-    """Return the text for a query with these counts, to complete the description of a test."""
+    """Return the text "on the counts …", for messages about a query with these counts."""
     return f"on the counts {format_counts(counts)}"
 
 

@@ -114,7 +114,7 @@ def _first_vote(votes: Votes) -> int:
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of tables that differ in as many cells as allowed, or in more if the mechanism ignores the cap `k`.
+    """Return pairs of tables that differ in as many counts as one teacher may change, or in more if `k` is ignored.
 
     `k` is the maximum number of counted votes per teacher.
     """
@@ -143,7 +143,10 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
 
 
 def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of tables of votes with weights, as far apart as allowed, or further if lengths are not limited."""
+    """Return pairs of tables of votes with weights, which differ in one teacher's vector as much as is allowed.
+
+    Some differ more if the mechanism does not limit a vector's length to that of `k` votes.
+    """
     size = min(queries, _QUERIES)
     longest = math.isqrt(k * UNIT**2)
     one = np.where(np.arange(size) == 0, longest, 0)
@@ -174,7 +177,7 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return tables on which all teachers agree or two classes tie; D and D′ are the same.
+    """Return tables on which all teachers agree or two classes tie, to test the noise; D and D′ are the same.
 
     There are at most `k` queries, so that all votes count.
     """
@@ -189,9 +192,9 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
-    """Return a lower bound on the least ε of noisy counts that differ by `difference`.
+    """Return a lower bound on the least ε of noisy counts, if the true counts on D and D′ differ by `difference`.
 
-    These are integers unless the noise is Gaussian.
+    The differences are integers unless the noise is Gaussian.
     """
     if noise.is_none:
         return math.inf if difference.any() else 0.0
@@ -242,7 +245,7 @@ class TableAudit(AuditSetting):
 
     @property
     def shares(self) -> int:
-        """Return the number of draws whose sum is the noise of a count."""
+        """Return the number of random draws that are added to one count: 1, or one per teacher."""
         return self.mechanism.draws_per_count(self.teachers)
 
     @property
@@ -255,7 +258,7 @@ class TableAudit(AuditSetting):
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, world: World) -> float:
-        """Return the ε of a pair from the stated counts and the stated noise."""
+        """Return the ε of a pair of tables, computed from the counts and the noise that the mechanism states."""
         return least_epsilon(self.noise, self._difference(world), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
@@ -275,13 +278,13 @@ class TableAudit(AuditSetting):
         return estimate_event(ways[best], sides, queries, self.confidence, self.delta)
 
     def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
-        """Return the approximate distance between the sums on D and on D′ in standard deviations."""
+        """Return the approximate distance between the sums of `cells` on D and on D′, in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
-        """Return the ε of the same pair with discrete noise from a stream, from the sum of its counted cells."""
+        """Return the ε of the pair of `sampled` with seeded discrete noise, from the sum of the counts that differ."""
         event = sampled.event
         assert event is not None
         both_ways = [way for world in self.worlds(queries) for way in (world, world.reversed())]
@@ -338,7 +341,7 @@ class TableAudit(AuditSetting):
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
-        """Return the sum of released counts, weighted by `cells`, of each run on one side."""
+        """Return, for each run on D (`side` 0) or D′ (1), the sum of the released counts weighted by `cells`."""
         stream = self.streams(f"table/{name}")
         source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
@@ -346,7 +349,7 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """Count the sums in each group, on D and on D′; `edges` separate the groups."""
+        """Count the sums of `cells` in each group, on D and on D′; `edges` are the values that separate the groups."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self._stated(world.votes(side)))) for side in (0, 1)]
@@ -373,7 +376,7 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Tally the noise of each query and class, and its likeness in adjacent releases, queries and classes."""
+        """Tally the noise of each query and class, and its similarity in adjacent releases, queries or classes."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -386,7 +389,7 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Count disjoint pairs of adjacent cells whose noise is in one group, and those where it is not."""
+        """Count disjoint pairs of adjacent cells with noise of the same group, and pairs with noise of two groups."""
         groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
@@ -405,20 +408,20 @@ def _likeness(next_to: str) -> list[str]:
 
 
 def _shares(sums: Array, edges: Array) -> Array:
-    """Return the share of the sums in each group; `edges` separate the groups."""
+    """Return the fraction of the `sums` in each group; `edges` are the values that separate the groups."""
     shares: Array = np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) / len(sums)
     return shares
 
 
 def _count_repeats(noise: Table) -> NDArray[np.int64]:
-    """Count the cells with exactly the noise of the previous release, and the others."""
+    """Count cells whose `noise` (releases, queries, classes) equals that in the previous release, and other cells."""
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
-    """Return lines about tables that differ from the stated noise: seeded ones, and those in release mode."""
+    """Return lines about noise that differs from the stated noise, in seeded tables and in release mode."""
     lines = agreement.disagreements(tally for T in queries for tally in audit.tallies(T))
     if not audit.noise.is_none:
         lines += agreement.disagreements(audit.release_tallies(max(queries)))

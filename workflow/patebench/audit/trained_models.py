@@ -111,9 +111,10 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 
 
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
-    """Return a lower bound on μ from how often runs on either side exceed a threshold.
+    """Return a lower bound on μ from how often runs on D and on D′ exceed a threshold.
 
-    The first runs choose among the `thresholds`, each with the weight of its evidence (see `Rates`); the others count.
+    `rate` is the probability that the audited sample is in a step at all (see `Rates.mu`). The first runs choose among
+    the `thresholds`, each with the weight of its evidence (see `Rates`); the others count.
     """
 
     def mu(runs: slice, threshold: float) -> float:

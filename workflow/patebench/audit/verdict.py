@@ -42,9 +42,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Stated:
-    """A bound as stated for the votes of a pair, the audited ε that it is compared with, and the verdict.
+    """An upper bound on ε stated for votes D of a pair, the audited ε that it is compared with, and the verdict.
 
-    `sound` is True if releases agree with the stated probabilities.
+    `sound` is True if released labels agree with the probabilities that the mechanism states.
     """
 
     bound: Bound
@@ -67,9 +67,10 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """The audit of a number of queries: the worst pair with its exact ε, the sampled ε, and the stated bounds.
+    """The audit of `queries` queries: the worst pair with its exact ε, the sampled ε, and the stated bounds.
 
-    `weighted` is the same for votes with weights if the mechanism accepts them, at the largest number of queries.
+    `weighted` is the finding for votes with weights; only at the largest number of queries, and if the mechanism
+    accepts them.
     """
 
     queries: int
@@ -81,7 +82,7 @@ class Finding:
     weighted: "Finding | None" = None
 
     def with_weights(self, weighted: "Finding") -> "Finding":
-        """Return this finding with that of votes with weights; a bound that is violated there is given for them."""
+        """Return this finding with `weighted` added; a bound that fails more for votes with weights is replaced."""
         stated = {_key(each.bound): each for each in self.stated}
         for new in weighted.stated:
             before = stated.get(_key(new.bound))
@@ -94,7 +95,7 @@ class Finding:
 class Audit(AuditSetting):
     """The audit of one mechanism at one setting.
 
-    `disagreements` are lines about differences between releases and stated probabilities.
+    `disagreements` are lines about differences between released labels and stated probabilities.
     """
 
     findings: Sequence[Finding] = ()
@@ -107,7 +108,7 @@ class Audit(AuditSetting):
         return bool(self.disagreements or verdicts & {Verdict.VIOLATED, Verdict.DISAGREES})
 
     def own_bounds(self, finding: Finding) -> list[Bound]:
-        """Return the audit's own lower bounds on ε."""
+        """Return the lower bounds on ε that the audit found: exact, sampled, and sampled with discrete noise."""
         runs = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
         epsilons = {EXACT: (finding.exact, "the worst pair found, composed by its losses")}
         epsilons[SAMPLED] = finding.sampled.epsilon, runs
@@ -218,7 +219,11 @@ def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Findi
 
 
 def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Compare every bound on `queries` queries; data-dependent ones with each pair of tables separately."""
+    """Compare every stated bound on the ε of `queries` queries with the audited ε of pairs of tables.
+
+    A worst-case bound is compared with the largest audited ε of all pairs, a data-dependent bound with that of the pair
+    for which it is stated. `sound` is True if the tables agree with the stated noise.
+    """
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
     worlds = [way for world in tables.worlds(queries) for way in (world, world.reversed())]
@@ -240,7 +245,7 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _more_than_stated(how: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
-    """Return one line if the runs show a larger ε than the stated probabilities of the same pair allow."""
+    """Return one line if the ε sampled on a pair exceeds the ε that the stated probabilities of that pair give."""
     for T, sampled in largest.items():
         exact = how.stated_epsilon(sampled.pair, search.independent(T))
         if Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
@@ -261,9 +266,10 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Compare every bound on the worst pair; a bound that is violated more on another pair is reported for that pair.
+    """Compare every stated bound on ε with the audited ε of the worst pair, or of a pair on which it fails more.
 
-    Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair.
+    Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
+    pairs are `others`, that of `sampled`, and those on which teachers agree more or less.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -328,12 +334,12 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def _bound_to_json(bound: Bound, audited: float, verdict: Verdict | None) -> dict[str, Any]:
-    """Return a bound for JSON with the audited ε; the audit's own bounds have no verdict."""
+    """Return a bound for JSON, with the audited ε and the verdict; None for lower bounds that the audit found."""
     return {**bound.to_json(), "audited": in_json(audited), "verdict": None if verdict is None else verdict.value}
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the verdict on the mechanism: the least favourable one on its bounds, except mere claims."""
+    """Return the verdict on the mechanism: the least favourable one on its bounds, not on claims without proof."""
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

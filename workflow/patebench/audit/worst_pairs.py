@@ -98,7 +98,7 @@ class Pair:
         return Pair(self.neighbour, self.target, self.source, self.log_p_neighbour, self.log_p, self.multiplicity)
 
     def epsilon(self, queries: int, delta: float) -> float:
-        """Return a lower bound on the ε of `queries` queries to this pair; results are cached."""
+        """Return a lower bound on the ε of `queries` independent queries, each on this pair; results are cached."""
         if (queries, delta) not in self._found:
             self._found[queries, delta] = composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
         return self._found[queries, delta]
@@ -128,7 +128,7 @@ class Agreement(NamedTuple):
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Sum numbers of outcomes (classes + 1,) by `GROUPS`; the classes were shifted by `by`."""
+        """Return sums over `GROUPS` of counts of outcomes (classes + 1,), whose classes were shifted `by` places."""
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
 
@@ -170,7 +170,7 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the worst pairs for `queries` among these histograms (in descending order) and their neighbours."""
+        """Return the pairs of a histogram (counts in descending order) and a neighbour with the largest ε."""
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
     def shapes(self) -> Counts:
@@ -250,7 +250,7 @@ class Search:
         return [self.among(shape[None], queries)[0] for shape in shapes]
 
     def independent(self, queries: int) -> int:
-        """Return the number of queries in which the differing vote can take part; 1 if queries are not independent."""
+        """Return in how many of `queries` queries one teacher's vote can count; 1 if queries are not independent."""
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
@@ -263,7 +263,7 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair on which any outcome changes most in probability, and those where "no answer" does."""
+        """Return the pair whose D and D′ differ most in the probability of any outcome, and two for "no answer"."""
         candidates = self._candidates()
         any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
         no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])
@@ -278,7 +278,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return the score for `queries`: ε for one query, else the ε of the composed Rényi curve, which is similar."""
+        """Return the function that scores pairs: by ε for one query, else by the ε of the composed Rényi curve."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -293,7 +293,7 @@ class Search:
         return renyi
 
     def _candidates(self) -> Counts:
-        """Return the histograms with which the search starts."""
+        """Return the vote histograms (histograms, classes) with which the search starts."""
         if self.local:
             return np.eye(1, self.classes, dtype=np.int64)
         levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
@@ -332,7 +332,7 @@ class Search:
 
 
 def _change(log_p: Array, log_p_neighbour: Array) -> Array:
-    """Return the change in probability of each outcome; "no answer", if possible, is the last."""
+    """Return |P − Q| of each outcome, from ln P and ln Q; "no answer", if possible, is the last."""
     result: Array = np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
     return result
 
@@ -340,14 +340,14 @@ def _change(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Drop outcomes that speak for P and are too rare to matter at δ, since they would dominate a Rényi curve."""
+    """Remove outcomes with P > Q and P ≤ `least`, too rare to matter at δ; they would dominate a Rényi curve."""
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the best of several lists; pairs with equal scores and equal largest counts once."""
+    """Return the pairs with the highest scores in several lists; of pairs with equal score and top counts, one."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -356,14 +356,14 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _vote(pairs: exact.Pairs, row: int) -> Pair:
-    """Return the row of `pairs` of a local mechanism as a pair of votes of one teacher."""
+    """Return pair number `row` of a local mechanism as a Pair of two votes of one teacher."""
     counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
     counts[pairs.loses[row]] = 1
     return Pair(counts, int(pairs.loses[row]), int(pairs.gains[row]), *_outcomes(pairs, row))
 
 
 def _pair(histograms: Counts, pairs: exact.Pairs, row: int) -> Pair:
-    """Return the row of `pairs` as a pair of data sets."""
+    """Return pair number `row`, whose D is one of the `histograms`, as a Pair."""
     counts = histograms[pairs.histogram[row]]
     rank = ranks(counts[None])[0]
     source = int(np.searchsorted(rank, pairs.loses[row], side="right")) - 1
@@ -381,7 +381,7 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield histograms of many shapes; some have a top count at or next to one of `levels`."""
+    """Yield histograms of many shapes; some have a top count within 1 of one of the thresholds `levels`."""
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):

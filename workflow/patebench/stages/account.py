@@ -69,14 +69,14 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """Compute every bound on ε for a label set; mechanism, queries, budget and rounds are read from the labels.
+    """Compute every bound on ε for a label set, whose file states its mechanism, queries, budget and rounds.
 
     Labels are refused if their number of teachers, partition rule or protection differs from that of the votes. A
     release is also refused if its entries in the ledger do not match. Without a ledger, the output states what was not
     checked.
 
-    For labels from a seed, ε is computed for the first queries, for each number given as --queries, and as curves over
-    this number for figures. With --seed and --stream, sanitised bounds are drawn as well. These have no curves, since
+    For labels from a seed, ε is computed for the first T queries, for each T given as --queries, and as curves over T
+    for figures. With --seed and --stream, sanitised bounds are drawn as well. These have no curves, since
     every draw is a release.
 
     For a release, ε is stated for all queries together, only with bounds that are valid for discrete noise. With its
@@ -103,7 +103,11 @@ def run(
         stated["bounds"] = [bound.state_for(release).to_json() for bound in bounds]
     else:
         if selected:
-            raise ArtefactError(labels, "it labels the whole pool, not queries of rounds", "leave --selected out")
+            raise ArtefactError(
+                labels,
+                "it contains labels of the whole pool, not of queries selected in rounds",
+                "leave --selected out",
+            )
         noise = _noise(mode, seed, stream)
         stated = _whole_pool(label_set, mechanism, everything, numbers, accounting.delta, noise)
     if ledger is not None:
@@ -125,40 +129,43 @@ def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
     labels = read_arrays(path, LABELS)
     check_drawn_from(labels, votes, everything)
     if not labels.meta["rounds"] and not _has_same_queries(labels, votes, everything.queries):
-        raise ArtefactError(path, f"it does not contain one label for each query of {votes.path}", _VOTES)
+        raise ArtefactError(path, f"its queries differ from those of {votes.path}", _VOTES)
     return labels
 
 
 def _has_same_queries(labels: Artefact, votes: Artefact, queries: int) -> bool:
-    """Return True if there is one label for each query of the votes."""
+    """Return True if the labels are on exactly the queries of the votes, of which there are `queries`."""
     in_turn = np.arange(queries)
     labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     return np.array_equal(labelled, votes.arrays.get("queries", in_turn))
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Read the queries of all rounds of these labels."""
+    """Read the files `selected` with the queries of each round, and check that they are those of the labels."""
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
             labels.path,
-            "its queries were selected in rounds",
+            "its queries were selected in rounds, but no files of these queries are given",
             "pass --selected once per round, with the queries of that round",
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
-        raise ArtefactError(labels.path, f"its rounds differ from {', '.join(map(str, selected))}", _QUERIES)
+        raise ArtefactError(labels.path, f"its rounds differ from those of {', '.join(map(str, selected))}", _QUERIES)
     return rounds
 
 
 def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers of queries to account for; refuse any but the total for a release and for rounds."""
+    """Return the numbers of first queries for which ε is computed: `wanted`, or the number of all queries.
+
+    Labels of a release or of rounds are published together, so only the number of all queries is accepted for them.
+    """
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
         asked = ", ".join(map(str, wanted))
         raise ArtefactError(
             labels.path,
-            f"its labels of {plural(total, 'query')} are released together, so ε for {asked} queries cannot be stated",
+            f"its labels of {plural(total, 'query')} are published together, so no ε can be stated for {asked} of them",
             "leave --queries out",
         )
     return check_queries(wanted or [total], total)
@@ -172,7 +179,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     entries = {entry.key: entry for entry in ledger.entries}
     if not own or set(own) - entries.keys():
         raise ArtefactError(
-            ledger.path, f"{labels.path} is a release, but it is not entered in this ledger", "give its ledger"
+            ledger.path, f"it does not contain the release {labels.path}", "give the ledger in which this was entered"
         )
     same = {name: labels.meta[name] for name in ("mechanism", "parameters")}
     same |= {"number of teachers": votes.teachers, "partition": shards_of(source)}
@@ -194,7 +201,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _stored_facts(entry: Entry) -> dict[str, Any]:
-    """Return the facts of a ledger entry that must agree with the labels."""
+    """Return the facts of a ledger entry that must equal those of the labels, by their names in messages."""
     return {
         "mechanism": entry.mechanism,
         "parameters": entry.parameters,
@@ -230,13 +237,15 @@ def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: f
 
 
 def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:
-    """Return the source of noise for sanitised bounds; None if no seed is given."""
+    """Return the seeded noise of sanitised bounds; None if no seed is given, and then no such bound is drawn."""
     if seed is None and stream is None:
         return None
     if mode is Mode.RELEASE:
-        raise PatebenchError("the labels are a release, but noise from a seed protects nothing; leave --seed out")
+        raise PatebenchError(
+            "sanitised bounds of a release need secret noise, not noise from a seed; leave --seed and --stream out"
+        )
     if seed is None or stream is None:
-        raise PatebenchError("only one of --seed and --stream is given; give both for sanitised bounds, or none")
+        raise PatebenchError("only one of --seed and --stream is given; give both to draw sanitised bounds, or none")
     return seeded_noise(seed, stream)
 
 
@@ -248,7 +257,10 @@ def _whole_pool(
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Return bounds at each of the `numbers` of queries, curves over the queries, and the costs of single teachers."""
+    """Return the bounds on ε, curves and costs of single teachers for labels of the whole pool.
+
+    Bounds and costs are on the first T queries, for each T in `numbers`; curves are over T.
+    """
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced_numbers(votes.queries)
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
@@ -265,12 +277,19 @@ def _whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the bounds from the labels' own budget, after checking that the labels keep it."""
+    """Return the bounds at the budget (ε, δ) with which the labels were drawn; none if `delta` is below its δ.
+
+    Labels that cost more than the budget, or were not drawn with it from these votes, are refused.
+    """
     budget = labels.meta["budget"]
     cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
     kept, asked = labels_within(cost, labels["labels"], budget["epsilon"], budget["delta"])
     if asked != budget["asked"] or not np.array_equal(kept, labels["labels"]):
-        raise ArtefactError(labels.path, f"it does not keep its own budget of ε = {budget['epsilon']:g}")
+        raise ArtefactError(
+            labels.path,
+            f"its answered queries are not exactly those that its budget of ε = {budget['epsilon']:g} allows",
+            "give the labels as they were drawn",
+        )
     return budget_bounds(budget["epsilon"], queries, delta) if delta >= budget["delta"] else []
 
 

@@ -63,9 +63,9 @@ _LAYOUTS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOT
 def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None:
     """Rerun the stages of the configuration CONFIG on changed private data, and report every difference.
 
-    Each change concerns one record or one shard. Then at most one row of votes may differ, and no public output. The
-    exit status is 1 if more differs than the partition claims. Only the first seed of each experiment is audited, and
-    nothing is stored or released.
+    Each change is of one record, one owner or one shard. At most one teacher's votes may differ after it, and no public
+    output. The exit status is 1 if more differs than the partition claims. Only the first seed of each experiment is
+    audited, and nothing is stored or released.
     """
     from patebench.config import load, validate
 
@@ -85,7 +85,10 @@ def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None
 
 
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
-    """Audit each data set and each ensemble of the first seeds, with `changes` changes of each kind."""
+    """Audit each data set and each ensemble of the first seed of each experiment.
+
+    For an ensemble, each kind of change is made `changes` times. `thorough` retrains all teachers after each change.
+    """
     sets: dict[Data, DataSet] = {}
     for ensemble, rounds in _ensembles(config):
         data = ensemble.split.data
@@ -97,7 +100,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
-    """Return each ensemble of an experiment's first seed once, with one first round per way of selecting queries."""
+    """Return each ensemble of the first seeds once, with the first round of each of its ways to select queries."""
     ensembles: dict[str, tuple[Ensemble, dict[str, Round]]] = {}
     for experiment in config.experiments:
         uses = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
@@ -112,16 +115,16 @@ def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
 
 @dataclass(frozen=True)
 class Rerun:
-    """Stages of a configuration up to the votes, which run in this process and write their files to `folder`."""
+    """A run of the stages up to the votes in this process; the stages are in `run` and their files in `folder`."""
 
     run: Run
     folder: Path
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], features: bool = False, **more: Any) -> None:
-        """Run the command of the stage that makes `target`; each input is in the nearest folder above.
+        """Run the command of the `stage` that makes the file `target`.
 
-        `outputs` are file names by option. `features` is True if the target depends on the features of the pool.
-        `more` are further options.
+        `outputs` are file names by option, in the folder of `target`; inputs are in the nearest folder above that has
+        them. `features` is True if `target` depends on the features of the pool. `more` are further options.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
@@ -151,7 +154,7 @@ class Rerun:
         return Traces(self.public_traces(), dict(enumerate(shards)))
 
     def train(self, chunks: Collection[str]) -> list[Path]:
-        """Train the teachers of `chunks`, except those already trained, and return their files."""
+        """Train the teachers of the named `chunks`, except those already trained, and return their files of votes."""
         files = []
         for voters in self.run.chunks:
             features = f"{voters}/votes.npz" in self.run.uses_features
@@ -166,9 +169,10 @@ class Rerun:
         return files
 
     def vote(self, before: Traces, chunks: Sequence[str]) -> Traces:
-        """Train the teachers of `chunks`, join all teachers if all are trained, and return the traces of all stages.
+        """Train the teachers of the named `chunks`, and return the traces of all stages.
 
-        `before` are the traces of the stages before training.
+        `before` are the traces of the stages before training. If `chunks` are all chunks, the stage `join_votes` also
+        joins their votes into one matrix.
         """
         votes: dict[int, str] = {}
         for chunk in (read_arrays(path, CHUNK) for path in self.train(chunks)):
@@ -185,9 +189,9 @@ class Rerun:
         return Traces(self.public_traces(chunks), before.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return all that is public: the names of files, digests of public files, and public facts of private files.
+        """Return everything public by name: file names, digests of public files, and public facts of private files.
 
-        Of the chunks of teachers, only `chunks` are included.
+        Of the files of votes of a chunk of teachers, only those of the named `chunks` are included.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -220,7 +224,7 @@ class DataSet:
         self.private, self.public = (read_arrays(given / f"{role}.npz", SAMPLES) for role in ("private", "public"))
 
     def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
-        """Return the stages of the data set, or of an ensemble with its first rounds, on the private data of `data`."""
+        """Return a run, in `folder`, of the stages of `data`, or of an ensemble and its first `rounds` on `data`."""
         run = Run("", str(folder), self.config.data_root, self.config.download, Mode.SEEDED, None, None)
         run.add_data(data)
         if ensemble is not None:
@@ -245,10 +249,13 @@ class DataSet:
         return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
 
     def audit(self) -> AuditedData:
-        """Check that public outputs do not change when a private record is unlike all others."""
+        """Check that public outputs of the stage `data` do not change when one private record is unlike all others."""
         own = self.rerun(self.folder / "own", self.with_records(self.private.arrays, "own")).prepare()
         if moved := differing_keys(self.traces.public, own.public):
-            raise PatebenchError(f"{self.data.name}: a copy of the data set gives other outputs: {', '.join(moved)}")
+            raise PatebenchError(
+                f"{self.data.name}: a copy of its samples is loaded with differences in {', '.join(moved)}, so changes "
+                "cannot be audited; audit another data set"
+            )
         findings = []
         for kind, what, data in self._unlike_others():
             changed = self.rerun(self.folder / "changed", data)
@@ -256,7 +263,10 @@ class DataSet:
         return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
 
     def _unlike_others(self) -> Iterator[tuple[str, str, Data]]:
-        """Yield data sets in which one private record is unlike all others: its label, its values or its image."""
+        """Yield kind, description and data set of changes that make one private record unlike all others.
+
+        The record gets another label, other values or another image.
+        """
         y = np.array(self.private["y"])
         at = int(generator(0, "adjacency", self.data.name).integers(len(y)))
         y[at] = self.public.meta["classes"]
@@ -271,9 +281,10 @@ class DataSet:
 def _finding(
     kind: str, what: str, claims: bool, changed: Rerun, traces: Callable[[Rerun], tuple[Traces, Traces]]
 ) -> ChangeFinding:
-    """Compare the `traces` before and after a change; any failure of the rerun `changed` counts as a refusal.
+    """Return the finding on a change from its `traces` (before, after); a failure of the run `changed` is a refusal.
 
-    A run that stops on changed data leaks information, so a refusal of a claimed change is a violation.
+    `claims` is True if the partition claims that the change alters at most one shard. A run that stops on changed data
+    leaks information, so the refusal of such a change is a violation.
     """
     try:
         return ChangeFinding.of(kind, what, claims, *traces(changed))
@@ -312,11 +323,11 @@ class Comparison:
         self.world = World(ours, holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
-        """Return the stages of the ensemble on the private records `ours`."""
+        """Return a run of the stages of the ensemble on the private records `ours`, in the folder `name`."""
         return self.data.rerun(self.folder / name, self.data.with_records(ours, name), self.ensemble, self.rounds)
 
     def audit(self, changes: int) -> AuditedData:
-        """Apply every kind of change `changes` times, and return the findings."""
+        """Make every kind of change of the private data `changes` times, and return the findings."""
         kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
         findings: list[ChangeFinding] = []
         with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
@@ -332,7 +343,7 @@ class Comparison:
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
     def _audit_change(self, kind: str, repeat: int) -> ChangeFinding:
-        """Change the private data once, and return the finding."""
+        """Make a change of this `kind`, and return the finding; `repeat` numbers the changes of the kind."""
         seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
         rng = generator(seed, *stream, kind, repeat)
         at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
@@ -341,7 +352,7 @@ class Comparison:
         return _finding(kind, what, self.world.claims_one_shard(kind), self._rerun("changed", ours), self._traces)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
-        """Return the traces before and after a change; teachers vote only if the earlier stages show no violation."""
+        """Return the traces before and after a change; teachers train only if earlier stages show no violation."""
         before, after = self.prepared, changed.prepare()
         shards = differing_keys(before.shards, after.shards)
         if differing_keys(before.public, after.public) or len(shards) > 1:
