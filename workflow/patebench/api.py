@@ -66,8 +66,10 @@ def bounds(
 
     Parameters
     ----------
-    queries : number of queries, counted from the first; by default all
+    queries : number of queries that the bounds cover, counted from the first; by default all
+    classes, teachers : numbers of classes and teachers; see `patebench.api` for when they are needed
     release : return bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
+    parameters : parameters of the mechanism, if it is given by name
 
     Raises
     ------
@@ -142,15 +144,18 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """Audit a mechanism: compare ε lower bounds for `teachers` teachers and `classes` classes with all stated bounds.
+    """Audit a mechanism: test if an ε lower bound exceeds one of its stated bounds on ε, which would refute it.
 
     The audit covers one query, and each number of queries in `queries`. It searches for the worst pair of adjacent
     votes and computes the ε of this pair exactly. It also draws labels from two adjacent votes many times and derives
-    an ε lower bound from them. Each of the `findings` contains the `stated` bounds with a `verdict`: `holds`,
-    `violated`, `disagrees` or `vacuous`. See `audit.verdict.run_audit`.
+    an ε lower bound from them. Each of the `findings` contains the `stated` bounds, each with a
+    `verdict`: `holds` (not contradicted), `violated`, `disagrees` (labels do not follow the stated distribution, so the
+    bound may not apply), or `vacuous` (too large to test). See `audit.verdict.run_audit`.
 
     Parameters
     ----------
+    teachers, classes : size of the votes on a query that the audit constructs
+    queries : further numbers of queries to audit
     runs : number of labels drawn from each of the two adjacent votes
     confidence : probability with which the ε lower bound from the runs is valid
     seed : seed of these draws
@@ -199,10 +204,10 @@ def calibrate(
     release: bool = False,
     **parameters: float,
 ) -> Calibration:
-    """Find the least noise for `queries` queries or, without `queries`, the largest number of queries.
+    """Find the least noise or the largest number of queries at which the worst-case ε at `delta` is at most `epsilon`.
 
-    The worst-case ε at `delta` is at most `epsilon`. To find the noise, give all parameters except one. To find the
-    number of queries, give all parameters, or a `Mechanism`. See `calculator.calculations.solve`.
+    To find the noise, give `queries` and all parameters of the mechanism except one. To find the number of queries,
+    omit `queries` and give all parameters, or a `Mechanism`. See `calculator.calculations.solve`.
 
     Parameters
     ----------
@@ -234,7 +239,9 @@ def calibrate(
         return solve(mechanism, parameters, epsilon, delta, count, classes, teachers, release)
     name, checked = _resolve_mechanism(mechanism, parameters)
     if count is not None:
-        raise PatebenchError(f"{name} has all its parameters, so calibrate() has no noise to find; leave out queries=…")
+        raise PatebenchError(
+            f"{name} has all its parameters, so only the number of queries can be found; leave out queries=…"
+        )
     return queries_for(checked, name, epsilon, delta, classes, teachers, release)
 
 
@@ -273,7 +280,7 @@ def train_student(
 
 
 def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
-    """Return the name of a mechanism, for messages and tables, and the mechanism.
+    """Return the name of a mechanism, as messages and tables show it, and the mechanism object.
 
     Raises PatebenchError for a `release` of a mechanism without a discrete form.
     """
@@ -300,14 +307,14 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
 
 
 def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """Convert `votes` to `Votes`, and check the number of `teachers`, since a table may be transposed by mistake."""
+    """Convert a table to `Votes`, and check its number of teachers, since it may be transposed by mistake."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
     converted = _read_votes(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):
         try:
             check_table(converted, teachers, "teachers=")
         except PatebenchError as fault:
-            raise PatebenchError(f"the table of votes {fault}") from None
+            raise PatebenchError(f"votes: {fault}") from None
     return converted
 
 

@@ -15,7 +15,11 @@ AnyForm = TypeVar("AnyForm")
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGDForm:
-    """Form of DP-SGD with its default settings, which are constants and therefore public."""
+    """Form of DP-SGD with its default settings, which are constants and therefore public.
+
+    `rate` is the sampling rate, `clip` the clipping norm, `views` the number of random augmentations per sample, and
+    `ema` the decay of the averaged weights. If `from_encoder`, a pretrained encoder is fine-tuned or provides features.
+    """
 
     about: str
     from_encoder: bool
@@ -53,7 +57,7 @@ KNN_FORMS: Mapping[str, str] = {
 
 
 def form_of(forms: Mapping[str, AnyForm], name: str) -> AnyForm:
-    """Return the entry `name` of `forms`; raise PatebenchError for an unknown name."""
+    """Return the form of DP-SGD or Private-kNN called `name`; raise PatebenchError for an unknown name."""
     if name not in forms:
         raise PatebenchError(f"unknown form '{name}'{nearest(name, forms)}; choose one of {', '.join(forms)}")
     return forms[name]

@@ -25,12 +25,15 @@ _ROUNDING = 1e-5
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the factors that clip gradients with the given `norms` to `clip`; 0 for a norm that is not finite."""
+    """Return the factors that scale gradients with the given `norms` to a norm of at most `clip`.
+
+    The factor is 0 for a norm that is not finite.
+    """
     return torch.where(torch.isfinite(norms), (clip / norms).clamp(max=1.0) * (1 - _ROUNDING), 0.0)
 
 
 def without_dropped(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return `gradients` with 0 in the rows whose factor is 0, which may contain NaN or infinities."""
+    """Return `gradients` (samples, …), set to 0 for samples with a factor of 0, whose gradients may not be finite."""
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 
 
@@ -59,7 +62,7 @@ class LinearModel:
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
-        """Return the sum of the gradients (weights,) of the samples at positions `chosen`, each clipped to `clip`."""
+        """Return the sum of the gradients of the samples at positions `chosen`, each clipped to the norm `clip`."""
         inputs = self._inputs[chosen]
         errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
         factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
@@ -163,7 +166,7 @@ PrivateModel = LinearModel | NetworkModel
 def per_sample(net: nn.Module) -> nn.Module:
     """Replace every batch norm of `net` by a group norm, as in De et al. 2022, so that no layer mixes samples.
 
-    Raises PatebenchError if a layer keeps statistics of many samples or, by the check of Opacus, has no per-sample
+    Raises PatebenchError if a layer stores statistics over samples, or if Opacus states that it has no per-sample
     gradient. Opacus does not check layers without weights.
     """
     from opacus.validators import ModuleValidator

@@ -32,7 +32,11 @@ _ORDERS = np.arange(2.0, 513.0)
 
 @dataclass(frozen=True, kw_only=True)
 class KNNSettings:
-    """Settings of Private-kNN that determine its cost; `answers` is the maximum number of answers, or None for all."""
+    """Settings of Private-kNN: sampling rate, number of neighbours, threshold and noise of the test, noise of answers.
+
+    `sigma1` and `sigma2` are the standard deviations σ₁ and σ₂. `answers` is the maximum number of answered queries; if
+    None, every query that passes its test is answered.
+    """
 
     rate: float
     neighbours: int
@@ -44,11 +48,11 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the subsampled Gaussian steps of the tests, one for each query."""
+        """Return the noise, sampling rate and number of the tests, one per query, for the account."""
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return the subsampled Gaussian steps of `answers` answers."""
+        """Return the noise, sampling rate and number of `answers` answers, for the account."""
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
@@ -58,20 +62,23 @@ class KNNSettings:
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """Return the bound of the sound form, for the tests of all queries and the maximum number of answers.
+    """Return the bound on the ε of the sound form, for the tests of all queries and the maximum number of answers.
 
     The number of answers actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the
-    steps actually taken, cost more than this bound assumes.
+    tests and answers actually computed, cost more than this bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for done, most in zip(spent, stated, strict=False):
         if (done.noise, done.rate) != (most.noise, most.rate) or done.steps > most.steps:
-            raise PatebenchError(f"the steps taken ({done}) cost more than those that the bound assumes ({most})")
+            raise PatebenchError(
+                f"the noisy steps taken ({done}) cost more than those that the bound assumes ({most});"
+                " use the same KNNSettings for both"
+            )
     return bound_together(stated, delta)
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the bound that the authors' code computes for `answered` answers; it has no proof.
+    """Return the bound on ε that the authors' code computes if `answered` queries are answered; it has no proof.
 
     The code assumes a separate Poisson subset for each test and answer, adds up their Rényi divergences and converts
     the sum by Mironov 2017, Proposition 3. But the code draws subsets of a fixed size, and a test and its answer share

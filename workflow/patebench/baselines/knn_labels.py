@@ -63,7 +63,7 @@ def sound_labels(
     rng: torch.Generator,
     report: Report | None = None,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Return labels (queries,), with −1 for unanswered queries, and the steps taken in tests and in answers.
+    """Return labels (queries,), with −1 for unanswered queries, and the noisy steps of tests and of answers.
 
     All queries are tested, and then the first queries that passed are answered. `NoisySteps` draws a new subset for
     every step, adds the noise and counts the steps, so the account is based on the steps actually taken.
@@ -85,12 +85,12 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the largest count, which a test releases with noise; one record changes it by at most 1."""
+    """Return the largest vote count for `query`, before noise; one record changes it by at most 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the counts, which an answer releases with noise; one record changes them by at most √2 in L2 norm."""
+    """Return the vote counts for `query`, before noise; one record changes them by at most √2 in L2 norm."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 

@@ -33,7 +33,7 @@ class PoissonSampler:
         self.rate, self._rng = rate, rng
 
     def draw(self, samples: int) -> Tensor:
-        """Draw a batch of `samples` samples and return its positions."""
+        """Return the positions of a new batch, drawn from `samples` samples."""
         return torch.nonzero(torch.rand(samples, generator=self._rng, dtype=torch.float64) < self.rate).flatten()
 
 
@@ -57,7 +57,11 @@ class NoisySteps:
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
-        """Draw a batch and return its noisy `clipped_sum`, in units of the clipping norm."""
+        """Draw a batch and return its `clipped_sum` with noise, in units of the clipping norm.
+
+        `clipped_sum` is called with the positions of the batch and the clipping norm; one sample may change its result
+        by at most this norm.
+        """
         chosen = self._sampler.draw(self._samples)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:
             raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; use PoissonSampler")
@@ -72,10 +76,10 @@ class NoisySteps:
         return total / self._clip + self._noise * normal
 
     def spent(self) -> SubsampledGaussian:
-        """Return the steps taken so far, for the account.
+        """Return the noise, sampling rate and number of the steps taken so far, for the account.
 
         Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate. This test uses only
-        the positions that the sampler drew, not the samples.
+        the positions that the sampler drew, not the samples themselves.
         """
         if self._rate != self._sampler.rate:
             raise PatebenchError(
@@ -84,7 +88,7 @@ class NoisySteps:
         fault = self._drawn.failed()
         if fault is not None:
             raise PatebenchError(
-                f"the account assumes Poisson sampling at a rate of {self._rate:g}, which {fault} rule out; use"
+                f"the account assumes Poisson sampling at a rate of {self._rate:g}, but {fault} contradict this; use"
                 " PoissonSampler"
             )
         return SubsampledGaussian(self._noise, self._rate, self._drawn.steps)

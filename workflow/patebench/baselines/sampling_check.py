@@ -31,7 +31,7 @@ Positions = NDArray[np.intp]
 
 
 class SamplingCheck:
-    """Statistics of batches that were drawn from `samples` samples at a stated `rate`, and their tests."""
+    """Statistics of batches, and tests if they can come from Poisson sampling of `samples` samples at `rate`."""
 
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples
@@ -65,7 +65,7 @@ class SamplingCheck:
             self._pairs = pairs_by_history(self._history)
 
     def failed(self) -> str | None:
-        """Return the statistic, as text, that rules out Poisson sampling at the stated rate, or None if none does."""
+        """Return the statistic, as text, that contradicts Poisson sampling at the stated rate; None if none does."""
         if self._rate == 1:
             return None if all(size == self._samples for size in self._sizes) else "the sizes of the batches"
         return next((statistic for statistic, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)
@@ -83,7 +83,8 @@ class SamplingCheck:
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]:
     """Divide the samples into pairs and return the first and the second positions of the pairs.
 
-    Samples with the same `history` (samples,) are paired if possible. One sample remains if their number is odd.
+    `history` (samples,) is a hash of the batches that contained each sample. Samples with the same history are paired
+    if possible. One sample remains if their number is odd.
     """
     order = np.argsort(history, kind="stable")
     if len(order) < 2:
@@ -107,10 +108,10 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Return an upper bound on the two-sided p-value of the variation of independent binomial `counts`.
+    """Return an upper bound on the two-sided p-value of the variance of independent binomial `counts`.
 
-    Too much variation is measured around the expected count. Too little variation is measured around several centres,
-    because the counts may have another mean; a union bound covers all centres.
+    For too large a variance, deviations are measured from the expected count. For too small a variance, they are
+    measured from several centres, because the counts may have another mean; a union bound covers all centres.
     """
     from scipy.special import gammaln
 

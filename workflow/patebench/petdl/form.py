@@ -28,7 +28,7 @@ Backward = Callable[[Tensor, Tensor], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a student's training; `noise` is the standard deviation in units of the clip.
+    """Settings of a student's training; `noise` is the noise's standard deviation divided by the clip.
 
     `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper) or the norm
     of a gradient or of softened outputs. `hint_clip` bounds the norm of hints. The student is trained on the first
@@ -47,15 +47,15 @@ class Settings:
     learning_rate: float = 4e-3
 
     def steps(self, samples: int) -> int:
-        """Return the number of batches in all epochs of hint learning and distillation, with `samples` samples."""
+        """Return the number of batches in all epochs of hint learning and distillation on `samples` samples."""
         return (self.hint_epochs + self.distillation_epochs) * math.ceil(samples / self.batch)
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Random generators of a student, derived from `seed`: one for shuffling by name, and one for noise.
+    """Random generators of a student, derived from `seed`: `generator(name)` for shuffling, and `noise()` for noise.
 
-    Each value of `noises` gives different noise with the same shuffling.
+    Each value of `noises` gives different noise with the same order of samples.
     """
 
     seed: int
@@ -79,13 +79,13 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return how many noisy sums of each sort are released in a training with `samples` public samples."""
+        """Return the number of noisy sums of each sort that training on `samples` public samples releases."""
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return two functions that set the gradients for a batch: for hint learning, and for distillation."""
+        """Return two functions that set the student's gradients for a batch: for hint learning and for distillation."""
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
         """Return the norm to which a teacher's vectors of the given sort are clipped."""
@@ -138,7 +138,7 @@ class Form(ABC):
                     done(epoch + 1)
 
     def settled(self, given: Mapping[str, Any], samples: int, hints: bool) -> Settings:
-        """Return all settings: those in `given` that are not None, and the defaults of the form for the others.
+        """Return complete settings: those in `given` that are not None, and the form's defaults for the others.
 
         `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `given` contains
         a target `epsilon` at `delta`, `noise` is the least noise that reaches it. Raises PatebenchError for more
@@ -163,9 +163,9 @@ class Form(ABC):
         return replace(settings, noise=noise_for(given["epsilon"], self.releases(settings, used), given["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
-        """Return the total ε of all releases at `delta`.
+        """Return the bound on the total ε of all releases at `delta`.
 
-        It is not publishable, because the noise here is drawn from a seed.
+        It is not publishable, because the noise is drawn from a seed and can therefore be reproduced.
         """
         assert settings.samples is not None
         releases = self.releases(settings, settings.samples)

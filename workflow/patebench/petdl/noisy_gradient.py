@@ -68,9 +68,9 @@ class NoisyGradient(Form):
 def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """Return, for every parameter of the student, the gradient of each teacher's loss: (teachers, …).
 
-    `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) is the gradient of each
-    teacher's loss with respect to it. The forward pass is the same for all teachers, so only backpropagation is
-    repeated, for as many teachers at once as memory allows.
+    `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) contains the gradient of
+    each teacher's loss with respect to this output. The forward pass is the same for all teachers, so only
+    backpropagation is repeated, for as many teachers at once as memory allows.
     """
     at_once = max(1, _AT_ONCE // len(output))
     parts = [
@@ -81,7 +81,7 @@ def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Paramet
 
 
 def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
-    """Return the noisy mean gradient of every parameter; `gradients` are those of all teachers, (teachers, …) each."""
+    """Return the noisy mean gradient of every parameter, from all teachers' `gradients` of it, (teachers, …)."""
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()
     scale = factors(norms, settings.clip).to(finite[0].dtype)

@@ -78,7 +78,8 @@ class NoisyKnowledge(Form):
 def nearest_distribution(vectors: Tensor) -> Tensor:
     """Return the probability distribution nearest to each vector (…, classes) in Euclidean distance.
 
-    All entries are lowered by the same number, and negative results are set to 0 (Held, Wolfe, Crowder 1974).
+    The same number is subtracted from all entries of a vector, and negative results are set to 0 (Held, Wolfe, Crowder
+    1974).
     """
     ordered = vectors.sort(dim=-1, descending=True).values
     counts = torch.arange(1, vectors.shape[-1] + 1, device=vectors.device)

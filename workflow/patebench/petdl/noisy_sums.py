@@ -22,7 +22,10 @@ _ROUNDING = 1e-14
 
 
 class Summand(Enum):
-    """Sort of a teacher's summand in a noisy sum; its value is the squared sensitivity of the sum for a clip of 1."""
+    """Sort of the vector that each teacher adds to a noisy sum.
+
+    Its value is the squared L2 sensitivity of the sum for a clip of 1, if one teacher is replaced.
+    """
 
     VECTOR = 4.0  # of any sign
     NON_NEGATIVE = 2.0  # vectors without a negative entry
@@ -30,7 +33,10 @@ class Summand(Enum):
 
 
 def mu(noise: float, releases: dict[Summand, int]) -> float:
-    """Return the GDP parameter μ of all `releases` (number of each sort); `noise` is in clips. ∞ without noise."""
+    """Return the GDP parameter μ of all `releases` (number of each sort) together; ∞ without noise.
+
+    `noise` is the standard deviation divided by the clip.
+    """
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
         return 0.0
@@ -38,12 +44,12 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε of all `releases` together at `delta`, rounded up; `noise` is in clips."""
+    """Return the ε of all `releases` (number of each sort) together at `delta`, rounded up; `noise` is as in `mu`."""
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least noise, in clips, at which the ε of all releases is at most `target`.
+    """Return the least noise, as in `mu`, at which the ε of all `releases` together is at most `target`.
 
     Raises PatebenchError if no noise reaches the target.
     """
@@ -60,7 +66,10 @@ def clipped(vectors: Tensor, clip: float) -> Tensor:
 
 
 def factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the factors that clip vectors with the given `norms` to `clip`; 0 for a norm that is not finite."""
+    """Return the factors that scale vectors with the given `norms` to a norm of at most `clip`.
+
+    The factor is 0 for a norm that is not finite.
+    """
     scale = (clip * (1 - _MARGIN) / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1 - _MARGIN)
     return torch.where(norms.isfinite(), scale, 0.0)
 

@@ -49,7 +49,10 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weights (teachers, rows) of the teachers' losses for the samples at `rows`, with mean 1 per sample."""
+    """Return the weights (teachers, rows) of the teachers' losses for the samples at `rows`, with mean 1 per sample.
+
+    They are in proportion to the teachers' confidences if `settings.weighted`, otherwise equal.
+    """
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)
     confidence = knowledge.confidence(rows)

@@ -36,8 +36,8 @@ _MOST = 2
 def findings(tables: Tables) -> list[str]:
     """Return at most five findings of a few sentences each, or `NOTHING` for a run without findings.
 
-    They concern, in this order: students, private models, accuracy with public data alone, audits, and comparisons with
-    printed numbers.
+    They concern, in this order: students, private models, the accuracy that is possible without private data, audits,
+    and comparisons with numbers printed in papers.
     """
     filled = {name: frame for name, frame in tables.items() if not frame.empty}
     sentences = [
@@ -60,7 +60,7 @@ def _explain_weak(finding: str) -> str:
 
 
 def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Yield sentences about the most accurate student of each data set, preferably at an ε that is not weak."""
+    """Yield sentences about the most accurate student of each data set, preferably at an ε of at most `WEAK`."""
     for dataset, rows in _by_dataset(students[students["accuracy_mean"].notna()]):
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
         if finite.empty:
@@ -100,7 +100,7 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set that names the classes without a released label in some label set."""
+    """Yield a sentence per data set that names the classes missing from the released labels of some label set."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -117,7 +117,10 @@ def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set about the accuracy of labelled clusters of public samples, without private data."""
+    """Yield a sentence per data set about the accuracy that is possible without private data (ε = 0).
+
+    It is reached by labelling each cluster of public samples with its most frequent true label.
+    """
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
         named = stated(row.to_dict(), "named_accuracy")
@@ -128,7 +131,7 @@ def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """Return a sentence with the number of each verdict on a paper, from its row of the table `papers`."""
+    """Return a sentence that counts a paper's printed numbers by verdict, from its row of the table `papers`."""
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in COUNTING if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")
     return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
@@ -139,7 +142,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Yield a sentence with the number of printed numbers of all papers that have each verdict."""
+    """Yield a sentence that counts the printed numbers of all papers by verdict."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
@@ -160,7 +163,7 @@ def _compared_numbers(verdicts: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Yield sentences with the number of proven bounds that were audited, contradicted or too large to test."""
+    """Yield sentences that count the proven bounds that an audit tested, contradicted, or could not test."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
         int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
@@ -200,7 +203,7 @@ _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str
 
 
 def _by_dataset(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
-    """Yield the name, as text, and the rows of each of the `_MOST` data sets with the most rows."""
+    """Yield the name, as text, and the rows of each data set, for at most `_MOST` data sets with the most rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
@@ -233,9 +236,9 @@ def protected(row: Mapping[Any, Any]) -> str:
 
 
 def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
-    """Return the most accurate row whose ε, in the column `epsilon`, is not weak.
+    """Return the most accurate row whose ε, in the column `epsilon`, is at most `WEAK`.
 
-    If every ε is weak, rows with a finite ε are considered, and if none is finite, all rows.
+    If every ε is larger, rows with a finite ε are considered, and if none is finite, all rows.
     """
     choices = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
     considered = next(choice for choice in choices if not choice.empty)
@@ -250,7 +253,7 @@ def setting(row: Mapping[Any, Any]) -> str:
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return the mean number of answers, such as "300 labels", "100 prototypes" or "13 answers to 300 queries"."""
+    """Return the mean number of answered queries as text, such as "300 labels" or "13 answers to 300 queries"."""
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]

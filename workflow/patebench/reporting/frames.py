@@ -1,8 +1,9 @@
 """Check records and collect them in data frames: one frame per kind of record, with one row per record.
 
 Accuracies are fractions. The column `setting` is the name of the split without its seed, so runs with different seeds
-share it. `pool` is the size of the pool, and `beside_pool` the rest of the split's name. A label set contains labels of
-the whole pool (`rounds` is ""), of queries selected in rounds, or of the centres of `clusters` clusters.
+share it. `pool` is the size of the public pool, and `beside_pool` is the split's name without seed and pool. A label
+set contains labels of the whole pool (`rounds` is ""), of queries selected in rounds, or of the centres of `clusters`
+clusters.
 
 The column `parameters` contains a mechanism's parameters as `Settings`, and `selection` a tuple of rounds;
 `patebench.reporting.wording` formats them as text.
@@ -170,7 +171,7 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_pool(self) -> "Records":
-        """Return these records without label sets of queries selected in rounds, their bounds and their students."""
+        """Return these records without the label sets, bounds and students of queries that were selected in rounds."""
         frames = {item.name: getattr(self, item.name) for item in fields(self)}
         whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
         return Records(**{**frames, **whole})
@@ -240,7 +241,7 @@ def sort_rows(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
 
 
 def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """Return the smallest ε per group of equal columns `by`, in the column `name`."""
+    """Return the smallest ε per group of bounds with equal columns `by`; the result's column `name` contains it."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
@@ -282,12 +283,14 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
             fault = f"a record of kind '{kind}' has {column} = {value!r}, which is not of type {name}"
             raise ArtefactError(path, fault)
         if "accuracy" in column and value is not None and not 0 <= value <= 1:
-            raise ArtefactError(path, f"a record of kind '{kind}' has {column} = {value!r}, outside [0, 1]")
+            raise ArtefactError(
+                path, f"a record of kind '{kind}' has the accuracy {column} = {value!r}, outside [0, 1]"
+            )
     return record
 
 
 def _type_of(type_: type | UnionType) -> type:
-    """Return a column's type without None."""
+    """Return the type of a column's values that are not None."""
     return type_ if isinstance(type_, type) else get_args(type_)[0]
 
 

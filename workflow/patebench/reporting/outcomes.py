@@ -83,7 +83,7 @@ def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def private_models(records: Records) -> "pd.DataFrame":
-    """Return one row per private model and bound on it, in natural order.
+    """Return one row per private model and bound on its ε, in natural order.
 
     The columns are those of `PRIVATE_MODEL`, `seeds`, and mean and standard deviation over the seeds of `epsilon`,
     `seconds`, `answered`, `baseline_accuracy`, `accuracy` and `label_accuracy`, the last two with the columns of
@@ -111,7 +111,7 @@ def caps(parameters: "pd.Series[Any]") -> list[float]:
 
 
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """Add the columns `baseline_accuracy_…`: the best model trained on all private data without privacy."""
+    """Add the accuracy of the best model trained without privacy on all private data, as `baseline_accuracy_…`."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
@@ -123,7 +123,7 @@ def account_of_paper(mechanism: str) -> tuple[str, str] | None:
 
 
 def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
-    """Return True for each bound that was computed as in the mechanism's paper: same accountant and conversion."""
+    """Return True for each bound that uses the accountant and the conversion of the mechanism's paper."""
     import pandas as pd
 
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
@@ -148,7 +148,7 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.DataFrame":
-    """Return the accuracy of the most accurate learner per group of equal `by`, in columns that start with `name`."""
+    """Return the accuracy of the best learner per group of equal columns `by`, as `<name>_mean` and `<name>_std`."""
     learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
     named = {f"accuracy_{what}": f"{name}_{what}" for what in ("mean", "std")}
@@ -170,7 +170,7 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
 
 
 def compared_bounds(records: Records) -> "pd.DataFrame":
-    """Return the bounds on labels of the whole pool that are used by students, or on all labels if there is no student.
+    """Return the bounds on labels of the whole pool on which students were trained, or on all such labels if none was.
 
     Further columns are `least_sound`, the smallest worst-case ε, and `least_exact`, the smallest exact data-dependent
     ε, for the same labels, number of queries, δ and seed; NaN if there is none.
@@ -248,7 +248,7 @@ _NEAR = 0.02
 
 
 def petdl_students(records: Records) -> "pd.DataFrame":
-    """Return the private models of PET-DL, one row per student and bound on it, with their settings and teachers.
+    """Return one row per PET-DL student and bound on its ε, with the settings of the student and its teachers.
 
     The columns of `PETDL_CHOSEN` contain the settings; the target ε is in the column `target`. The columns of
     `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is their mean accuracy.

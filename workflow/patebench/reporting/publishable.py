@@ -49,7 +49,7 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return headings and cells: the accuracies and, if classes are unbalanced, the recall of each class."""
+        """Return (heading, cell) pairs: the accuracies and, if classes are unbalanced, the recall of each class."""
         cells = [("Accuracy", percent(self.accuracy))]
         cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
         if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
@@ -111,13 +111,13 @@ class Release:
 
     @property
     def own_bounds(self) -> list[Bound]:
-        """Return the publishable bounds for this release alone, the smallest ε first."""
+        """Return the publishable bounds on the ε of this release alone, the smallest first."""
         own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
         return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))
 
     @property
     def ledger_bound(self) -> Bound | None:
-        """Return the bound for all releases in the ledger together, or None if this is the only release."""
+        """Return the bound on the ε of all releases in the ledger together, or None if this is the only release."""
         return next((bound for bound in self.bounds if bound.publishable and bound.accountant == LEDGER), None)
 
     @property

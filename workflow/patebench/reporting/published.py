@@ -120,9 +120,10 @@ class Published:
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return the values of this collection, and those of original data sets again for their changed copies.
+        """Return these values, with values for a data set repeated for its changed copies, such as an unbalanced MNIST.
 
-        `copies` gives the original of each copy. Raises PatebenchError for an unknown original.
+        `copies` maps the name of each copy to the name of its original data set. Raises PatebenchError for an unknown
+        original.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -167,14 +168,15 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε printed in the same row as the accuracy `value`, or None."""
+        """Return the ε printed in the same row of the paper's table as the accuracy `value`, or None."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
         """Return the printed value of `quantity` for each row of `frame`; NaN if there is none.
 
-        It must have the row's values in the columns `by`, and the values `keys`.
+        The fields `by` of the printed value must equal the row's columns of these names, and its fields `keys` the
+        given values.
         """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
@@ -194,7 +196,7 @@ def is_epsilon(quantity: str) -> bool:
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
     """Read the published values from a file; raise ArtefactError for the first invalid line.
 
-    `copies` gives the original of each data set that is a changed copy (see `Published.with_copies`).
+    `copies` maps the name of each changed copy of a data set to the name of its original (`Published.with_copies`).
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:
@@ -219,14 +221,14 @@ def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Publi
 
 def _value(cells: list[str]) -> Value:
     if len(cells) != len(COLUMNS):
-        raise ValueError(f"{len(cells)} cells instead of {len(COLUMNS)}")
+        raise ValueError(f"it has {len(cells)} cells instead of {len(COLUMNS)}")
     cell = dict(zip(COLUMNS, cells, strict=True))
     for name, known in (("unit", _UNITS), ("quantity", QUANTITIES)):
         if cell[name] not in known:
             raise ValueError(f"the {name} '{cell[name]}' is not one of {', '.join(known)}")
     value = round(float(cell["value"]) / _UNITS[cell["unit"]], 12)  # 93.18 % is 0.9318, not 0.9318000000000001
     if not math.isfinite(value) or value < 0 or (is_accuracy(cell["quantity"]) and value > 1):
-        raise ValueError(f"the value {cell['value']} is out of range")
+        raise ValueError(f"the value {cell['value']} is out of range (negative, infinite, or an accuracy above 100 %)")
     if not cell["dataset"]:
         raise ValueError("the dataset is empty")
     counts = {name: int(cell[name]) if cell[name] else None for name in ("teachers", "queries")}
@@ -234,7 +236,7 @@ def _value(cells: list[str]) -> Value:
         if count is not None and count < 1:
             raise ValueError(f"{name} = {count} is below 1")
     if bool(cell["configuration"]) != bool(cell["experiments"]):
-        raise ValueError("give both configuration and experiments, or neither")
+        raise ValueError("only one of the cells is filled; give both configuration and experiments, or neither")
     verdict, _, why = cell["unmeasured"].partition(": ")
     if cell["unmeasured"] and (not why or verdict not in ("not comparable", "not run")):
         raise ValueError(

@@ -245,7 +245,7 @@ def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
 
 
 def _least(bounds: "pd.DataFrame", column: str = "epsilon") -> Epsilon | None:
-    """Return the maximum over the seeds of the smallest ε in `column` of each seed; None if there is none."""
+    """Return the smallest ε of each seed's bounds, maximised over the seeds; None if `column` has no value."""
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 

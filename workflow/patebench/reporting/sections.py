@@ -39,7 +39,10 @@ IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the section or paper under which the figure or table `name` is shown, `FURTHER` if it states none."""
+    """Return the section or paper under which the report shows the figure or table `name`.
+
+    It is `FURTHER` if the entry of `registry` states no known section or paper.
+    """
     place = str(registry.fact(name, "section", FURTHER))
     return place if place in SECTIONS or place in PAPERS else FURTHER
 

@@ -91,7 +91,7 @@ def mechanism_styles() -> dict[str, LineStyle]:
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """Return a line style for each of `things`: its style in `fixed`, or one that is not yet used.
+    """Return a line style for each of `things`, such as mechanisms: its style in `fixed`, or an unused one.
 
     Styles whose colour is not yet used come first, and then styles with an unused pair of colour and marker. They are
     assigned to the sorted things.
@@ -180,7 +180,7 @@ def logarithmic(ticks: "Axis") -> None:
 
 
 def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str) -> None:
-    """Draw a point that a paper prints as an outline; measured points are filled."""
+    """Draw a value printed in a paper as an open marker; filled markers show measured values."""
     axis.scatter(
         [x], [y], s=70, marker=marker, facecolors="white", edgecolors=color, linewidths=1.8, zorder=4, label=label
     )
@@ -206,7 +206,10 @@ def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
 
 
 def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Figure":
-    """Add a legend of all panels to the figure and return it; labels that start with `last` come at the end."""
+    """Add one legend for all panels to the figure and return the figure.
+
+    Labels that start with `last` are at the end of the legend.
+    """
     legend(figure, dict(sorted(labelled(axes).items(), key=lambda entry: entry[0].startswith(last))))
     return figure
 
@@ -243,7 +246,7 @@ def save(figure: "Figure", *paths: Path) -> None:
 
 
 def set_tooltip(artist: "Artist", words: str) -> None:
-    """Show `words` as the tooltip of an artist in the SVG."""
+    """Show `words` as the tooltip of an artist in the SVG output of the figure."""
     artist.set_gid(_TIP + words)
 
 

@@ -128,8 +128,8 @@ def at_epsilon(spent: float, printed: float | None) -> bool:
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on a printed number, one per setting that measured it.
 
-    On a changed copy of the paper's data set, only measured numbers have a verdict. It is `not comparable`, unless a
-    claimed ε is `unsound`.
+    If this run used a changed copy of the paper's data set, only measured numbers have a verdict. It is `unsound` for a
+    claimed ε that is contradicted (see the module), and otherwise `not comparable`.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -275,7 +275,7 @@ class _Measures:
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
-        """Return students of the published form of Private-kNN, with the accuracy or the claimed ε."""
+        """Return students of the published form of Private-kNN, with their accuracy or claimed ε as `measured`."""
         frame = self._of_system(SYSTEMS[PRIVATE_KNN])
         frame = frame[frame["kind"] == Kind.CLAIMED]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
@@ -286,7 +286,7 @@ class _Measures:
         return petdl_students(self.records)
 
     def _petdl(self, value: Value) -> "pd.DataFrame":
-        """Return PET-DL students of the same kind as the printed one, and if possible at the printed ε."""
+        """Return PET-DL students with the settings of the printed one; only those at its ε, if there are any."""
         frame = self._petdl_students
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -372,7 +372,10 @@ def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`; equal ones are extended by the words in which their `others` differ."""
+    """Return the descriptions `words`, with equal ones distinguished by words from `others`.
+
+    `others` are further words on each setting, in the order of `words`; those that differ are added.
+    """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)
     for word in (word for word in several if several[word] > 1):

@@ -1,4 +1,4 @@
-"""Functions that figures share: titles of panels, selection of rows, axes, and marks."""
+"""Helper functions of all figures: titles of panels, selection of rows, axes, and marks."""
 
 import math
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 
 
 def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return the title of the panel for each group of rows with equal columns `by`.
+    """Return one panel title per group of rows with equal values in the columns `by`; the keys are these values.
 
-    The title names the split only if a data set has several, and the partition only if it is not "iid".
+    A title names the split only if its data set has several splits, and the partition only if it is not "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
@@ -42,17 +42,20 @@ def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
 
 
 def members(frame: "pd.DataFrame", family: Sequence[Any], by: Sequence[str] = FAMILY) -> "pd.DataFrame":
-    """Return the rows of `frame` whose columns `by` equal `family`."""
+    """Return the rows of `frame` whose values in the columns `by` equal `family`."""
     return frame[(frame[list(by)] == list(family)).all(axis=1)]
 
 
 def clip_accuracy(accuracy: float) -> float:
-    """Clip an accuracy to 2 … 99.9 %, the range of axes made by `stretch`; NaN is unchanged."""
+    """Clip an accuracy to 2 … 99.9 %, the range that the logit axes of `stretch` can show; NaN is unchanged."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
 def clip_accuracies(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
-    """Clip the column `accuracy_mean` by `clip_accuracy`, except in rows with ε = ∞, which are not drawn."""
+    """Clip the column `accuracy_mean` by `clip_accuracy`, in rows whose ε in the column `epsilon` is finite.
+
+    Rows with ε = ∞ keep their accuracy, because figures do not draw them.
+    """
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 
@@ -69,9 +72,10 @@ def mark(
     x_deviation: Any = None,
     **settings: Any,
 ) -> Any:
-    """Draw points with bars of one standard deviation, clipped at 100 %; return the matplotlib container.
+    """Draw points with error bars of one standard deviation; return the matplotlib container.
 
-    `deviation` is NaN for a single seed. If `lines`, points are joined by a line. Unless `filled`, markers are open.
+    Vertical bars of length `deviation` (NaN for a single seed) end at 100 %; horizontal bars have length `x_deviation`.
+    If `lines`, points are joined by a line. Unless `filled`, markers are open.
     """
     down, room = np.atleast_1d(np.asarray(deviation, dtype=float)), np.atleast_1d(1 - np.asarray(y, dtype=float))
     drawn: dict[str, Any] = {**style.settings, "markersize": 7, "elinewidth": 0.8, "capsize": 2}
@@ -104,7 +108,7 @@ def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan
 
 
 def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
-    """Draw the best accuracy at every worst-case ε as a staircase through `best`, the students on the frontier.
+    """Draw the best accuracy within each worst-case ε as a staircase through the students on the frontier, `best`.
 
     Draws nothing for fewer than two students.
     """

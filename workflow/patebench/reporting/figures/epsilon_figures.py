@@ -45,7 +45,7 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw_epsilon(records: Records, published: Published) -> "Figure":
     """Draw the ε of the first T queries against T, one panel per δ and label set that students are trained on.
 
-    Solid lines with filled markers are worst-case bounds, which may be published for a release.
+    Solid lines with filled markers are worst-case bounds, the only ones that may be published with released labels.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -70,10 +70,10 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the bounds of at most `_MOST` panels, selected without regard to accuracy.
+    """Return the bounds of at most `_MOST` panels, selected by ε only, not by accuracy.
 
-    For each ensemble and mechanism, the noise setting is selected whose worst-case ε for all queries is nearest to 1.
-    Of these settings, those nearest to 1 are kept.
+    For each ensemble, mechanism and δ, the noise setting is selected whose worst-case ε for all queries is nearest to
+    1. If more than `_MOST` are selected, those with an ε nearest to 1 are kept.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -87,7 +87,10 @@ def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _select_lines(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the bounds to draw: no variants, and only the tight conversion if an accountant has two conversions."""
+    """Return the bounds to draw, without accountants that are only variants of others (`Bound.variant`).
+
+    If an accountant converts Rényi DP to (ε, δ) in two ways, only the tight conversion is kept.
+    """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -108,7 +111,10 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
 
 
 def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
-    """Draw markers at the stated ε; draw lines along the curve of an accountant if known, otherwise between markers."""
+    """Draw the `bounds` as markers, and the ε of an accountant at further numbers of queries as a line.
+
+    `curves` contains these ε. If it lacks an accountant, the line joins the markers.
+    """
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -218,7 +224,7 @@ def draw_audit(records: Records, published: Published) -> "Figure":
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return a label per row: the mechanism with its parameters or, if it has several rows, those that differ."""
+    """Return a label per row: the mechanism and its parameters; with several rows, only parameters that differ."""
     words: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
@@ -229,14 +235,18 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: "pd.DataFrame") -> "pd.Series[int]":
-    """Return the largest number of queries of each row's setting or, if that is 1, of its data set and teachers."""
+    """Return the number of queries that the right panel shows for each row.
+
+    It is the largest number in the row's setting or, if that is 1, among rows with the same data set and number of
+    teachers.
+    """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
 def _marks(frame: "pd.DataFrame") -> Marks:
-    """Return the marker of each column of ε; markers of audit methods that count events in runs are hollow."""
+    """Return the marker of each column of ε; it is hollow for ε lower bounds estimated from sampled labels."""
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
     for name, label in audit_methods(frame).items():
@@ -252,7 +262,7 @@ def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
 
 
 def _dress_block(axis: "Axes", infinity: float) -> None:
-    """Format the axis of ε, with shaded bands for ε ≈ 0 and ε = ∞."""
+    """Format the axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at the position `infinity`."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     axis.set_xscale("log")
@@ -272,7 +282,10 @@ def _dress_block(axis: "Axes", infinity: float) -> None:
 
 
 def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
-    """Draw the stated ε of a row above its audited ε; if the audit contradicts one, shade the row and draw an arrow."""
+    """Draw the stated ε of a row above its audited ε, at the vertical position `height`.
+
+    If an audited ε exceeds a stated ε, the row is shaded, and an arrow points from the stated to the audited ε.
+    """
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO
         for name in marks

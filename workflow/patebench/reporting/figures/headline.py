@@ -53,12 +53,12 @@ _PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "
 
 
 def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "Figure":
-    """Draw accuracy against ε for the main systems, with labels next to their lines.
+    """Draw accuracy against ε for the systems in `_LINES`, with labels next to their lines.
 
     Parameters
     ----------
     table : rows of the table `equal-epsilon` for MNIST
-    published_at : ε and accuracy of the student that Scalable PATE prints
+    published_at : ε and accuracy that the paper Scalable PATE prints for its student
     """
     figure, axes = panels(list(_PANELS), sharey=False)
     figure.set_size_inches(*_SIZE)

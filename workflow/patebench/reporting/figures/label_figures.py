@@ -39,7 +39,10 @@ def draw_gaussian_accuracy(records: Records, published: Published) -> "Figure":
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> "Figure":
-    """Draw the accuracy of labels of the whole pool against a noise parameter, one panel per family of ensembles."""
+    """Draw the accuracy of labels of the whole pool against the `parameter` of a mechanism that sets its noise.
+
+    There is one panel per data set, split and kind of teacher.
+    """
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[label_sets["mechanism"] == mechanism]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])

@@ -91,7 +91,10 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
-    """Draw the share of queries with a gap of at least k against k: the mean and the range over the seeds."""
+    """Draw the share of queries whose two largest vote counts differ by at least k, against k.
+
+    A line shows the mean over the seeds, and a band their range.
+    """
     if ensembles.empty:
         return
     curves = [gap_shares(gaps) for gaps in ensembles["gap_histogram"]]
@@ -128,7 +131,10 @@ _LABELS = {
 
 
 def draw_distillation(records: Records, published: Published) -> "Figure":
-    """Draw Figure 5 of PATE 2017: accuracy against the number of samples, for distillation and for plain labels."""
+    """Draw Figure 5 of PATE 2017: test accuracy against the number of training samples, by kind of label.
+
+    The labels are the teachers' softened probabilities (distillation) or their plurality votes, both without noise.
+    """
     learnt = records.distillations
     if learnt.empty:
         return empty()

@@ -36,7 +36,7 @@ _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
 def draw_clusters(records: Records, published: Published) -> "Figure":
-    """Draw accuracy against the number of clusters, one line per noise setting; ε is constant along a line."""
+    """Draw accuracy against the number of clusters, one line per noise setting with a constant ε."""
     frame = _students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
@@ -75,8 +75,9 @@ def _draw_sweep(
 ) -> "Figure":
     """Draw accuracy against the column `across`, one panel per group of equal columns `by`.
 
-    Rows with equal columns `lines` are joined by a line, if they have at least two values of `across`. Clusters named
-    by true labels are also drawn, if they have two values of `across`.
+    Rows with equal columns `lines` are joined by a line, if they have at least two values of `across`. A reference line
+    at ε = 0 shows the accuracy of labelling each public cluster with its most frequent true label, if there are at
+    least two values of `across`.
     """
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
@@ -105,7 +106,11 @@ def _title(group: tuple[Any, ...], differ: list[int]) -> str:
 
 
 def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
-    """Draw the accuracy at ε = 0: each cluster gets its most frequent true label, without private data."""
+    """Draw the accuracy of labelling each public cluster with its most frequent true label: a reference at ε = 0.
+
+    The reference uses no private data; `namings` contains its accuracies. It is drawn for the splits and numbers of
+    clusters of the students in `shown`.
+    """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
     groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
@@ -166,9 +171,10 @@ def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return the style of each line by its label: the style of its form, or different styles for all lines.
+    """Return the style of each line by its label.
 
-    Different styles are used if a panel has several lines of one form.
+    It is the style of the line's form of PET-DL. If a panel has several lines of one form, all lines have different
+    styles.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -179,7 +185,7 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
-    """Return groups of students that differ only in the setting `name` and the seed, with at least two values of it."""
+    """Return groups of students that differ only in the seed and the setting `name`, which has at least two values."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -190,8 +196,8 @@ def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
     """Yield each line with its label.
 
-    The label names the form and the number of teachers. If several lines have the same form and number, the labels of
-    all but the first also name the settings in which they differ from the first.
+    The label names the form of PET-DL and, unless the figure varies it, the number of teachers. If several lines have
+    the same form and number, the labels of all but the first also name the settings in which they differ from it.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:

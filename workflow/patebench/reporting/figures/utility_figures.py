@@ -79,7 +79,7 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> "Figure":
-    """Draw the accuracy of each method at the same ε, so that methods can be compared."""
+    """Draw the accuracy of each method at the same target values of ε, so that methods can be compared."""
     return draw_table(EQUAL_EPSILON.build(records, published))
 
 
@@ -168,10 +168,10 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return printed (ε, accuracy) pairs by the label of their line, and True if they may be joined by a line.
+    """Return, by label, the (ε, accuracy) pairs printed in each paper for each system.
 
-    If a paper compares several models, the pairs are those of the best model at each ε. They are joined if the paper
-    prints all models at every ε.
+    If a paper compares several models, the pairs are those of the best model at each ε. The second entry is True if
+    they may be joined by a line, because the paper prints every model at every ε.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -253,7 +253,8 @@ def _named(models: "pd.DataFrame") -> "pd.DataFrame":
 def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
     """Draw students at their worst-case ε, each with a line to its data-dependent ε; label those on the frontier.
 
-    `other` is the column, mechanism or method, that colours do not show; its unusual values are labelled.
+    Colours show either the mechanism or the method. `other` is the column of the other one; labels name its value
+    unless it is the most frequent one.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
@@ -315,7 +316,11 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
-    """Draw the accuracy reached with public data alone: the largest number of clusters, named by true labels."""
+    """Draw a horizontal line at the accuracy of the reference without private data (ε = 0).
+
+    The reference labels each cluster of the public pool with its most frequent true label, here for the largest number
+    of clusters.
+    """
     if not namings.empty:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()

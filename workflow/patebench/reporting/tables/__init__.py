@@ -1,7 +1,8 @@
 """Registry of tables; each is a `table.Table` and is written as CSV, Markdown and LaTeX.
 
-The fact `section` of a table is its section of the report page. A table is shown if the run contains one of the
-subjects in its fact `needs`. Other packages add tables by entry points of the group `patebench.tables`.
+Each entry states two facts: `section` is the section of the report page that shows the table, and `needs` lists kinds
+of results. A table is shown if the run contains one of them. Other packages add tables by entry points of the group
+`patebench.tables`.
 """
 
 from patebench.core.registry import Registry, instance_of

@@ -33,10 +33,10 @@ _ORDER = (
 
 
 def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per label set of the whole pool, number of queries and δ, with one column per accountant.
+    """Return one row per label set of the whole pool, number of queries and δ, with the ε by each accountant.
 
-    More precisely, each kind of bound has a column for each of its headings (`_headings`), with the smallest ε under
-    that heading, or NaN if there is no bound.
+    There is one column per kind of bound and heading of `_headings`. It contains the smallest ε of these bounds, or NaN
+    if there is none.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -63,8 +63,8 @@ def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
 def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
     """Return the heading of each bound, which is the label or name of its accountant; None if it is not shown.
 
-    If an accountant uses both conversions, the tight one has this heading. The classic one is shown, with a suffix, if
-    the bound is data-dependent and not exact, because papers state such bounds.
+    If an accountant converts Rényi DP to (ε, δ) in two ways, its tight conversion has this heading. Its classic
+    conversion is shown, with a suffix, if the bound is data-dependent and not exact, because papers state such bounds.
     """
     import pandas as pd
 
@@ -95,7 +95,7 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per bound, with mean, deviation and range of ε over the seeds, and the range of its order."""
+    """Return one row per bound, with mean, deviation and range of ε over the seeds, and the range of Rényi orders."""
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
@@ -132,7 +132,10 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per label set and number of queries with the costs of teachers, which are equal for all seeds."""
+    """Return one row per label set and number of queries with the costs per teacher under local privacy.
+
+    They are equal for all seeds.
+    """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
     return sort_rows(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)

@@ -77,7 +77,10 @@ def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFr
 
 
 def of_labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
-    """Return the accuracy of each ensemble's labels under the mechanism and noise `keys`, in columns named `name`."""
+    """Return the accuracy of each ensemble's labels, as `<name>_mean` and `<name>_std`.
+
+    `keys` are the mechanism and noise with which the labels were drawn.
+    """
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
 
@@ -142,7 +145,10 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 
 
 def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per strategy and number of labels; the gain is over random queries with the same seed."""
+    """Return one row per selection strategy and number of labels, with the gain in accuracy over random queries.
+
+    The gain compares students with the same seed.
+    """
     compared = gains(records)
     frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain", *BESIDE_ACCURACY])
     costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
@@ -196,7 +202,8 @@ ACTIVE_LEARNING = Table(
 def build_distillation(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per kind of label and number of samples.
 
-    The gain is over the student of plurality labels with the same samples and seed.
+    The gain is the difference in accuracy from the student trained on plurality labels of the same samples, with the
+    same seed.
     """
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})

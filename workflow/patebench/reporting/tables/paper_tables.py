@@ -55,7 +55,7 @@ def build_papers(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
-    """Return, per paper, how many of the reproduced or exceeded numbers were not reached by another setting."""
+    """Return, per paper, how many printed numbers one setting reproduced or exceeded, but another did not reach."""
     import pandas as pd
 
     judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
@@ -146,7 +146,7 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ, with the ε of the mechanism's paper, the worst case and the exact ε."""
+    """Return one row per student setting and δ, with its stated, worst-case and exact ε (`_epsilons`)."""
     records = records.of_whole_pool()
     frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
@@ -163,14 +163,14 @@ def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame"
 
 
 def _students(records: Records) -> "pd.DataFrame":
-    """Return the students of compared mechanisms, on data sets where an immutable mechanism has students."""
+    """Return the students of compared mechanisms, on data sets with a student of the immutable noisy argmax of NZC."""
     students = records.students
     here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
     return students[here & students["mechanism"].map(_compared)]
 
 
 def _compared(mechanism: str) -> bool:
-    """Return True if NZC 2020 compares the mechanism, or if the mechanism is a sound stability test."""
+    """Return True if the paper NZC compares the mechanism, or if the mechanism is a sound test of stability."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
@@ -201,7 +201,10 @@ def _epsilons(records: Records) -> "pd.DataFrame":
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return the printed ε as text, such as "> 8.03" or "≈ 0"; NaN if the paper prints none."""
+    """Return the printed ε as text, such as "> 8.03" or "≈ 0"; NaN if the paper prints none.
+
+    `above` is the number that the paper prints after ">", or NaN.
+    """
     if not math.isnan(above):
         return f"> {above:g}"
     if math.isnan(epsilon):
@@ -245,7 +248,7 @@ _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per setting of an ensemble whose labels of the whole pool come from the immutable noisy argmax."""
+    """Return one row per setting of an ensemble whose whole pool was labelled by the immutable noisy argmax of NZC."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

@@ -90,7 +90,7 @@ _MEASURED_PRIVATE_MODELS = [
 
 
 def build_private_models(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per private model and bound on it."""
+    """Return one row per private model and bound on its ε."""
     return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
 
 
@@ -129,10 +129,10 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting or private model and δ, with the accuracy of public clusters alone.
+    """Return one row per student setting or private model and δ, with a reference accuracy without private data.
 
-    A student whose queries are clusters is compared with the same number of clusters named by true labels, all others
-    with the largest number of named clusters.
+    The reference labels each cluster of the public pool with its most frequent true label. For a student whose queries
+    are clusters, the reference has the same number of clusters, otherwise the largest number in the run.
     """
     import pandas as pd
 
@@ -174,7 +174,7 @@ def _students_bits(records: Records) -> "pd.DataFrame":
 
 
 def _models_bits(records: Records) -> "pd.DataFrame":
-    """Return private models with a proven ε, each with its smallest proven ε."""
+    """Return the rows of `build_bits` for private models with a proven ε, each with its smallest proven ε."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
@@ -230,7 +230,10 @@ _COMPARED = "accuracy_at_epsilon"
 
 
 def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per method with ε and accuracy for each of `TARGETS`; NaN if all settings exceed the target."""
+    """Return one row per method, with ε and accuracy at each target ε in `TARGETS`.
+
+    They are those of the setting with the largest ε within the target; NaN if all settings exceed it.
+    """
     import pandas as pd
 
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
@@ -265,15 +268,15 @@ def join_tables(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the columns of a table `equal-epsilon` for a target ε, by the names of the columns of a setting."""
+    """Return the names of the columns of the table `equal-epsilon` at a target ε, by their names without target."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
-    """Return one row per method, given one row per setting with the columns `METHOD` and `_FOUND`.
+    """Return one row per method, from one row per setting with the columns `METHOD` and `_FOUND`.
 
-    For each target, the setting with the largest ε within the target is selected.
+    For each target ε, the setting with the largest ε within the target is selected.
     """
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
@@ -339,7 +342,7 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
 
 
 def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """Return the parameters of private models as text, without those that determine the noise."""
+    """Return the parameters of the private models in `frame` as text, without those that determine the noise."""
     import pandas as pd
 
     key = ["dataset", "setting", "private_model"]
