@@ -1,7 +1,7 @@
-"""Apply a theorem to the queries of one label set and return bound records.
+"""Compute bounds on ε for the queries of one label set, each by a theorem.
 
-A mechanism lists its accountants. The formulas of a theorem are passed in as a function; this module only composes,
-converts and labels.
+A mechanism lists its accountants, each with the formulas of its theorem. This module only adds them up over queries,
+converts the sums to ε and returns bound records.
 """
 
 import math
@@ -75,7 +75,7 @@ class Accountant(ABC):
         """Return bounds on ε at `delta` for the first T queries, for each T in `queries`."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return `bounds`, each with the ε of added or removed votes if the theorem states it."""
+        """Return `bounds`, each also with the ε for votes that are added or removed, if `added` states it."""
         bounds = self.bounds(queries, delta)
         if self.added is None:
             return bounds
@@ -173,13 +173,17 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that hold for discrete noise, each with the reason in its source."""
+    """Return the accountants that hold for discrete noise; the source of each then states why it does."""
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
 
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants, each with the one at the same place for added or removed votes, also for its noise."""
+    """Return `accountants`, each with the accountant at the same place in `added` as its field `added`.
+
+    `added` are the same theorems for a teacher's votes that are added or removed instead of replaced. Accountants for
+    discrete noise are paired in the same way.
+    """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]
 
@@ -189,7 +193,7 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:
-    """Return `Totals` of queries that all have the same Rényi curve: T times `curve`."""
+    """Return `Totals` for queries that all have the same Rényi curve: T queries have T times `curve`."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         result: Array = np.multiply.outer(np.asarray(queries, dtype=np.float64), curve(orders))
@@ -199,7 +203,10 @@ def repeated(curve: Callable[[Array], Array]) -> Totals:
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return `Totals` that sum `curve(rows, orders)` (queries × orders) over queries; `rows` has one row per query."""
+    """Return `Totals` for queries with a Rényi curve each: the first T queries have the sum of their curves.
+
+    `rows` has one row per query; `curve(rows, orders)` returns the curves (queries × orders) of some rows.
+    """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         block = max(1, _CELLS // len(orders))
@@ -216,10 +223,10 @@ def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
 def check_queries(queries: Sequence[int], available: int) -> list[int]:
     """Return the distinct numbers of queries in ascending order; refuse any below 1 or above `available`."""
     if not queries:
-        raise PatebenchError("no number of queries is given; give at least one")
+        raise PatebenchError("no number of queries is given for the bounds; give at least one")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(
-                f"ε of {plural(T, 'query')} cannot be computed: the votes have {available}; choose 1 to {available}"
+                f"ε of {plural(T, 'query')} cannot be computed from votes on {available}; choose 1 to {available}"
             )
     return sorted(set(queries))

@@ -46,7 +46,7 @@ def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Arr
 
 
 def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order by the named conversion; ∞ where the curve is infinite."""
+    """Return ε per order by the conversion `how`; ∞ where the curve is infinite."""
     return classic(orders, curve, delta) if how is Conversion.CLASSIC else tight(orders, curve, delta)
 
 

@@ -89,7 +89,10 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 
 def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
-    """Return an accountant for discrete noise only, with ε(T, δ) as given; `how` is the privacy loss in the source."""
+    """Return an accountant that holds for discrete noise only and computes ε of T queries as `epsilon(T, δ)`.
+
+    `how` states the privacy loss of T queries, which completes the citation in `source`.
+    """
     return DirectAccountant(
         name="pld",
         kind=Kind.WORST_CASE,
@@ -203,8 +206,8 @@ def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
     """Return the distribution of the sum of `number` draws modulo `size`, and a bound on the error per probability.
 
     The spectrum is summed term by term, with the error of len(p) products and sums of numbers up to 1. Its N-th power
-    has N such errors and those of the power itself. The inverse transform adds log₂(size) roundings in the 2-norm
-    (Higham 2002, Theorem 24.2).
+    has N times this error, and the rounding error of the power. The inverse transform adds log₂(size) roundings in the
+    2-norm (Higham 2002, Theorem 24.2).
     """
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)

@@ -157,10 +157,10 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
 
 
 class Directions(NamedTuple):
-    """Divergences (numbers of queries × 2 × orders) from the worst neighbour of each query and from the worst teacher.
+    """Divergences summed over the first T queries, with the worst neighbour of each query and with the worst teacher.
 
-    Index 0 of the middle axis is D(M(D) ‖ M(D′)), which the theorems of PATE bound, and index 1 is D(M(D′) ‖ M(D)).
-    Without a vote matrix, `per_teacher` is ∞.
+    Both arrays are (numbers of queries T × 2 × orders). Index 0 of the middle axis is D(M(D) ‖ M(D′)), which the
+    theorems of PATE bound, and index 1 is D(M(D′) ‖ M(D)). Without a vote matrix, `per_teacher` is ∞.
     """
 
     per_query: Array
@@ -240,9 +240,10 @@ class ExactDivergence:
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Yield pieces of queries: the index of the first of `stops` that includes them, and their row numbers.
+        """Yield pieces of queries: the index in `stops` of the least T that includes the piece, and its row numbers.
 
-        If most histograms repeat, queries with the same histogram are in the same piece.
+        `orders` is the number of orders, which limits the size of a piece. If most histograms repeat, queries with the
+        same histogram are in the same piece.
         """
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
@@ -276,7 +277,7 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the orders (stops × orders) to compute for each T: those wanted for this T or for any greater one."""
+    """Return a mask (stops × orders) of the orders to compute for each T: those `wanted` for this or a greater T."""
     result: NDArray[np.bool_] = np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
     return result
 

@@ -136,7 +136,10 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Return the index in `ORDERS[::_EVERY]` nearest to the least ε, predicted from a curve at `COARSE` orders."""
+    """Return the index in `ORDERS[::_EVERY]` of the order at which ε is predicted to be least.
+
+    `curve` holds the divergences at the `COARSE` orders.
+    """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
     shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
@@ -151,7 +154,10 @@ def _vertex(before: float, least: float, after: float) -> float:
 
 
 def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × orders) of further orders, where the least ε is at the edge of the known orders."""
+    """Return a mask (stops × orders) of the orders to compute next, for each T whose least ε is at the edge.
+
+    The edge is the lowest or highest of the `known` orders; `forms` are the curves at these (see `Curves`).
+    """
     wanted = np.zeros_like(known)
     for i, at, _ in _minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
@@ -162,7 +168,7 @@ def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDAr
 
 
 def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × orders) of orders between the known ones, at which the least ε is predicted."""
+    """Return a mask (stops × orders) of the orders, between those computed, at which ε is predicted to be least."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
@@ -173,7 +179,8 @@ def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
     """Yield the index of T, the index of the order with the least ε, and ε at all orders (orders,).
 
-    One item is yielded for each form, conversion and T whose least ε is positive and finite.
+    `forms` are curves (see `Curves`). One item is yielded for each form, conversion and T whose least ε is positive and
+    finite.
     """
     for form in forms:
         for how in _CONVERSIONS:
@@ -206,7 +213,7 @@ def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: f
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAccountant(RenyiAccountant):
-    """Rényi accountant whose orders are searched for all T and both forms at once, since the curves are expensive."""
+    """Rényi accountant whose orders are searched for all T and both forms of `Curves` at once, to save time."""
 
     search: OrderSearch
     form: int

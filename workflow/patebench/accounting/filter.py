@@ -108,7 +108,9 @@ class RenyiFilter:
         """Return the total after one more step, rounded up."""
         added = float(cost(np.array([self.order]))[0])
         if math.isnan(added) or added < 0:
-            raise PatebenchError(f"a Rényi divergence must be at least 0; the cost at order {self.order:g} is {added}")
+            raise PatebenchError(
+                f"the cost of a step at order {self.order:g} is {added}; a Rényi divergence must be at least 0"
+            )
         return math.nextafter(self.spent + added, math.inf) if added > 0 else self.spent
 
 

@@ -9,8 +9,9 @@ where P(u, v) has the probabilities of three outcomes: a, which is S_a > max(S_b
 neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, classes and adaptive queries (van Erven &
 Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
-The supremum is bounded: inside w = u + v ≥ −2X, |t| = |u − v| ≤ A by cells (`label_tables`, and `label_integers` for
-discrete noise), outside by `_bound_outside`. Proof: docs/explanation/proofs-labels.md, "The cost of a label".
+The supremum is bounded by cells (`label_tables`, and `label_integers` for discrete noise) where w = u + v ≥ −2X and
+|t| = |u − v| ≤ A, with limits X and A that depend on the noise, and elsewhere by `_bound_outside`. Proof:
+docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
 import math
@@ -139,7 +140,7 @@ class LabelCost:
     """Rényi curve of a label for one kind and scale of noise, with cached values."""
 
     def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
-        """Store the noise, its scale and `counts`, the Rényi curve of the noisy counts."""
+        """Store the noise, one vote `s` in units of its scale, and `counts`, the Rényi curve of the noisy counts."""
         self._noise, self._s, self.counts = noise, s, counts
         self._known: dict[int, float] = {}
 

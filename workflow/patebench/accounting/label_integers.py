@@ -95,7 +95,10 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules; the edges `w` and `t`, in noise scales, are rounded to integers."""
+    """Return cells for both tie rules κ; the edges `w` and `t`, in noise scales, are rounded to integers.
+
+    `scale` is the noise scale, and `out` the largest |u| and |v| of the cells of `far`, in noise scales.
+    """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
     step, last = max(1, int(scale / 8)), math.ceil(out * scale)
@@ -106,7 +109,7 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells between the integer edges `w` and `t`; the last cell of w is unbounded.
+    """Return cells between the integer edges `w` and `t` for κ = `tie`; the last cell of w is unbounded.
 
     At each end of a cell of t, two values of t are evaluated, one for each parity of w.
     """
@@ -126,7 +129,10 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Bounds for cells of w (rows) at values `t` (columns): P_a at both ends of the cell, and r_a in the cell."""
+    """Bounds for cells of w (rows) at values `t` (columns).
+
+    `low` and `high` bound P_a in the cell from below and above, and `ratio` bounds r_a from above.
+    """
 
     t: Integers
     low: Array
@@ -146,7 +152,7 @@ class _Rows:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Compute `low`, `high` and `ratio` of the class for a block of values `t`.
+        """Compute `low`, `high` and `ratio` of `_Rows` for a block of values `t` and κ = `tie`.
 
         The step to u − 1 and v + 1 removes from P_a the outcomes with Z_a + u = 0 and those in which a leads b by less
         than 2. The second part grows with w. The first part is p(u)F(−v − κ), where p is largest for u nearest to 0,
@@ -200,7 +206,10 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells of u and v that reach below w = `below`, bounded at their corners by lemma 1 of the proof."""
+    """Return the squares between the edges `edge` of u and of v that reach below w = `below`, for κ = `tie`.
+
+    Each is bounded at its corners by lemma 1 of the proof.
+    """
     low, high = edge[:-1], edge[1:] - 1
     ahead, behind = _Scores(noise, tie), _Scores(noise, 1 - tie)
     least, most = ahead.wins(low, high), ahead.wins(high, low)

@@ -114,7 +114,10 @@ def _logs(units: int) -> tuple[float, float]:
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return D_α of the release from its probabilities p and q on both data sets and the divergence of the labels."""
+    """Return D_α between releases on two data sets, with the labels released with probability p and q.
+
+    `labels` is the divergence D_α between the labels.
+    """
     if p == q == 1:
         return labels
     (log_p, log_rest), (log_q, rest) = (_logs(round(probability * UNITS)) for probability in (p, q))

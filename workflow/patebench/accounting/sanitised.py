@@ -85,7 +85,10 @@ def margin(failure: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Parameters of the release of f̂: order α, β, noise σ per smooth sensitivity, failure probability δ′, step Δ."""
+    """Parameters of the release of f̂, with the symbols of the module.
+
+    `order` is α, `beta` is β, `noise` is σ, `failure` is the failure probability δ′, and `step` is the grid step Δ.
+    """
 
     order: float
     beta: float
@@ -190,7 +193,7 @@ _CELLS_PER_HOUR = 2e10
 
 
 def unwritten(queries: int, divergences: Array) -> None:
-    """Do nothing: the default for draws that no ledger records."""
+    """Do nothing: the default of `SanitisingNoise.written_down`, for draws that no ledger records."""
 
 
 @dataclass(frozen=True)
@@ -329,8 +332,8 @@ class SanitisedAccountant(_Releasing):
 class OptimisedAccountant(_Releasing):
     """Accountant that states the median of the release with the best design for the actual votes, as in Scalable PATE.
 
-    Design and median depend on the votes without noise, so the number is private. It shows what a design chosen with
-    knowledge of the votes would gain.
+    Design and median depend on the votes without noise, so the ε must not be published. It shows the gain of a design
+    that is chosen with knowledge of the votes.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

@@ -69,7 +69,7 @@ def edge(
     guess: float | None = None,
     near: float = _NEAR,
 ) -> float:
-    """Return the value in [low, high] nearest to where the cost crosses the budget, with cost(value) ≤ budget.
+    """Return the parameter value in [low, high] nearest to where its cost crosses `budget`, with cost(value) ≤ budget.
 
     The cost must be monotone. A `guess` within one percent of the value saves steps; any other guess adds two steps.
     `near` is the relative tolerance.
@@ -81,10 +81,13 @@ def edge(
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
-        raise PatebenchError("the parameter does not change the cost")
+        raise PatebenchError("the parameter does not change the cost; give its value, and leave out another parameter")
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
-        raise PatebenchError(f"the cheapest value, {cheap:g}, still costs ε = {least:.4g}, above the target {budget:g}")
+        raise PatebenchError(
+            f"even the cheapest value of the parameter, {cheap:g}, costs ε = {least:.4g}, above the target {budget:g}; "
+            "raise the target"
+        )
     if greatest <= budget:
         return expensive
     tried = [guess * (1 - _BESIDE), guess * (1 + _BESIDE)] if guess else []

@@ -1,4 +1,4 @@
-"""Bound the participation in one table of noisy counts in which each teacher has at most k votes per round.
+"""Bound the change of a table of noisy counts, in which each teacher has at most k votes per round, by one teacher.
 
 The mechanism keeps the first k votes of a row in each round (`votes.capped`), so neighbours differ in at most 2m cells,
 by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T. Rounds
@@ -20,16 +20,20 @@ _CELLS = 1 << 20  # teachers × queries per block
 
 
 def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
-    """Return m, the largest number of counted votes of one teacher in `queries` queries, with `most` per round."""
+    """Return m, the largest number of counted votes of one teacher in `queries` queries, with `most` per round.
+
+    `rounds` are the numbers of queries of each round; empty: one round.
+    """
     ends = [min(end, queries) for end in accumulate(rounds)] if rounds else [queries]
     return sum(min(most, end - start) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
 
 def weighted_distance(most: int, rounds: Sequence[int] = ()) -> int:
-    """Return the squared L2 distance between tables of weighted votes, summed over rounds, if a teacher is replaced.
+    """Return the largest squared L2 distance between tables of all rounds of weighted votes if a teacher is replaced.
 
-    The votes of a teacher have a squared norm of at most `most` in each round. That is the squared distance if they are
-    added or removed. Those of two teachers may be opposite, so their distance is up to twice the norm.
+    `rounds` are the numbers of queries of each round; empty: one round. The votes of a teacher have a squared norm of
+    at most `most` in each round. That is the squared distance if they are added or removed. Those of two teachers may
+    be opposite, so their distance is up to twice the norm.
     """
     return 4 * most * max(1, len(rounds))
 

@@ -1,9 +1,10 @@
 """Compose several draws from the same private data, in Rényi divergences at fixed orders.
 
-Draws from the same teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is that of the teacher
-with the largest total (McSherry 2009, Theorem 4). Costs of several partitions add up, and failure probabilities add to
-δ. The order of a budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021,
-section 3). Proof: docs/explanation/proofs-composition.md, "Several draws".
+A draw is one use of noise on private votes, such as labels, a round or a sanitised bound. Costs of draws from the same
+teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is that of the teacher with the largest
+total (McSherry 2009, Theorem 4). Costs of several partitions add up, and failure probabilities add to δ. The order of a
+budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021, section 3). Proof:
+docs/explanation/proofs-composition.md, "Several draws".
 """
 
 import math
@@ -39,7 +40,7 @@ class Spending:
 
 
 def together(spent: Iterable[Spending]) -> tuple[Array, float]:
-    """Return the divergences at `conversion.ORDERS` and the failure probability of all draws, rounded up."""
+    """Return the divergences at `conversion.ORDERS` and the failure probability of all draws together, rounded up."""
     by_partition: dict[str, list[Spending]] = {}
     for draw in spent:
         by_partition.setdefault(draw.partition, []).append(draw)
@@ -52,7 +53,7 @@ def together(spent: Iterable[Spending]) -> tuple[Array, float]:
 
 
 def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None) -> float:
-    """Return the least ε at δ of all draws together, by the tight conversion; ∞ if failures use up δ.
+    """Return the least ε at δ of all draws together, by the tight conversion; ∞ if their `failure` is δ or more.
 
     With `order`, one of `conversion.ORDERS`, return ε at that order.
     """

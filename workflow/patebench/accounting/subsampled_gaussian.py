@@ -38,7 +38,7 @@ _PLD = (
 
 @dataclass(frozen=True)
 class SubsampledGaussian:
-    """Steps with noise of standard deviation `noise` times the clipping norm and sampling probability `rate`."""
+    """Equal steps with sampling probability `rate` and noise of standard deviation `noise` times the clipping norm."""
 
     noise: float
     rate: float
@@ -48,9 +48,9 @@ class SubsampledGaussian:
         if not self.noise >= 0:
             raise PatebenchError(f"noise = {self.noise} is out of range; give a noise multiplier of at least 0")
         if not 0 < self.rate <= 1:
-            raise PatebenchError(f"rate = {self.rate} is out of range; give a sampling probability above 0")
+            raise PatebenchError(f"rate = {self.rate} is out of range; give a sampling probability above 0, at most 1")
         if self.steps < 0:
-            raise PatebenchError(f"steps = {self.steps} is out of range; give a number of at least 0")
+            raise PatebenchError(f"steps = {self.steps} is out of range; give a number of steps of at least 0")
 
     def epsilon(self, delta: float) -> float:
         """Return an ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""

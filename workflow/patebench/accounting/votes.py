@@ -117,7 +117,7 @@ class Votes:
 
     @property
     def unit(self) -> int:
-        """Count of a vote of weight 1."""
+        """Number in `counts` that stands for one vote of weight 1."""
         return 1 if self.weighted is None else UNIT
 
     @property
@@ -152,17 +152,17 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
         )
     elif votes.matrix is None and votes.classes > 2:
         totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))
-        what = "that is the sum of the others, as a column of totals is"
+        what = "is the sum of the others, as a column of totals is"
         if not totals.size:  # a column of totals next to other constant columns, such as the number of teachers
             constant = (votes.counts == votes.counts[0]).all(axis=0)
             varying = votes.counts[:, ~constant].sum(axis=1)
             totals = np.flatnonzero(constant & (votes.counts[0] >= varying.max(initial=1)))
             totals = totals if votes.queries > 1 and not constant.all() else totals[:0]
-            what = "that may hold totals of the others instead of votes"
+            what = "may hold totals of the others instead of votes"
         if totals.size:
             raise PatebenchError(
-                f"has a column, number {totals[0]}, {what}; leave it out, or if it is a class, confirm the counts with"
-                f" {option}{votes.teachers}"
+                f"column {totals[0]} of the counts (the first is 0) {what}; leave the column out, or if it is a class,"
+                f" confirm the counts with {option}{votes.teachers}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Votes with weights: a record adds its weights on all queries to the column of its label.
+"""Hold votes with weights: each private record adds one weight per query to the counts of the class that is its label.
 
 The squared norm of a teacher's votes is limited, so that the table of all votes changes by a limited distance if the
 teacher is replaced (`accounting/sparse.py`). Weights are integers in units of 1/UNIT, so that discrete noise protects
@@ -61,9 +61,9 @@ class WeightedVotes:
         return cls(sums, distinct % classes, distinct // classes)
 
     def limited(self, most: float) -> Self:
-        """Return the votes after scaling down those of each teacher whose squared norm exceeds `most` votes.
+        """Return the votes, scaled down for each teacher whose squared norm exceeds `most`.
 
-        The result of a teacher depends on its own rows alone.
+        A single vote of weight 1 has norm 1. The result of a teacher depends on its own rows alone.
         """
         limit = min(int(most) * UNIT**2, _LARGEST_SQUARE)
         teachers, row = np.unique(self.teachers, return_inverse=True)
@@ -83,7 +83,7 @@ class WeightedVotes:
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the rows as arrays of a CHUNK or of VOTES."""
+        """Return the rows as named arrays, as files of the kinds CHUNK and VOTES contain them."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 

@@ -87,7 +87,8 @@ class Mechanism(ABC):
     Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. They need only `release`
     and `log_outcome_probabilities`; the exact accountants follow from the latter. Override `accountants` to add
     theorems. A mechanism that reveals more than its labels overrides `neighbours` and `accountants`, since its privacy
-    is that of everything it reveals. `example` is optional for a mechanism of another package.
+    is that of everything it reveals. `example` holds parameters for tests and examples; a mechanism of another package
+    may leave it out.
     """
 
     #: The accountant and conversion by which the paper of the mechanism states ε; tables show that ε first.
@@ -371,7 +372,8 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
             f"the mechanism '{name}' releases one table whole, so it cannot stop at a budget; its cost is known "
-            "beforehand: find the noise with `patebench calibrate`, and limit all releases together with `ledger`"
+            "beforehand: find the noise with `patebench calibrate`, and limit the ε of all "
+            "releases together in their ledger (ledger: {budget: …, delta: …} in a configuration)"
         )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]

@@ -211,7 +211,7 @@ class ConfidentGNMax(Mechanism):
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants of an upper bound: the test in the worst case, and an answer to every query."""
+        """Return sanitised accountants of an upper bound: the worst case for the test, and an answer to every query."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: (
@@ -231,7 +231,7 @@ class ConfidentGNMax(Mechanism):
 
 
 def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
-    """Return the largest count after each change, for histograms in descending order."""
+    """Return the largest count of each neighbour in `pairs`; `counts` are their histograms, in descending order."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
     result: NDArray[np.int64] = np.where(
@@ -309,7 +309,7 @@ def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """Return the largest difference after each change."""
+    """Return the largest of the `differences` counts − n·p (queries × classes) for each neighbour in `pairs`."""
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1

@@ -70,7 +70,7 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 def _bound_moments(window: "_Window", orders: Array, caps: Array, classes: int) -> Iterator[Array]:
-    """Yield, for each order, an upper bound on the moment of the label minus 1 for γ = 0 … n, at most the cap."""
+    """Yield, for each order, an upper bound on the label's moment minus 1 for γ = 0 … n, at most that in `caps`."""
     first_loses = _bound_first_loses(window, orders, caps, classes)
     for order, cap, first in zip(orders, caps, first_loses, strict=True):
         yield first if classes == 2 else np.maximum(first, _bound_neither(window, float(order), float(cap)))

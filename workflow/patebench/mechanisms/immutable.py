@@ -116,7 +116,7 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class ImmutableGNMax(ImmutableArgmax):
-    """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost the same as GNMax(σ) for every c (NZC, section 4.2)."""
+    """Immutable argmax(counts + c·[largest] + N(0, σ²)), claimed to cost as much as GNMax(σ) for every c (NZC, 4.2)."""
 
     shown = Shown("immutable GNMax", color="vermillion", marker="P")
     published = ("rdp", Conversion.CLASSIC)
@@ -154,7 +154,7 @@ class ImmutableGNMax(ImmutableArgmax):
 
 @dataclass(frozen=True)
 class ImmutableLNMax(ImmutableArgmax):
-    """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query for every c (NZC, Theorem 4)."""
+    """Immutable argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query for every c (NZC, Theorem 4)."""
 
     shown = Shown("immutable LNMax", color="vermillion", marker="X")
     published = ("moments", Conversion.CLASSIC)

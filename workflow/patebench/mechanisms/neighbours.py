@@ -90,7 +90,8 @@ def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int
 def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
     """Return histogram, losing rank and gaining rank of every neighbour of histograms with equally many ranks.
 
-    `multiplicity` (histograms × ranks) is the number of classes of each rank; `least` holds the lowest counts.
+    `multiplicity` (histograms × ranks) is the number of classes of each rank; `least` (histograms,) is the
+    lowest count.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False

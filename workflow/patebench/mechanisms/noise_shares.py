@@ -148,11 +148,11 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return a Gaussian with the variance of the noise; shares above scale ½ have nearly the same density."""
+        """Return a Gaussian with the variance of all noise; shares above scale ½ sum to nearly the same density."""
         if teachers is None:
             raise PatebenchError(
-                f"the noise of {type(self).__name__} depends on the number of teachers, which is not given; "
-                "use labels that state it"
+                f"the noise of {type(self).__name__} depends on the number of teachers, which the labels do "
+                "not state; give labels that patebench released"
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
 

@@ -190,7 +190,10 @@ class LNMax(NoisyArgmax):
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
     def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
-        """Return the moments accountants: α(l)/l as a Rényi curve of order l + 1, converted as published."""
+        """Return the moments accountants of PATE 2017: α(l)/l as a Rényi curve of order l + 1, converted as published.
+
+        `tried` are the moments l, and `log_q` bounds ln Pr[the label is not the plurality] of each query.
+        """
 
         def worst_case(orders: Array) -> Array:
             return rdp.moments_data_independent(self.gamma, orders - 1) / (orders - 1)

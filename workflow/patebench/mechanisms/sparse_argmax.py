@@ -151,14 +151,14 @@ class _Cells:
     votes: Votes
 
     def any_votes(self, queries: int) -> int:
-        """Return the number for any votes on the first queries: those of one teacher vanish, and others appear."""
+        """Return the maximum for any votes on the first `queries` queries: all votes of a teacher change cells."""
         return 2 * participations(int(self.mechanism.k), queries, self.votes.rounds)
 
     def these_votes(self, queries: int) -> int:
-        """Return the number for these votes: those of the teacher with most votes vanish, and the most allowed appear.
+        """Return the maximum between the actual votes and their neighbours, on the first `queries` queries.
 
-        The new votes are in other cells. With two classes or more there is such a neighbour, and none differs in more
-        cells.
+        The teacher with the most votes loses them all, and gets as many as are allowed in other cells. With two classes
+        or more there is such a neighbour, and none differs in more cells.
         """
         return self.any_votes(queries) // 2 + int(self._most[queries - 1])
 
@@ -168,7 +168,7 @@ class _Cells:
 
 
 def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
-    """Return the totals of a curve that is the same for every cell that changes."""
+    """Return `Totals` of `cells(T)` cells that change in T queries, each with the same Rényi curve `curve`."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         result: Array = np.multiply.outer([float(cells(T)) for T in queries], curve(orders))
@@ -179,7 +179,7 @@ def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """counts + N(0, σ²), √(2k)/σ-GDP as a whole for any number of queries; k = 1 counts one vote per teacher.
+    """Table of counts + N(0, σ²), √(2k)/σ-GDP as a whole for any number of queries; k = 1 counts one vote per teacher.
 
     For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP. Of votes with weights it
     releases the sums, at 2√k/σ-GDP.
@@ -250,7 +250,7 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """counts + Lap(1/γ), 2kγ-DP as a whole for any number of queries.
+    """Table of counts + Lap(1/γ), 2kγ-DP as a whole for any number of queries.
 
     A cell that changes, changes by one, so it is γ-DP, also with discrete Laplace noise. Cells that do not change cost
     nothing.

@@ -424,11 +424,13 @@ def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
 def _entry(content: Mapping[str, Any]) -> Entry:
     divergences = np.array([float(value) for value in content["divergences"]])
     if divergences.shape != conversion.ORDERS.shape or not (divergences >= 0).all():
-        raise ValueError("divergences must be one number of at least 0 per order")
+        raise ValueError(
+            f"the divergences of a draw must be {len(conversion.ORDERS)} numbers of at least 0, one per order"
+        )
     teachers = None if content["teachers"] is None else (int(content["teachers"][0]), int(content["teachers"][1]))
     failure = float(content["failure"])
     if not 0 <= failure <= 1:
-        raise ValueError("a failure must be a probability")
+        raise ValueError(f"the failure probability of a draw must be from 0 to 1, not {failure:g}")
     spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
     facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
     return Entry(spent=spent, ensemble=content.get("ensemble"), votes=content.get("votes"), **facts)
