@@ -119,7 +119,10 @@ SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"teachers": 4, "share": 0.5}, "label 0 has 2 private samples, but a share of 0.5 in 1 shards requires 8"),
+        (
+            {"teachers": 4, "share": 0.5},
+            "label 0 has 2 private samples, but a share of 0.5 of 1 shards, of which it is the main label, requires 8",
+        ),
         ({"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
         ({"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),
         ({"teachers": 4, "share": 1.01}, "give 0 < share ≤ 1"),
@@ -137,7 +140,7 @@ def test_skew_refuses(parameters: dict[str, Any], words: str) -> None:
 
 def test_skew_refuses_a_label_that_does_not_fit_elsewhere() -> None:
     y = np.repeat(np.arange(4), [1, 9, 1, 1])
-    with pytest.raises(PatebenchError, match=r"label 1 has 8 private samples more .* have room for only 6"):
+    with pytest.raises(PatebenchError, match=r"label 1 has 8 private samples beyond .* have room for only 6"):
         skew(inputs(y, teachers=4, share=0.3))
 
 

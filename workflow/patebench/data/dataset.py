@@ -75,7 +75,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Outline:
-    """Numbers and shape of a data set's samples, against which a configuration is checked before a run.
+    """Numbers of samples and shape of a data set, known before a run, against which its configuration is checked.
 
     Parameters
     ----------

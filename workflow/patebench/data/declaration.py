@@ -105,7 +105,7 @@ class Label(Parameters):
 
 
 class TableDeclaration(Declaration):
-    """Declaration of the columns of a table, and of its public records."""
+    """Declaration of a table: its columns, and the records that become public if there is no public file."""
 
     label: Label = Field(description="The column to predict and its classes.")
     features: dict[str, Feature] = Field(
@@ -145,7 +145,10 @@ class TableDeclaration(Declaration):
         return self
 
     def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
-        """Return the undeclared columns that match `pattern`; a name without "*" matches only itself."""
+        """Return those of `columns`, the names in a file, that match `pattern` and are not declared otherwise.
+
+        A pattern without "*" is a name and matches only itself.
+        """
         if "*" not in pattern or pattern in columns:
             return [pattern]
         return [name for name in columns if fnmatchcase(name, pattern) and name not in (*self.columns, *self.drop)]

@@ -79,7 +79,10 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PublicSplit:
-    """Positions in the public data of pool and test set; `in_pool` test samples were left out as copies of the pool."""
+    """Positions of pool and test set in the public data.
+
+    `in_pool` is the number of other samples that were left out of the test set because the pool contains a copy.
+    """
 
     pool: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -87,10 +90,10 @@ class PublicSplit:
 
 
 def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> PublicSplit:
-    """Divide the public samples at random into `pool` queries and `test` test samples (None: all others).
+    """Divide the public samples at random into `pool` samples of the pool and `test` test samples (None: all others).
 
-    `public` are hashes of the samples. Test samples that also occur in the pool are skipped. Raises PatebenchError if
-    too few samples remain.
+    `public` are hashes of the samples. Samples that also occur in the pool are left out of the test set. Raises
+    PatebenchError if there are too few samples for either.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")
@@ -100,8 +103,8 @@ def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.rand
     split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
-            f"{len(public)} public samples, without {split.in_pool} copies of samples of the pool, are too few for a"
-            f" pool of {pool} and {test or 'any'} test samples; choose smaller numbers"
+            f"{len(public)} public samples, of which {split.in_pool} are copies of samples in the pool, are too few for"
+            f" a pool of {pool} and {test or 'any'} test samples; choose a smaller pool or test set"
         )
     return split
 
@@ -110,4 +113,6 @@ def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
     """Raise PatebenchError if a pool and a test set, given as hashes of their samples, share a sample."""
     shared = int(np.isin(pool, test).sum())
     if shared:
-        raise PatebenchError(f"the test set contains {plural(shared, 'sample')} of the pool; make the split again")
+        raise PatebenchError(
+            f"the test set contains {plural(shared, 'sample')} of the pool; leave them out of the test set"
+        )

@@ -109,9 +109,10 @@ def load(
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
-    """Yield a kind of change, its description, and a private folder with one more image: in colour, or in a new class.
+    """Yield private folders with one more image, which is in colour or of a new class, for the adjacency audit.
 
-    The folders are written below `copies`, as links, for the adjacency audit. For an index, nothing is yielded.
+    Each is yielded as the kind of change, its description, and the path of the changed folder, which consists of links
+    below `copies`. Images that an index lists are not changed.
     """
     if private is None:
         return

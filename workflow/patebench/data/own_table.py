@@ -129,9 +129,10 @@ class _Part:
 
 
 def _separate_people(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part, list[str]]:
-    """Return the private part without people who also have public records, and notes; or raise ArtefactError.
+    """Return the private part without people who also have public records, and notes on the number left out.
 
-    The declaration decides which. Public records are never dropped, as that would reveal who is in the private part.
+    Raises ArtefactError for such people unless the declaration has `people: leave-out`. Public records are never left
+    out, as that would reveal who is in the private part.
     """
     if own.owners is None or shown.owners is None:
         return own, []
@@ -151,10 +152,10 @@ def _separate_people(own: _Part, shown: _Part, declared: TableDeclaration) -> tu
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield a kind of change, its description, and a private table in which one record has unique values.
+    """Yield an adjacent private table, in which one record has unique values, for the adjacency audit.
 
-    The table is written to the folder `copies`, for the adjacency audit. Nothing is yielded if a hash of the record
-    decides whether it is public, since the change would move it.
+    It is yielded as the kind of change, its description, and the path of the changed table in the folder `copies`.
+    Nothing is yielded if a hash of the record decides if it is public, since a changed record could become public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     if declared.public_share is not None and declared.owner is None:

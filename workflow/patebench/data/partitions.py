@@ -25,7 +25,10 @@ from patebench.core.text import plural
 
 
 class Change(StrEnum):
-    """Change of the private data that leaves all other records, and the owner and row of a replaced one, the same."""
+    """Kind of change of the private data from which a partition can protect.
+
+    All other records stay the same. A replaced record keeps its owner and its row, the number that identifies it.
+    """
 
     REPLACE = "replace"  # replace the content and the label of one record
     REMOVE = "remove"  # remove one record
@@ -82,7 +85,7 @@ def default_strategy(mode: Mode) -> str:
 
 
 def protecting() -> str:
-    """Return the names of all strategies with which a release protects records, separated by commas."""
+    """Return the names, separated by commas, of all strategies that protect records or owners in a release."""
     return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
 
 
@@ -94,10 +97,11 @@ NOBODY = -1
 
 @dataclass(frozen=True, eq=False)
 class PartitionInputs:
-    """Arguments of a strategy: labels and rows of the private records (samples,), randomness and parameters.
+    """Arguments of a partition strategy.
 
-    `key` keys the hash of strategies that do not draw at random: up to 64 bytes derived from seed and stream. Like
-    them, it is public.
+    `y`, `rows` and `owners` (samples,) are the label, the identifying number and the owner of each private record.
+    Strategies that draw at random use `rng`. Strategies that hash use `key`, up to 64 bytes derived from the seed and
+    the name of the random stream, so it is public.
     """
 
     y: NDArray[Any]
@@ -117,10 +121,10 @@ def iid(inputs: PartitionInputs) -> Assignment:
 
 
 def skew(inputs: PartitionInputs) -> Assignment:
-    """Assign samples so that a share of each shard has the same label, as in the unbalanced experiment of PET-DL.
+    """Assign samples so that a fraction `share` of each shard has one label, as in PET-DL's unbalanced experiment.
 
-    Shard sizes differ by at most one. For teacher i this main label is i mod `classes`; round(share · size) of the
-    samples, halves rounded up, have it. All samples are drawn at random, under these conditions.
+    Shard sizes differ by at most one. This main label of teacher i is i mod `classes`, and exactly round(share · size)
+    samples of its shard have it (halves are rounded up). Samples are otherwise assigned at random.
 
     Raises
     ------
@@ -140,13 +144,13 @@ def skew(inputs: PartitionInputs) -> Assignment:
         fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
         if len(stock) < needed:
             raise PatebenchError(
-                f"label {label} has {len(stock)} private samples, but a share of {inputs.share:g} in {own.sum()} shards"
-                f" requires {needed}; {fix}"
+                f"label {label} has {len(stock)} private samples, but a share of {inputs.share:g} of"
+                f" {own.sum()} shards, of which it is the main label, requires {needed}; {fix}"
             )
         if len(stock) - needed > room:
             raise PatebenchError(
-                f"label {label} has {len(stock) - needed} private samples more than a share of {inputs.share:g}"
-                f" requires, but the other shards have room for only {room}; {fix}"
+                f"label {label} has {len(stock) - needed} private samples beyond the share in its own shards, but the"
+                f" shards with another main label have room for only {room}; {fix}"
             )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots
@@ -157,7 +161,7 @@ def skew(inputs: PartitionInputs) -> Assignment:
 
 
 def owners(inputs: PartitionInputs) -> Assignment:
-    """Assign all samples of each owner to one teacher, a different one for each owner.
+    """Make each owner a teacher, whose shard contains all samples of this owner.
 
     `inputs.owners` contains one non-negative integer per private sample. The owners in ascending order become teachers
     0, 1, … If the number of teachers is given, it must equal the number of owners.
@@ -187,7 +191,10 @@ def by_owner(inputs: PartitionInputs) -> Assignment:
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """Return 64 bits of BLAKE2b of each number (samples,) modulo `teachers`; the bias is at most 2⁻⁴⁰."""
+    """Return a teacher for each of `numbers` (samples,): its 64-bit BLAKE2b hash modulo `teachers`.
+
+    The teachers' probabilities differ by at most 2⁻⁴⁰.
+    """
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
@@ -265,7 +272,7 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return the teacher of each remaining sample, so that no teacher gets more samples of its main label.
+    """Return the teacher of each remaining sample of `skew`, so that no teacher gets more samples of its main label.
 
     `slots` (samples,) are teachers in random order, `labels` the labels of the samples, and mains[i] is the main label
     of teacher i. A sample whose label is its teacher's main label l is swapped with a sample of another label whose
@@ -301,14 +308,18 @@ def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
     """Raise PatebenchError if shards overlap, contain indices outside 0 … samples − 1 or, unless `empty`, are empty."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
-        raise PatebenchError(f"the offsets of the shards must begin with 0 and end with {len(indices)}")
+        raise PatebenchError(
+            f"the shards' offsets do not run from 0 to the number of indices, {len(indices)}; make the partition again"
+        )
     sizes = np.diff(offsets.astype(np.int64))
     if (sizes < (0 if empty else 1)).any():
-        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples")
+        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples; give each teacher at least one")
     if not len(indices):
-        raise PatebenchError("no teacher has any samples")
+        raise PatebenchError("no teacher has any samples; use a partition with non-empty shards")
     if indices.min() < 0 or indices.max() >= samples:
-        raise PatebenchError(f"a shard contains an index outside 0 … {samples - 1}, the private samples")
+        raise PatebenchError(
+            f"a shard contains an index outside 0 … {samples - 1}, the positions of the private samples"
+        )
     counts = np.bincount(indices.astype(np.int64), minlength=samples)
     if (counts > 1).any():
         sample = int(np.argmax(counts > 1))
@@ -323,6 +334,6 @@ def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequ
     if (seen == 0).any():
         teacher, label = (int(axis[0]) for axis in np.nonzero(seen == 0))
         raise PatebenchError(
-            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but this model needs samples"
-            " of all classes; use fewer teachers, a smaller share or another model"
+            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but every_class requires all"
+            " classes in each shard; leave every_class out, or use fewer teachers or a smaller share (partition skew)"
         )

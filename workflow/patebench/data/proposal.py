@@ -101,9 +101,10 @@ def propose(
 
 
 def configuration(path: Path, public: Path | None, proposal: Proposal, people: int) -> Iterator[str]:
-    """Yield the lines of a configuration with the proposed declaration; `people` is about the number of private people.
+    """Yield the lines of a configuration with the proposed declaration.
 
-    It determines the proposed number of teachers. `path` and `public` are the private and the public file.
+    `path` and `public` are the private and the public file. `people`, the approximate number of people with private
+    records, determines the proposed number of teachers.
     """
     name = "".join(letter if letter.isalnum() else "-" for letter in path.stem.lower()).strip("-") or "table"
     pool = max(1, proposal.public_records // 2)

@@ -28,7 +28,7 @@ class Files:
     files: Mapping[str, str | None]
 
     def require(self, root: Path, download: bool) -> None:
-        """Raise PatebenchError if a file is missing and downloads are not allowed."""
+        """Raise PatebenchError if a file of this data set is missing below `root` and `download` is False."""
         missing = self.missing(root)
         if missing and not download:
             raise self._incomplete(root, missing, "downloads are not allowed")

@@ -2,10 +2,10 @@
 
     ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
 
-(Geman & Geman 1984). The field prefers equal labels for near clusters, with weight β, and equal class shares, within
-about ρ. Several values of β and ρ are tried, and weighted by the likelihood of the table. Labelings, the normaliser Z
-and this likelihood come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are
-reproducible.
+(Geman & Geman 1984), where the first sum is over pairs of queries q, r. The field prefers equal labels for near
+clusters, with weight β, and equal class shares, up to relative differences of about ρ. Several values of β and ρ are
+tried, and weighted by the likelihood of the table. Labelings, the normaliser Z and this likelihood come from sequential
+Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are reproducible.
 Derivation: docs/explanation/proofs-systems.md, "A field of labels".
 """
 
@@ -27,8 +27,9 @@ _LABELINGS, _STEPS = 128, 24
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
     """Return the likeliest labeling (queries,) and the marginals ln Pr[label | table] (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row of the table | label] per query. The labeling is the likeliest one
-    under the field with the greatest likelihood. It may differ from the labels with the greatest marginals.
+    `log_likelihood` (queries, classes) is ln Pr[row of the table | label] per query. Marginals are averaged over all
+    values of β and ρ. The labeling is the likeliest one for the most likely β and ρ, and may differ from the labels
+    with the greatest marginals.
     """
     rng = np.random.default_rng(0)
     before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
@@ -39,9 +40,10 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted labelings (labelings, queries), the same number for each field, in sequential Monte Carlo.
+    """Sample of weighted labelings (labelings, queries) in sequential Monte Carlo.
 
-    The weight `on` of the fields rises from 0 to 1; a field is a pair of values of β and ρ.
+    A field is a pair of values of β and ρ; each has the same number of labelings. The exponent `on` of the field's
+    probability rises from 0 to 1 during sampling.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
@@ -68,12 +70,12 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return, for each field, ln of the mean likelihood of its labelings (fields,), up to a constant."""
+        """Return ln of the mean weight of the labelings per field (fields,), which estimates ln of its normaliser."""
         log_means: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
         return log_means
 
     def log_marginals(self) -> Array:
-        """Return ln Pr[label] under each field (fields, queries, classes), summed over the labels of other queries."""
+        """Return the marginals ln Pr[label of a query] under each field (fields, queries, classes)."""
         shares = self._shares()
         conditional = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
         weight = self.log_weight.reshape(-1, _LABELINGS)
@@ -109,7 +111,7 @@ class _Labelings:
         return log_p
 
     def _resample(self) -> None:
-        """Resample the labelings of each field in which few labelings have most of the weight (systematically)."""
+        """Draw the labelings of a field again by their weights (systematic resampling) if few have most weight."""
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)

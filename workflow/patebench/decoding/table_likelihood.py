@@ -34,14 +34,17 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Shares of a row's votes for its class, for one rival, and for each other class."""
+    """Distribution of a row's votes: the shares for its class (`own`), one rival, and each other class."""
 
     own: float
     rival: float
     other: float
 
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
-        """Return ln Pr[row | class] (queries, classes) for rows with `totals` (queries,), in scales of the noise."""
+        """Return ln Pr[row | class] (queries, classes) for rows of this shape.
+
+        `table` (queries, classes) and `totals` (queries,), the number of votes per row, are divided by the noise scale.
+        """
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         density: Array = other.sum(axis=1, keepdims=True) + own - other
         if self.rival != self.other:
@@ -54,8 +57,8 @@ class Shape:
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
     """Return ln Pr[row | class] (queries, classes) up to a constant per row; the scale of `noise` must be above 0.
 
-    `expected` are public guesses of the relative numbers of votes per row, each (queries,). The guess with the greatest
-    likelihood of the table is used.
+    Each of `expected` (queries,) is a guess, from public data, of the numbers of votes of the rows relative to each
+    other. The guess with the greatest likelihood of the table is used.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
@@ -64,14 +67,14 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return all shapes; the last is that of a row without votes."""
+    """Return all shapes that are tried for a row of `classes` counts; the last is that of a row without votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
 def _fit(log_density: Array) -> tuple[float, Array]:
-    """Return ln Pr[table] at the most likely frequencies of shapes, and ln Pr[row | class].
+    """Estimate the frequencies of shapes; return ln Pr[table] for them, and ln Pr[row | class] (queries, classes).
 
     `log_density` (shapes, queries, classes) is ln Pr[row | shape, class].
     """

@@ -73,7 +73,10 @@ class Encoder(ABC):
         """Return features (samples, features); PatebenchError for samples of another shape."""
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """Return features of private records, each computed alone, so that no record affects another by rounding."""
+        """Return features (records, features) of private records `x`, each computed alone.
+
+        So no record changes the features of another, not even by rounding.
+        """
         rows = []
         for row in range(len(x)):
             rows.append(self.features(x[row : row + 1]))

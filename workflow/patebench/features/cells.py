@@ -46,7 +46,10 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of `vectors`, and their squared distances to `points` up to a constant per vector, on the grid."""
+    """Yield a slice of `vectors` and its squared distances to `points`, block by block.
+
+    Distances are in squared grid units, and differ from the true ones by a constant per vector.
+    """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
@@ -101,11 +104,11 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the vote matrix (teachers, queries) of `shape`, in which records vote on queries.
+    """Return the vote matrix of shape `shape` = (teachers, queries): each teacher votes by its records' labels.
 
-    `teacher`, `query` and `label` (records,) describe the records. If several records of a teacher belong to one query,
-    the teacher votes for their most frequent label, or the lowest one in a tie. A row depends only on the records of
-    its teacher.
+    `teacher`, `query` and `label` (records,) are, for each record, its teacher, the query to which it belongs and its
+    label. If several records of a teacher belong to one query, the teacher votes for their most frequent label, or the
+    lowest one in a tie. A row depends only on the records of its teacher.
     """
     result = np.full(shape, ABSTAINED, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label

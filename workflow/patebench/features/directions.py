@@ -1,4 +1,4 @@
-"""Weights of votes by public features: the similarity of a sample with each query, without what the queries share.
+"""Weights of a record's vote on each query: the similarity of their public features, minus what all queries share.
 
 A vote consists of the sample's centred features along the first principal axes of the pool, scaled to a common length,
 and of a constant, from which the number of records per class follows. These numbers, as many as there are queries, are
@@ -73,13 +73,13 @@ class Directions:
         return quantised(np.rint(self._along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def _along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return unit vectors (samples, queries) of features along the axes, at a common length, and a constant."""
+        """Return vectors (samples, queries): the features along the axes, scaled to a common length, and a constant."""
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
         return np.column_stack([along / np.maximum(length, 1), np.full(len(along), _CONSTANT)])
 
     @cached_property
     def total(self) -> Array:
-        """Weights (queries,) by which the rows of a table add up to the number of records per class."""
+        """Weights (queries,) of the rows of a table, whose weighted sum is the number of records per class."""
         direction: Array = self.rotation[-1] / _GRID / _CONSTANT / _LENGTH
         return direction

@@ -48,7 +48,7 @@ class _Plain(Encoder):
         return np.concatenate(parts) if parts else self.vectors(x)
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """Return the features, as no sum runs over more than one sample."""
+        """Return features of samples; they need no separate computation, as no sum runs over more than one sample."""
         features = self.features(x)
         if report:
             report(len(x), len(x))

@@ -21,7 +21,11 @@ _POWER = 0.35
 
 @dataclass(frozen=True, eq=False)
 class PrincipalAxes:
-    """`mean` and `spread` (numbers,) standardise the numbers of a sample; `axes` (numbers, axes) are scaled."""
+    """Map from the numbers of a sample to a unit vector.
+
+    `mean` and `spread` (numbers,) standardise the numbers. `axes` (numbers, axes) are the principal axes, each divided
+    by a power of its variance.
+    """
 
     mean: Tensor
     spread: Tensor

@@ -1,4 +1,4 @@
-"""Cluster the public pool: choose the number of clusters to query, and measure their sizes and nearness.
+"""Cluster the public pool: choose the number of clusters to query, and measure how large and how near they are.
 
 The number of clusters depends on the pool's features, the number of teachers and the noise, which are all public. If
 each teacher has one vote, more clusters cost no privacy, but each gets fewer votes, and the noise hides the label of a
@@ -70,7 +70,7 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Expected votes of the smallest and of the median of `clusters` clusters, and the `hidden` share of the pool.
+    """Expected votes of the smallest and of the median cluster among `clusters`, and the `hidden` share of the pool.
 
     A sample counts as hidden if its cluster has fewer than `LEAST_VOTES` · σ votes, so that noise hides the label.
     """
@@ -134,10 +134,10 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 
 @dataclass(frozen=True)
 class QueryClusters:
-    """Each cluster's share of the pool (queries,), and the nearness of each pair of clusters (queries, queries).
+    """Each cluster's share of the pool, `sizes` (queries,), and the `nearness` of each pair (queries, queries).
 
-    `put` (queries,) are the shares at the time of each query; None if the shares have not changed since. If queries are
-    selected in rounds, a later cluster can take samples from an earlier one that was already voted on. The nearness of
+    `put` (queries,) are the shares at the time at which the teachers voted on each query; None if they have not changed
+    since. If queries are selected in rounds, later clusters take samples from earlier ones. The nearness of
     clusters A and B is the mean of two shares: of the samples of A whose second nearest cluster is B, and the reverse.
     """
 

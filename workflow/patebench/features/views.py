@@ -36,7 +36,7 @@ _JITTER = {"weak": 0.05, "medium": 0.1, "strong": 0.15}
 
 
 class Views:
-    """Generator of views of standardised samples; `fill` is the value outside an image."""
+    """Generator of random views of standardised samples; `fill` is the value of pixels outside an image."""
 
     def __init__(self, fill: float) -> None:
         self.fill = fill
@@ -52,7 +52,10 @@ class Views:
     def predict(
         self, logits: Callable[[Tensor], Tensor], scale: Callable[[Tensor], Tensor], x: NDArray[Any], on: torch.device
     ) -> NDArray[np.float64]:
-        """Return `log_probabilities` of samples `x` (samples, …) after `scale`, in batches on the device `on`."""
+        """Return `log_probabilities` of samples `x` (samples, …), computed in batches on the device `on`.
+
+        `logits` is the network, and `scale` the function that standardises its input.
+        """
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast(on):
             predicted = [self.log_probabilities(logits, scale(batch.to(on))).cpu() for batch in batches]

@@ -40,7 +40,10 @@ RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
 
 
 def on_queries(model: str) -> bool:
-    """Return True if `model` only votes on the queries nearest to its records; PatebenchError for an unknown name."""
+    """Return True if a teacher of `model` votes only on queries near its records, and cannot predict other samples.
+
+    Raises PatebenchError for an unknown name.
+    """
     return bool(MODELS.fact(model, "on_queries", False))
 
 

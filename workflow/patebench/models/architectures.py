@@ -37,7 +37,7 @@ def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
-    """Return the number of outputs of `features` for one image of `shape`."""
+    """Return the number of outputs of the layers `features` for one image of `shape`."""
     with torch.no_grad():
         return int(features(torch.zeros(1, *shape)).numel())
 
@@ -260,10 +260,11 @@ def require_network(learner: Learner, model: str) -> Network:
 def untrained_network(
     model: str, pool: NDArray[Any], outputs: int, compression: float = 1.0
 ) -> tuple[nn.Module, Standardise]:
-    """Build an untrained network of the registered `model` for samples like those of `pool`, and their standardisation.
+    """Return an untrained network of the registered `model`, and a module that standardises samples by the `pool`.
 
-    Both modules are on this process's device (`models.device`). The network has `compression` times fewer parameters
-    than the model. Raises PatebenchError if the model is not a network, or cannot be compressed.
+    The network accepts samples of the pool's shape and has `compression` times fewer parameters than the model. Both
+    modules are on this process's device (`models.device`). Raises PatebenchError if the model is not a network, or
+    cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build = learner.build

@@ -57,7 +57,7 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return smooth displacements (samples, height, width, 2) of the pixels of each image, which is 2 units wide.
+    """Return smooth displacements (samples, height, width, 2) of all pixels, in units of half the image's size.
 
     They are random at 5×5 points, with the standard deviation `deviation` as a fraction of the image's size, and
     interpolated cubically between these points.

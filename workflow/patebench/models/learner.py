@@ -1,4 +1,4 @@
-"""Interface of learners, and the function that creates a learner by the name of its model."""
+"""Interface of learners, and the function that creates a learner from the name of its model."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -231,7 +231,7 @@ def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], 
 
 
 def steps(samples: int, recipe: Recipe) -> int:
-    """Return the number of optimiser steps in all epochs of `recipe` for `samples` training samples."""
+    """Return the total number of optimiser steps in all epochs of `recipe` for `samples` training samples."""
     return recipe.epochs * math.ceil(samples / recipe.batch)
 
 

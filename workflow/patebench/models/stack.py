@@ -52,8 +52,9 @@ def stackable(net: nn.Module) -> bool:
 class Stack:
     """Stack of networks with the architecture and recipe of `template`, one for each shard and seed.
 
-    All shards must have the same number of steps per epoch; otherwise ValueError is raised. If `shown` is given,
-    results contain only the networks at these positions; the others are placeholders for networks of other stacks.
+    All shards must have the same number of training steps per epoch; otherwise ValueError is raised. If `shown` is
+    given, results contain only the networks at these positions. The others are trained on dummy samples, so that the
+    shape of a stack does not depend on private shard sizes.
     """
 
     def __init__(

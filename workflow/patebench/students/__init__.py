@@ -70,7 +70,7 @@ def reads_table(method: str) -> bool:
 
 
 def refuse_choice(method: str, option: str) -> None:
-    """Raise PatebenchError if users may not choose `option`, "model" or "recipe", for `method`."""
+    """Raise PatebenchError if `method` has its own model or recipe, so users may not choose this `option`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
         line = f"the method '{method}' has a {option} of its own; leave {option} out, or use one of: {takers}"

@@ -90,7 +90,7 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 
 
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take samples that a collection of binary experts, one per class, is unconfident of, in random order.
+    """Take, in random order, samples of which a collection of binary experts, one per class, is unconfident.
 
     This is the second attempt of PATE 2017, Appendix C.2. If too few samples are unconfident, random other samples
     follow, so that the number of queries is always the same and strategies can be compared. Raises PatebenchError if
@@ -108,8 +108,9 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
 
 
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return a mask (samples,) of the samples that the published rule selects by the experts' scores.
+    """Return a mask (samples,) of the samples of which the experts are unconfident, by the rule of PATE 2017.
 
+    That is, no expert's score reaches `CANDIDATE`, and the score of more than `OTHERS` experts exceeds `OTHER`.
     `scores` (samples, classes) are the probabilities that each expert gives to its own class.
     """
     ordered = np.sort(scores, axis=1)
@@ -138,11 +139,11 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 
 
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take, one after another, the image whose best match among labelled and already chosen images is the worst.
+    """Take images that match no labelled or already taken image well: one by one, the one with the weakest best match.
 
-    Matches are found by Siamese networks (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015): two
-    networks with shared weights learn if two images are equal. An image that confidently matches a labelled one need
-    not be queried. Raises PatebenchError if the samples are not images.
+    A Siamese network estimates if two images match (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch
+    2015): two networks with shared weights learn if two images are equal. An image that matches a labelled one need not
+    be queried. Raises PatebenchError if the samples are not images.
     """
     import torch
 
@@ -191,10 +192,11 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Return `queries` of the `candidates`, each the one whose best match among earlier images is the worst.
+    """Choose `queries` of the `candidates` (positions in the pool) that match no earlier image well.
 
-    `network` (first, second) returns the logit that two rows of `features` (samples, features) are of equal images.
-    Earlier images are the `labelled` ones and the candidates already chosen.
+    Earlier images are the `labelled` ones and the candidates already chosen. Each choice is the candidate with the
+    lowest maximum, over the earlier images, of the logit that both images are equal. `network`(first, second) returns
+    this logit for rows of `features` (samples, features).
     """
     import torch
 

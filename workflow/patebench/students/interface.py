@@ -23,9 +23,9 @@ Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 class NoisyTable:
     """A released table of noisy counts (queries, classes), and public facts about its votes.
 
-    `queries` (queries,) are positions in the pool, and `variance` is that of each cell's noise. `records` is the number
-    of private records that voted, each on `neighbours` queries; None: on the query in whose cell it lies. With
-    `weighted`, each record voted on all queries with the weights of `features/directions.py`.
+    `queries` (queries,) are positions in the pool, and `variance` is that of the noise of each count. `records` is the
+    number of private records that voted. Each voted on its `neighbours` nearest queries or, if None, on the query in
+    whose cell it lies. If `weighted`, each voted on all queries with the weights of `features/directions.py`.
     """
 
     counts: NDArray[np.float64]
@@ -156,7 +156,7 @@ class StudentTrainer(Student, Protocol):
         """Train for one epoch; return its entries of the learning curve, such as mean losses, by name."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything that the remaining epochs depend on: tensors, numbers, text and containers of them."""
+        """Return everything on which the remaining epochs depend, as tensors, numbers, text and containers of these."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a `state`, possibly one of another process."""

@@ -58,7 +58,7 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return the settings "batch", which is at most `batch` and less for a small pool, and "epochs" of `epochs_for`."""
+    """Return the settings "batch" (samples per step: `batch`, or less for a small pool) and "epochs" (`epochs_for`)."""
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
 

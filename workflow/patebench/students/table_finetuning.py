@@ -46,7 +46,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 class _Goals:
-    """Targets (samples, classes) that mix given probabilities with the network's mean predictions of each sample."""
+    """Targets (samples, classes): mixtures of `given` probabilities and the network's mean earlier predictions."""
 
     def __init__(self, given: Tensor) -> None:
         self.given, self.own, self.seen = given, given.clone(), torch.zeros(len(given), dtype=torch.bool)
@@ -68,7 +68,7 @@ class _Goals:
 
 
 class _Finetuner(MirrorTrainer):
-    """Trainer whose state includes the network's mean predictions."""
+    """Trainer of the network whose state includes the mean predictions in its targets."""
 
     def __init__(self, network: Network, fitting: Fitting, goals: _Goals, epochs: int) -> None:
         super().__init__(network, fitting, "efficientnet-lite0", "own", epochs)

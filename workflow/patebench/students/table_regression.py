@@ -1,10 +1,11 @@
 """Learn a linear student of a whole table of noisy counts, by regression of the table on votes of the public pool.
 
-With features f, shares s of the classes and votes v, the table minus n · mean of v·s' has the expectation n · A · W,
+The student is a matrix W (features, classes): a sample with features f has class probabilities s + W'f, where s are the
+class shares. If n records have votes v on the queries, the table minus n · mean of v·s' has the expectation n · A · W,
 where A = mean of v·f' is the same for the public pool. So W follows from the table alone, by least squares on n·A
-(sufficient statistics with noise, as in Foulds et al. 2016), with error N(0, σ² + c·Σ) and prior N(0, τ²·spread of the
-features^2p). c, p and τ maximise the evidence (MacKay 1992). All of this is public. Derivation:
-docs/explanation/proofs-systems.md, "Regression of a table".
+(sufficient statistics with noise, as in Foulds et al. 2016). Its error is N(0, σ² + c·Σ), with Σ the covariance of v,
+and its prior N(0, τ²·spread of the features^2p). c, p and τ maximise the evidence (MacKay 1992). All of this is public.
+Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from dataclasses import dataclass
@@ -58,13 +59,13 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 
 
 def class_shares(features: Array, table: NoisyTable) -> Array:
-    """Return the share of each class among all records (classes,); their number dwarfs the noise.
+    """Return the estimated share of each class among all records (classes,), from the sums of the table's rows.
 
     Parameters
     ----------
     features : (samples, features) array of the pool
     table
-        Its rows add up to the number of votes per class, or of records if votes have weights.
+        The sum of its rows, weighted if votes have weights, is the number of votes per class plus noise.
     """
     totals = Directions.of(features, table.queries).total if table.weighted else np.ones(len(table.queries))
     votes = np.maximum(totals @ table.counts, 0)
@@ -72,7 +73,10 @@ def class_shares(features: Array, table: NoisyTable) -> Array:
 
 
 def regression(features: Array, table: NoisyTable, shares: Array) -> Array:
-    """Return W (features, classes), from the pool's `features` (samples, features), the table and the class shares."""
+    """Return W (features, classes) of the module's description, at the most likely c, p and τ.
+
+    `features` (samples, features) are those of the pool, and `shares` (classes,) the class shares.
+    """
     votes = _votes(features, table)
     products = votes.T @ features
     own = np.zeros(len(table.queries)) if table.weighted else votes[table.queries, np.arange(len(table.queries))]
@@ -88,7 +92,7 @@ def regression(features: Array, table: NoisyTable, shares: Array) -> Array:
 
 
 def _votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes of the pool's samples on the queries (samples, queries): weights, or 0 and 1."""
+    """Return the votes on the queries (samples, queries) that the pool's samples would have: weights, or 0 and 1."""
     if table.weighted:
         return Directions.of(features, table.queries).weights(features) / UNIT
     place = belong(features, features, table.queries, table.neighbours)
@@ -99,7 +103,11 @@ def _votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Rotated:
-    """n·A (queries, features) and the table (queries, classes), rotated to the axes of the votes' covariance."""
+    """Least-squares problem, with rows rotated to the principal axes of the votes' covariance.
+
+    `products` (queries, features) is n·A, `table` (queries, classes) the centred table, `covariance` (queries,) the
+    variance of the votes along each axis, and `spread` (features,) the standard deviation of each feature.
+    """
 
     products: Array
     table: Array
@@ -108,10 +116,10 @@ class _Rotated:
 
 
 def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
-    """Return ln Pr[table] at the best τ, and W at that τ.
+    """Return the greatest ln Pr[table] over all τ, up to a constant, and W at that τ, for c = `error` and p = `power`.
 
-    The centred counts of a row have one dimension less than there are classes. In them a vote has length 1 − 1/classes,
-    shared equally: 1/classes for each.
+    The counts of a row, minus their mean, have classes − 1 dimensions. A centred vote has the squared length
+    1 − 1/classes, which is 1/classes per dimension.
     """
     classes = rotated.table.shape[1]
     variance = table.variance + error * table.records / classes * rotated.covariance

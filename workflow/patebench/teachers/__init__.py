@@ -1,1 +1,1 @@
-"""Teachers: one learner per shard, trained in chunks, queried for their votes, and joined into one vote matrix."""
+"""Teachers: one learner per shard, trained in chunks; their votes on the queries are joined into one matrix."""

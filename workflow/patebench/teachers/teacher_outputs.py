@@ -52,7 +52,10 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return the array "soft" of the whole ensemble: the sum over its chunks, or no array if chunks have none."""
+    """Return the sum of the array "soft", the softened probabilities, over all chunks of an ensemble.
+
+    The result is empty if the chunks do not contain this array.
+    """
     if not chunks[0].meta.get("temperatures"):
         return {}
     total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
@@ -67,10 +70,10 @@ _MOST = float(np.finfo(np.float16).max)
 
 
 class TeacherKnowledge:
-    """Outputs of each teacher of a chunk on the pool, for PET-DL.
+    """Class probabilities and hints of each teacher of a chunk on the pool, for PET-DL.
 
-    They are class probabilities (teachers, queries, classes) and hints, the outputs of one layer (teachers, queries,
-    features). `wanted` is the name of that layer, `PROBABILITIES` for probabilities alone, or None for no outputs.
+    Probabilities are (teachers, queries, classes). Hints, the outputs of one layer, are (teachers, queries, features).
+    `wanted` is the name of that layer, `PROBABILITIES` for no hints, or None for neither.
     """
 
     def __init__(self, wanted: str | None) -> None:

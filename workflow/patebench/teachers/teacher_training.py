@@ -100,7 +100,7 @@ def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
 
 
 def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
-    """Group the positions of shards by their number of training steps, as a stack trains all teachers in step."""
+    """Group the positions of shards by their number of training steps, which must be equal within a stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
