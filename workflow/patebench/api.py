@@ -107,6 +107,8 @@ def label(
     seed : seed for reproducible labels, for experiments only: anyone who knows the seed can subtract the noise
     release : draw labels for a release, with discrete noise from the operating system's entropy. Each call is another
         release, so publish the ε of all calls on the same votes together.
+    classes, teachers : numbers of classes and teachers; see `patebench.api` for when they are needed
+    parameters : parameters of the mechanism, if it is given by name
 
     Returns
     -------
@@ -223,8 +225,8 @@ def calibrate(
     Raises
     ------
     PatebenchError
-        If the target cannot be reached, if there is not exactly one unknown, and for `release` of a mechanism without a
-        discrete form.
+        If the target cannot be reached, if not exactly one number is left to find, and for `release` of a mechanism
+        without a discrete form.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
     epsilon, release, delta = check_real("epsilon", epsilon), check_truth("release", release), check_delta(delta)
@@ -268,7 +270,7 @@ def train_student(
     Raises
     ------
     PatebenchError
-        For arrays of another shape, type or range, an unknown name, or an option that the method does not have.
+        For arrays of another shape, type or range, an unknown name, such as of a method, or an option that the method does not have.
     """
     from patebench.students.interface import StudentConfig
 

@@ -53,9 +53,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Streams:
-    """Random generators of a student, derived from `seed`: `generator(name)` for shuffling, and `noise()` for noise.
+    """Random generators of a student, derived from `seed`: `generator(name)` for batches, and `noise()` for noise.
 
-    Each value of `noises` gives different noise with the same order of samples.
+    Each value of `noises` gives different noise with the same batches.
     """
 
     seed: int
@@ -92,7 +92,7 @@ class Form(ABC):
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
-        """Return the noisy sum of `vectors` (teachers, features) as the form releases it, for audits.
+        """Return the noisy sum of `vectors` (teachers, features) that the form would release, for audits.
 
         Returns None if the form does not release sums of vectors.
         """
@@ -103,7 +103,8 @@ class Form(ABC):
     ) -> None:
         """Train the student on standardised public samples `x`, with the teachers' outputs for these samples.
 
-        Hint learning comes first, and then distillation. Both use AdamW with a one-cycle learning rate.
+        Hint learning comes first, and then distillation. Both use AdamW with a one-cycle learning rate. After
+        each epoch of distillation, `done` is called with the number of these epochs so far.
         """
         hint, distil = self.gradients(student, knowledge, settings, streams.noise())
         stages = (

@@ -263,7 +263,10 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return an accuracy as text, followed in brackets by the accuracy of always predicting the largest class."""
+    """Return the accuracy of a row as text, with the accuracy of always predicting the largest class in brackets.
+
+    `accuracy` is the name of the accuracy's column without `_mean`.
+    """
     beside = base_rate(row, accuracy)
     return percent(row[f"{accuracy}_mean"]) + (f" ({beside})" if beside else "")
 
@@ -271,7 +274,7 @@ def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
     """Return a text with the balanced accuracy, if known, and the accuracy of always predicting the largest class.
 
-    The text is "" if the share of the largest class is unknown.
+    The text states if the row's accuracy is not higher. It is "" if the share of the largest class is unknown.
     """
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:

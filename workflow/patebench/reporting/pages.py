@@ -263,9 +263,11 @@ def read_caption(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
-        raise ArtefactError(path, f"it cannot be read ({fault})", "restore it; every result has a caption") from None
+        raise ArtefactError(path, f"the caption cannot be read ({fault})", "restore it") from None
     if not text:
-        raise ArtefactError(path, "it is empty", "restore it; every result has a caption")
+        raise ArtefactError(
+            path, "this caption is empty", "restore it, as the report shows it"
+        )
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 
 

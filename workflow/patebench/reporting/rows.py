@@ -289,6 +289,9 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values for the file, without those for the original of a changed copy of a data set."""
+    """Return printed values in the form of the file.
+
+    Values for a changed copy of a data set are left out, because papers print them for its original.
+    """
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

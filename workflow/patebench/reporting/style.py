@@ -254,7 +254,10 @@ _TIP = "tip: "
 
 
 def svg(figure: "Figure") -> str:
-    """Return a figure, after `save`, as an SVG element for an HTML page, without ids that could clash."""
+    """Return a figure as an SVG element for an HTML page, without ids that other figures could also have.
+
+    Call `save` first, which computes the final layout.
+    """
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None}, **_TIGHT)
     text = stream.getvalue()

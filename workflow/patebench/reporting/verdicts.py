@@ -109,7 +109,10 @@ def tolerance(quantity: str, published: float, deviation: float) -> float:
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """Return the verdict on the number `published`, given mean and deviation over the seeds (NaN for one seed)."""
+    """Return the verdict on the number `published`, given the mean and deviation of the measurements over the seeds.
+
+    `deviation` is NaN for one seed.
+    """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
     if quantity == "answered":
@@ -361,7 +364,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
-    """Return the words that describe each value of a column of `_APART` or `_NAMES_APART`; none for a missing value."""
+    """Return the words that describe each value in the column of a setting; none for a missing value."""
     import pandas as pd
 
     if column == "parameters":

@@ -85,12 +85,15 @@ def mark(
 
 
 def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any) -> None:
-    """Draw the mean of `y` at each `x` of a frame from `over_seeds`, with bars of one standard deviation."""
+    """Draw the mean over the seeds of the column `y` against the column `x`, with bars of one standard deviation.
+
+    `points` is a frame from `over_seeds`.
+    """
     axis.errorbar(points[x], points[f"{y}_mean"], yerr=points[f"{y}_std"], **settings)
 
 
 def note(axis: "Axes", x: float, y: float, words: str) -> None:
-    """Write small text next to a point."""
+    """Write `words` in small type next to the point (x, y)."""
     paper = {"color": "white", "alpha": 0.7, "pad": 0.5}
     axis.annotate(words, (x, y), (6, 4.5), textcoords="offset points", fontsize=8, color=GREY, bbox=paper)
 

@@ -59,7 +59,10 @@ def draw_cap(records: Records, published: Published) -> "Figure":
 
 
 def _students(records: Records) -> "pd.DataFrame":
-    """Return students with a finite ε and text columns: `noise_in_words`, `who` (teachers), `epsilon` and `labels`."""
+    """Return the students with a finite ε, with text columns for titles and labels of lines.
+
+    They are `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
+    """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
     return frame.assign(
@@ -100,7 +103,10 @@ def _draw_sweep(
 
 
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
-    """Return the title of a panel: data set and teachers, and below them the student and differing settings."""
+    """Return the title of a panel: data set and teachers and, on a second line, the student and further settings.
+
+    `differ` contains the positions in `group` of the settings that differ between panels.
+    """
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 

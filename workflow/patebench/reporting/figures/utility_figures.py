@@ -128,7 +128,10 @@ def draw_table(frame: "pd.DataFrame") -> "Figure":
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return the style and marker size of each method by its label; further lines of one colour are dashed."""
+    """Return the line style and marker size of each method by its label.
+
+    Colours show the mechanism or form; further methods of the same colour have dashed lines.
+    """
     styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
@@ -196,7 +199,9 @@ _PROTECTED: dict[str, str] = {Adjacency.ADD_OR_REMOVE_RECORD: "one record", Adja
 
 
 def draw_frontier(records: Records, published: Published) -> "Figure":
-    """Draw the accuracy of every student and private model against its ε, and the frontier of the students.
+    """Draw the accuracy of every student and private model against its ε, and the frontier of students.
+
+    A student is on the frontier if no other student is as accurate at the same or a smaller ε.
 
     Colour and marker show the mechanism, or the method of the student if there are more methods than mechanisms.
     """
@@ -251,7 +256,7 @@ def _named(models: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
-    """Draw students at their worst-case ε, each with a line to its data-dependent ε; label those on the frontier.
+    """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the frontier.
 
     Colours show either the mechanism or the method. `other` is the column of the other one; labels name its value
     unless it is the most frequent one.

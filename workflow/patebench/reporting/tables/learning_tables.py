@@ -70,7 +70,7 @@ def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
 def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFrame":
     """Return mean and deviation of `values` over the seeds, per setting of an ensemble.
 
-    A name such as `teacher_accuracy_mean_mean` becomes `teacher_accuracy_mean`.
+    In names of columns, `_mean_` becomes `_`, such as in `teacher_accuracy_mean_mean`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))

@@ -353,7 +353,10 @@ def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
 
 
 def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
-    """Append to the column `learner` those `settings` in which rows of one method differ."""
+    """Append to the column `learner` the settings in which rows of one method differ, to make rows distinguishable.
+
+    `settings` contains the text of each setting (column) for each row of `frame`.
+    """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
@@ -387,7 +390,7 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name of the learner of each printed number: paper and column of its table.
+    """Return a name for the learner of each printed number and its ε: paper and column of the table.
 
     If two tables of the paper print different numbers for one column and ε, the name contains the table.
     """
