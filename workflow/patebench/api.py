@@ -270,7 +270,8 @@ def train_student(
     Raises
     ------
     PatebenchError
-        For arrays of another shape, type or range, an unknown name, such as of a method, or an option that the method does not have.
+        For arrays of another shape, type or range, an unknown method, model or recipe, or an option of another
+        method.
     """
     from patebench.students.interface import StudentConfig
 

@@ -265,9 +265,7 @@ def read_caption(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as fault:
         raise ArtefactError(path, f"the caption cannot be read ({fault})", "restore it") from None
     if not text:
-        raise ArtefactError(
-            path, "this caption is empty", "restore it, as the report shows it"
-        )
+        raise ArtefactError(path, "this caption is empty", "restore it, as the report shows it")
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 
 
