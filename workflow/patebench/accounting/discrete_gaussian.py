@@ -138,8 +138,8 @@ class _Losses:
     def least_epsilon(self) -> float:
         """Return the least ε with δ(ε) ≤ δ, rounded up; at least the ε at y₀ = `lowest`.
 
-        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below δ between two
-        integers y₀, k − 1 and k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at k.
+        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below δ between the
+        integers y₀ = k − 1 and y₀ = k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at k.
         """
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)

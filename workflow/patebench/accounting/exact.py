@@ -291,7 +291,7 @@ def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
 
 
 class _Part(NamedTuple):
-    """Queries of one piece with their weights `times` and the wanted orders; `name` identifies the piece."""
+    """Queries of one piece, their weights `times`, and the orders to compute; `name` identifies the piece."""
 
     votes: Votes
     times: Array

@@ -148,7 +148,7 @@ def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
 
 
 def _vertex(before: float, least: float, after: float) -> float:
-    """Return the minimum of the parabola through three points, in steps from the middle one, which is the lowest."""
+    """Return where the parabola through three values is least, in steps from the middle value, which is the lowest."""
     bend = before - 2 * least + after
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 

@@ -123,9 +123,9 @@ def _bound_outside(noise: _Noise, s: float, order: float) -> float:
     """Bound D_α outside the cells, where u, v or their difference is large.
 
     Apart from improbable outcomes, one outcome is nearly certain under both distributions, with
-    |r| ≤ 2s·f(X − s)/F(X − s) for the density f and the distribution function F of the noise. On the integers, means
-    may be off by a vote, and sums over half-lines are below integrals that begin a vote earlier; sums over all integers
-    exceed integrals by less than 1 %, as s ≤ 1.
+    |r| ≤ 2s·f(X − s)/F(X − s) for the density f and the distribution function F of the noise. With integer noise,
+    means may be off by a vote, and sums over half-lines are below integrals that begin a vote earlier; sums over all
+    integers exceed integrals by less than 1 %, as s ≤ 1.
     """
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)

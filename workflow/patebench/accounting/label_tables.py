@@ -58,7 +58,7 @@ class Cells:
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """Create cells from arrays of rows × columns in which adjacent cells are similar."""
+        """Create cells from arrays (bounds × rows × columns), and blocks from cells that are adjacent in them."""
         lows, highs, ratios = (_cut_into_blocks(values) for values in (low, high, ratio))
         blocks = cls(lows.min(axis=2), highs.max(axis=2), _farthest_from_zero(ratios))
         flat = [values.reshape(len(values), -1) for values in (lows, highs, ratios)]

@@ -78,7 +78,7 @@ class Decision:
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return (α − 1) times the left side of (*), rounded up, for `one` (ln p, ln(1 − p)) and `other` of p′."""
+        """Return (α − 1) times the left side of (*), rounded up, for `one` = (ln p, ln(1 − p)) and `other` of p′."""
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total

@@ -59,7 +59,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the Rényi divergence of Gaussians whose scales differ by e^b and whose means differ as far as possible."""
+    """Return the Rényi divergence of Gaussians with scales of ratio e^b, and means as far apart as possible."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
@@ -120,7 +120,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return f̂ for the draw N = `draw`. With `draw` = 0, this is the median of f̂."""
+        """Return f̂ for f = `value` and the noise N = `draw`; without noise, this is the median of f̂."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -135,7 +135,7 @@ class Design:
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """Return the design with the least median ε.
+    """Return the design of the release of f̂ whose median ε at `delta` is least.
 
     The design is public only if all arguments are public, so compute them from `profile` instead of the votes.
 
@@ -294,7 +294,7 @@ class _Releasing(Accountant):
 
 @dataclass(frozen=True, kw_only=True)
 class SanitisedAccountant(_Releasing):
-    """Accountant that releases the bound with noise, with a design for the made-up votes of `profile`.
+    """Accountant that releases a data-dependent bound with noise, designed for the made-up votes of `profile`.
 
     The bounds of one T by the classic and by the tight conversion come from the same draw, so both may be published
     together, unless the noise is seeded.

@@ -113,7 +113,7 @@ def work(queries: int, classes: int, teachers: int) -> float:
 def smooth(local: Array, beta: Array | float) -> Array:
     """Return the β-smooth sensitivity per order: the maximum of e^{−βd}·local[d] over distances d.
 
-    `local` (distances × orders) is made by the function of this name; `beta` is one number, or one per order.
+    `local` (distances × orders) is the result of the function `local`; `beta` is one number, or one per order.
 
     The result is at least 10⁻¹² of its maximum over all votes, so that it is not 0 for some votes and positive for
     others.

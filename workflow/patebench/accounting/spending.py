@@ -116,9 +116,9 @@ def _curve(accountant: RenyiAccountant, queries: int) -> Array:
 
 
 def _representatives(draws: Sequence[Spending]) -> set[int]:
-    """Return a few teachers that include one with the largest total cost.
+    """Return the numbers of a few teachers, one of which has the largest total cost.
 
-    These are the first teacher of each draw, or only -1 if every draw uses all teachers.
+    They are the first teacher of each draw, or only -1 if every draw uses all teachers.
     """
     return {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
 

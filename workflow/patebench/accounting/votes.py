@@ -63,7 +63,7 @@ class Votes:
     def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
         """Create votes of `teachers` teachers with weights; a teacher without a row abstains on all queries."""
         if len(weighted.teachers) and not 0 <= weighted.teachers.min() <= weighted.teachers.max() < teachers:
-            raise PatebenchError(f"teachers of weighted votes must be from 0 to {teachers - 1}")
+            raise PatebenchError(f"teacher numbers of weighted votes must be from 0 to {teachers - 1}")
         return cls(weighted.table(classes), electorate=teachers, weighted=weighted)
 
     @classmethod
@@ -142,7 +142,7 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
             raise PatebenchError(
                 f"the table contains votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')},"
                 f" not of {teachers:,}; correct the table (votes: teachers × queries, counts: queries × classes) or the"
-                " number"
+                " number of teachers"
             )
     elif votes.matrix is not None and votes.teachers > votes.queries:
         raise PatebenchError(

@@ -158,7 +158,7 @@ class Mechanism(ABC):
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return the probabilities (queries × (classes + 1)) of what an audit observes of each query, or None."""
+        """Return the probabilities (queries × (classes + 1)) of what an audit sees of each query; None if unknown."""
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
@@ -293,7 +293,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
     if not isinstance(parameters, Mapping):
-        raise PatebenchError(f"parameters = {quote(parameters)} is not a mapping from names to numbers")
+        raise PatebenchError(f"parameters = {quote(parameters)} is not a mapping from names to numbers; give one")
     for parameter_name in parameters:
         if parameter_name not in allowed:
             raise PatebenchError(
@@ -309,7 +309,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
 
 
 def check_releasable(name: str, kind: type[Mechanism]) -> None:
-    """Refuse a mechanism without a discrete form, whose labels are not safe to release."""
+    """Refuse a mechanism that cannot draw discrete noise, as its labels are not safe to release."""
     if not kind.discrete:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).discrete]
         raise PatebenchError(
@@ -352,7 +352,7 @@ _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Refuse a mechanism that cannot answer queries in rounds, as its cost would not be that of one release."""
+    """Refuse a mechanism that cannot answer queries in rounds, as its rounds would not cost what one release does."""
     if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:

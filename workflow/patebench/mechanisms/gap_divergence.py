@@ -102,7 +102,7 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """ln of the probabilities P on D and P′ on D′ of one outcome (rows × scores), and error bounds."""
+    """Probability of one outcome as ln P on D and ln P′ on D′ (rows × scores), with bounds on their errors."""
 
     log_p: Array
     log_p_neighbour: Array
@@ -305,7 +305,7 @@ def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Bound the moment minus 1, for γ = 0 … n, if two other classes lose and gain the vote.
+    """Bound the moment minus 1, for γ = 0 … n, if the vote moves between two classes other than the first.
 
     The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of t, and C of `_observed_moment`
     for one class and C′ for the other; the result is the larger one of both directions.

@@ -255,7 +255,7 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
-        """Draw independent integers: exactly with the operating system's entropy, reproducibly from a seed."""
+        """Draw independent integers: exactly, or reproducibly if `rng` has a seed."""
 
     @abstractmethod
     def log_weights(self, z: NDArray[np.integer]) -> Array:

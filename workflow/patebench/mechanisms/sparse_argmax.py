@@ -168,7 +168,7 @@ class _Cells:
 
 
 def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
-    """Return `Totals` of `cells(T)` cells that change in T queries, each with the same Rényi curve `curve`."""
+    """Return `Totals` if T queries change at most `cells(T)` cells, each with the Rényi curve `curve`."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         result: Array = np.multiply.outer([float(cells(T)) for T in queries], curve(orders))
