@@ -80,7 +80,7 @@ def test_a_file_gives_it_back(encoder: graph.GraphEncoder) -> None:
 def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder) -> None:
     plain = encoder.base.arrays()
     for weights in (plain["weights"], np.append(encoder.arrays()["weights"], np.float32(0))):
-        with pytest.raises(PatebenchError, match="not a graph encoder"):
+        with pytest.raises(PatebenchError, match="not those of a graph encoder"):
             graph.GraphEncoder.of({**plain, "weights": weights})
     with pytest.raises(PatebenchError, match="has one sample, which has no neighbours"):
         graph.GraphEncoder.learn(POOL[:1])

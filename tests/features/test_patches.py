@@ -99,5 +99,5 @@ def test_what_is_no_photograph_is_refused_in_one_line() -> None:
     for name, cut in (("weights", 1), ("mean", 1), ("mean", 39)):
         arrays = encoder.arrays()
         arrays[name] = arrays[name][cut:]
-        with pytest.raises(PatebenchError, match="not a patch encoder"):
+        with pytest.raises(PatebenchError, match="not those of a patch encoder"):
             PatchEncoder.of(arrays)

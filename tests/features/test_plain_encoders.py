@@ -85,7 +85,7 @@ def test_what_has_no_such_features_is_refused(kind: type[Pixels] | type[Gradient
     with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
         kind.learn(COLOUR).features(COLOUR[:, :1])
     learnt = {**kind.learn(COLOUR).arrays(), "weights": np.ones(7, np.float32)}
-    with pytest.raises(PatebenchError, match="a trained encoder, not of"):
+    with pytest.raises(PatebenchError, match="not those of the encoder"):
         kind.of(learnt)
 
 

@@ -79,7 +79,11 @@ def expand(
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
-    """Add one experiment to a run; `own` are the user's data sets. Raise PatebenchError for the first error."""
+    """Add one experiment to a run, once per seed; return its artefacts.
+
+    `own` are the user's data sets, and `agreement` the values that earlier experiments gave. Raises PatebenchError for
+    the first error.
+    """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
     for selected in settings.queries or [None]:
@@ -187,7 +191,7 @@ class _Expansion:
                         mechanism.needed(teachers)
                 if budget:
                     check_budget(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
-                    self._check_not_secure(setting, "answering cannot stop at a budget")
+                    self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
         """Return the mechanism of a setting.
@@ -215,13 +219,13 @@ class _Expansion:
             )
             raise PatebenchError(line, code="weights")
         if any(weighted(each.model) for each in ensembles) and (k := dict(setting.parameters)["k"]) != 1:
-            line = f"k = {k:g}, but the votes of each record have length 1, so a larger k only costs more; use k = 1"
+            line = f"k = {k:g}, but the vector of votes of each record has norm 1, so larger k only raise ε; use k = 1"
             raise PatebenchError(line, code="weights")
         return mechanism
 
     def _check_not_secure(self, setting: Setting, why: str) -> None:
         if self._aggregators(setting.mechanism):
-            line = f"secure aggregation opens the labels of all queries at once, so {why}; leave out one of the two"
+            line = f"secure aggregation opens the labels of all queries at once, so {why}"
             raise PatebenchError(line, code="secure")
 
     def _ensembles(self, split: Split) -> Iterator[Ensemble]:
@@ -288,7 +292,7 @@ class _Expansion:
         return numbers or (max(accounted),)
 
     def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students that are trained on the label sets `pool`; ε is computed for `accounted` queries."""
+        """Add the students of the label sets `pool`; ε is computed for the numbers of queries `accounted`."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
@@ -314,7 +318,7 @@ class _Expansion:
             for setting in grid:
                 with located(f"{where}.mechanisms.{setting.mechanism}"):
                     check_adaptive(setting.mechanism, self._suitable(setting, teachers))
-                    self._check_not_secure(setting, "rounds are not possible")
+                    self._check_not_secure(setting, "rounds are not possible; leave out secure or rounds")
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
                 for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.mode):

@@ -41,7 +41,7 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
     mechanism, classes = make_mechanism(facts["mechanism"], facts["parameters"]), int(facts["classes"])
     if not isinstance(mechanism, LocalMechanism):
         raise PatebenchError(
-            f"{facts['mechanism']} is not a local mechanism; only local mechanisms release teachers' reports"
+            f"{facts['mechanism']} is not a local mechanism, so it releases no teachers' reports; use a local mechanism"
         )
     channels = [channel.matrix for channel in mechanism.channels(len(reports), classes)]
     result = np.zeros((samples, classes))

@@ -50,7 +50,7 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
     reads = ENCODERS.fact(encoder, "reads")
     if reads is not None and (len(shape) == 3) != (reads == "images"):
         raise PatebenchError(
-            f"the encoder '{encoder}' reads {reads}, and these are samples of shape {shape}; use {DEFAULT}",
+            f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use {DEFAULT}",
             code="shape",
         )
 
@@ -96,4 +96,7 @@ class Encoder(ABC):
     def check_shape(self, x: NDArray[Any]) -> None:
         """Refuse samples `x` (samples, …) of another shape; raises PatebenchError."""
         if tuple(x.shape[1:]) != self.shape:
-            raise PatebenchError(f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}")
+            raise PatebenchError(
+                f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}; give samples of"
+                " the pool's shape"
+            )

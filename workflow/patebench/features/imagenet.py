@@ -58,7 +58,7 @@ class ImageNetEncoder(Encoder):
         shape = _check_shape(tuple(int(size) for size in arrays["shape"]))
         weights, mean, spread = (torch.from_numpy(arrays[name]) for name in ("weights", "mean", "spread"))
         if len(mean) != _MEANS or len(weights) % _MEANS:
-            raise PatebenchError("these arrays are not an ImageNet encoder")
+            raise PatebenchError("its arrays are not those of an ImageNet encoder")
         return cls(shape, PrincipalAxes(mean, spread, weights.reshape(_MEANS, -1)))
 
 

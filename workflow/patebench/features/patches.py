@@ -85,7 +85,7 @@ class PatchEncoder(Encoder):
         first = inputs * (1 + inputs + clusters)
         rows = _QUARTERS * clusters
         if clusters < 1 or len(arrays["mean"]) != rows or len(flat) <= first or (len(flat) - first) % rows:
-            raise PatebenchError(f"these arrays are not a patch encoder for images of shape {shape}")
+            raise PatebenchError(f"its arrays are not those of a patch encoder of images of shape {shape}")
         sizes = [inputs, inputs * inputs, clusters * inputs, len(flat) - first]
         parts = flat.split(sizes)  # type: ignore[no-untyped-call]
         centre, whitening, dictionary, axes = (part.clone() for part in parts)

@@ -67,7 +67,7 @@ class _Plain(Encoder):
         shape = tuple(int(size) for size in arrays["shape"])
         cls.check(shape)
         if len(arrays["weights"]) != 1 or arrays["weights"].any():
-            raise PatebenchError(f"these are the arrays of a trained encoder, not of {cls.kind}")
+            raise PatebenchError(f"its arrays are not those of the encoder {cls.kind}")
         return cls(shape)
 
 
@@ -95,7 +95,8 @@ class Gradients(_Plain):
     def check(cls, shape: tuple[int, ...]) -> None:
         if len(shape) != 3 or min(shape[1:]) < 2 * BLOCK:
             raise PatebenchError(
-                f"samples of shape {shape} have no histograms of gradients; use the encoder contrastive"
+                f"samples of shape {shape} are not images, or too small for histograms of gradients; use the encoder"
+                " contrastive"
             )
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:

@@ -169,7 +169,7 @@ class QueryClusters:
 
 
 def _measure_shares(member: NDArray[np.integer], count: int) -> Array:
-    """Return the share of samples in each of `count` clusters."""
+    """Return the share of samples in each of `count` clusters; `member` (samples,) is the cluster of each sample."""
     return np.bincount(member, minlength=count) / len(member)
 
 

@@ -44,8 +44,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
     table, features = data.table, data.features
     if table is None or features is None:
         raise PatebenchError(
-            f"the method '{method}' reads a noisy table of votes by public features; give it labels of a mechanism that"
-            " releases one, of an ensemble of nearest-query with queries of its own"
+            f"the method '{method}' reads a noisy table of votes on the nearest queries; use labels of a mechanism that"
+            " releases a table, and teachers of the model nearest-query with `queries` in the experiment"
         )
     vectors = np.asarray(features(data.pool), dtype=np.float64)
     shares = class_shares(vectors, table)

@@ -93,7 +93,10 @@ def train(
 
 
 def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
-    """Return True if networks like `template` are trained in stacks on shards like `shard`."""
+    """Return True if networks like `template` are to be trained in stacks on shards like `shard`.
+
+    `wanted` is the caller's choice; by default only networks on a GPU are. All their layers must be stackable.
+    """
     if wanted is None:
         wanted = template.device.type == "cuda"
     return wanted and stackable(template.build(shard[0].shape[1:], template.classes))
