@@ -332,7 +332,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear balanced accuracy and recall if classes are balanced, as they add little to the accuracy."""
+    """Clear balanced accuracy and recall if classes are balanced, since they then add little to the accuracy."""
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:

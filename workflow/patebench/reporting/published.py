@@ -184,7 +184,7 @@ class Published:
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True if `quantity` is an accuracy, of which more is better; of other quantities less is better."""
+    """Return True if `quantity` is an accuracy, for which larger is better; otherwise smaller is better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 

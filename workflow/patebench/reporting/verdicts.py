@@ -237,7 +237,7 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> "pd.DataFrame":
-        """Return private models of a system at 90 % to 100 % of the ε in the printed number's row."""
+        """Return private models of a system whose ε is 90 % to 100 % of that printed in the same row as `value`."""
         frame = self._of_system(system)
         frame = frame[self._spent(value, frame["epsilon"], frame["delta"])]
         return _rows_of_setting(
@@ -253,7 +253,10 @@ class _Measures:
         return {str(system): frame for system, frame in self.records.private_models.groupby("system")}
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return True for each ε that is 90 % to 100 % of the ε in the number's row, at the same or a smaller δ."""
+        """Return True for each `epsilon` that is 90 % to 100 % of that printed in the same row as `value`.
+
+        Its `delta` must not exceed the printed δ.
+        """
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
@@ -265,7 +268,7 @@ class _Measures:
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> "pd.DataFrame":
-        """Return students of any mechanism whose labels have about the worst-case ε in the printed number's row."""
+        """Return students of any mechanism whose worst-case ε is 90 % to 100 % of that in the same row as `value`."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))

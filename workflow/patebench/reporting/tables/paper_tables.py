@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def build_papers(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per paper with the number of each verdict.
+    """Return one row per paper, with the number of its printed numbers for each verdict.
 
     If several settings measured one printed number, the first of their verdicts in the order of `COUNTING` counts.
     Measurements on a changed copy of a data set are not counted.
@@ -100,7 +100,7 @@ def _row_rank(row: dict[Any, Any]) -> int:
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the name of the quantity as text or, for a setting, the paper's heading."""
+    """Return the name of a row's quantity as text; for a setting that a paper prints, the heading of its column."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 

@@ -261,8 +261,8 @@ def join_tables(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
     if not twice.empty:
         method = twice.iloc[0]
         raise PatebenchError(
-            f"the tables have different accuracies of {method['learner']} at ε = {method['epsilon']:g}; join tables of"
-            " runs with different settings"
+            f"the tables have different accuracies of {method['learner']} at ε = {method['epsilon']:g}; leave out one"
+            " of the tables"
         )
     return _by_target(settings)
 
