@@ -150,9 +150,9 @@ def audit(
 
     The audit covers one query, and each number of queries in `queries`. It searches for the worst pair of adjacent
     votes and computes the ε of this pair exactly. It also draws labels from two adjacent votes many times and derives
-    an ε lower bound from them. Each of the `findings` contains the `stated` bounds, each with a
-    `verdict`: `holds` (not contradicted), `violated`, `disagrees` (labels do not follow the stated distribution, so the
-    bound may not apply), or `vacuous` (too large to test). See `audit.verdict.run_audit`.
+    an ε lower bound from them. Each of the `findings` contains the `stated` bounds, each with a `verdict`: `holds` (not
+    contradicted), `violated`, `disagrees` (labels do not follow the stated distribution, so the bound may not apply),
+    or `vacuous` (too large to test). See `audit.verdict.run_audit`.
 
     Parameters
     ----------

@@ -44,8 +44,9 @@ class NearestVotes:
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the vote counts (classes,) of the records nearest to a query among those at positions `chosen`.
 
-        A record whose position is repeated in `chosen` may vote several times. Ties in distance are broken by position. Features are rounded to a grid on which distances are exact
-        (`features/cells.py`), so the order of two records does not depend on any other record.
+        A record whose position is repeated in `chosen` may vote several times. Ties in distance are broken by position.
+        Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of two records
+        does not depend on any other record.
         """
         distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
         nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]

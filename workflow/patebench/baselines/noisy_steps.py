@@ -116,10 +116,10 @@ def train(
     evaluate: Callable[[Tensor], float],
     report: Report | None = None,
 ) -> Trained:
-    """Train `model` by Adam in `steps` noisy steps, with a learning rate that falls linearly to 0.
+    """Train `model` by Adam in `steps` steps, with a learning rate that falls linearly to 0.
 
-    `ema` is the decay of the averaged weights. `evaluate` returns the accuracy of weights on public samples; it is
-    called ten times during training.
+    The gradient of each step is a noisy sum by `noisy`. `ema` is the decay of the averaged weights. `evaluate` returns
+    the accuracy of weights on public samples; it is called ten times during training.
     """
     weights = model.start()
     average = weights.clone()

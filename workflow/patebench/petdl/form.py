@@ -31,8 +31,8 @@ class Settings:
     """Settings of a student's training; `noise` is the noise's standard deviation divided by the clip.
 
     `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper) or the norm
-    of a gradient or of softened outputs. `hint_clip` bounds the norm of hints. The student is trained on the first
-    `samples` samples of the pool, or on all if None.
+    of a gradient or of softened outputs. `hint_clip` bounds the norm of hints. If `weighted`, a teacher's contribution
+    is weighted by its confidence. The student is trained on the first `samples` samples of the pool, or on all if None.
     """
 
     noise: float

@@ -246,7 +246,7 @@ def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "p
 
 
 def worst_case_bounds(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the worst-case bounds, which hold for a release with fresh noise."""
+    """Return the worst-case bounds, which hold for all possible votes if labels are drawn with fresh noise."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 

@@ -135,7 +135,7 @@ class Table:
     section: str = FURTHER
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
-        """Return all columns for `frame`, including empty ones; the split has a column if a data set has several splits."""
+        """Return all columns for `frame`, including empty ones, and one for the split if a data set has several."""
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]
         if "dataset" in fields and "setting" in frame and (frame.groupby("dataset")["setting"].nunique() > 1).any():

@@ -290,7 +290,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns that describe a method, and two columns per target ε."""
+    """Return the columns that describe a method, and per target ε the columns of its ε and accuracy."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
