@@ -203,7 +203,7 @@ def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
     """Yield each line with its label.
 
     The label names the form of PET-DL and, unless the figure varies it, the number of teachers. If several lines have
-    the same form and number, the labels of all but the first also name the settings in which they differ from the first.
+    the same form and number, all labels but the first also name the settings in which they differ from the first.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
