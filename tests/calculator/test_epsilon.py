@@ -168,7 +168,9 @@ def test_a_second_draw_needs_a_limit_that_it_keeps(file, tmp_path):
 
 def test_a_draw_and_its_ledger_go_together(file, tmp_path):
     assert str(run(file, *WITH, "--sanitise").exception).startswith("--ledger is missing")
-    assert "only sanitised bounds are entered in a ledger" in str(run(file, *WITH, "--ledger", tmp_path).exception)
+    assert "--ledger and --private are only for sanitised bounds" in str(
+        run(file, *WITH, "--ledger", tmp_path).exception
+    )
     assert not list(tmp_path.iterdir())
     other = ("--mechanism", "exponential", "--epsilon", 0.4, "--delta", DELTA)
     assert run(file, *other, "--sanitise", "--ledger", tmp_path).exit_code == 0

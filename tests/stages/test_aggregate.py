@@ -150,7 +150,7 @@ def test_budgets_that_can_not_be_kept(even_votes, tmp_path):
     for budget, delta, fault in (
         (0.01, 1e-5, "does not admit one query"),
         (1.0, None, "--budget needs a δ"),
-        (None, 1e-5, "--delta is only used with a budget"),
+        (None, 1e-5, "--delta is the δ of a budget, but --budget is missing"),
     ):
         with pytest.raises(PatebenchError, match=fault):
             draw_release(even_votes, *GNMAX, tmp_path / "out", budget=budget, delta=delta)

@@ -218,12 +218,15 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         aggregate.run(**{**first, "votes": second["votes"]})
     with pytest.raises(ArtefactError, match="it contains votes on queries selected in rounds"):
         aggregate.run(**{**second, "selected": None, "earlier": None})
-    with pytest.raises(ArtefactError, match="it needs earlier labels"):
+    with pytest.raises(ArtefactError, match="its round needs --earlier labels"):
         aggregate.run(**{**second, "earlier": None})
     votes = again.votes(1)
     for changes, fault in (
         ({"earlier_votes": "0" * 64}, "not made with the votes of"),
-        ({"queries_files": ["0" * 64, votes.meta["queries_files"][1]]}, "it contains votes of other rounds than"),
+        (
+            {"queries_files": ["0" * 64, votes.meta["queries_files"][1]]},
+            "its rounds of votes differ from the rounds up to",
+        ),
     ):
         write_arrays(tmp_path / "votes.npz", VOTES, votes.arrays, {**votes.meta, **changes})
         with pytest.raises(ArtefactError, match=fault):
@@ -235,13 +238,13 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
     join |= {"chunk": [again.path(1, f"chunks/{ends}.npz") for ends in ("0-699", "700-1196")]}
     join |= {"out": tmp_path / "joined.npz", "summary": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="it contains only the votes of a later round"):
+    with pytest.raises(ArtefactError, match="it contains votes of a later round only"):
         join_votes.run(**{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (
         ({"partition": "another"}, "not made with the partition of"),
         ({"encoder": "another"}, "not made with the encoder of"),
-        ({"queries_files": ["0" * 64]}, "it does not contain the votes of the rounds before"),
+        ({"queries_files": ["0" * 64]}, "its votes are not those of all rounds before"),
     ):
         write_arrays(tmp_path / "earlier.npz", VOTES, earlier.arrays, {**earlier.meta, **changes})
         with pytest.raises(ArtefactError, match=fault):
@@ -270,12 +273,12 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
         vote(files[1])
     with pytest.raises(ArtefactError, match="its queries were selected after labels of an earlier round"):
         vote(*files[::-1])
-    with pytest.raises(ArtefactError, match="its queries were not selected in a round after"):
+    with pytest.raises(ArtefactError, match="its queries were selected without labels of the round of"):
         vote(files[0], files[0])
     with pytest.raises(ArtefactError, match="it selects a query that was selected before"):
         vote(*files, files[1])
     command[command.index("--model") + 1] = "logistic"
-    with pytest.raises(ArtefactError, match="its queries were selected in a round, after labels were released"):
+    with pytest.raises(ArtefactError, match="its queries were selected after labels were released"):
         vote(*files)
 
 

@@ -222,7 +222,7 @@ def _votes_as_bounds(made):
     return {}
 
 
-NOT_GIVEN = "its labels are not among"
+NOT_GIVEN = "is not given as --labels"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ NOT_GIVEN = "its labels are not among"
         (lambda made: {"labels": [], "students": []}, NOT_GIVEN),
         (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),
         (_student_of_more_labels, "trained on more labels than"),
-        (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "one label for each query"),
+        (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "exactly one label for each query"),
         (_votes_as_bounds, "kind 'join_votes'"),
     ],
 )

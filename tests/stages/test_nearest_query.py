@@ -322,7 +322,7 @@ def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path)
     assert (sizes == 0).any()
     assert ((chunk["votes"] >= 0).any(axis=1) == (sizes > 0)).all()
     alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
-    with pytest.raises(ArtefactError, match="its shards may be empty, but 'logistic' needs samples"):
+    with pytest.raises(ArtefactError, match="shards without samples, on which 'logistic' cannot be trained"):
         world.vote(0, 1, partition=tmp_path / "hash.npz", **alone)
 
 
@@ -424,9 +424,9 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours, world
     with pytest.raises(ArtefactError, match="its table is used as a whole; request all 40 queries"):
         several.student("table-regression", several.file("labels-3.npz"), queries=30)
     held = StudentParameters(method="table-regression", hold_out=0.2)
-    with pytest.raises(PatebenchError, match="reads a table as a whole; leave out --hold-out"):
+    with pytest.raises(PatebenchError, match="uses all counts of a released table; leave out --hold-out"):
         several.student("table-regression", several.file("labels-3.npz"), parameters=held)
-    with pytest.raises(PatebenchError, match="neighbours is 41, but there are only 40 queries"):
+    with pytest.raises(PatebenchError, match="neighbours is 41, but a record can vote on 40 queries only"):
         several.vote(0, 1, training=TrainingParameters(model="nearest-query", neighbours=41))
     released = read_arrays(several.file("labels-3.npz"), LABELS)
     arrays = {name: array for name, array in released.arrays.items() if name != "noisy_counts"}

@@ -142,9 +142,9 @@ def test_a_sure_student_keeps_its_label_where_the_teachers_are_silent(rounds):
     asked = rounds.select(1, queries=10)
     silent = {**PARAMETERS, "threshold": 1e6}
     rounds.aggregate(0, parameters=silent, out="silent.npz")
-    with pytest.raises(ArtefactError, match="it was not selected after"):
+    with pytest.raises(ArtefactError, match="its queries were not selected with the labels"):
         rounds.aggregate(1, parameters=silent, earlier=rounds.file(0, "silent.npz"))
-    with pytest.raises(ArtefactError, match="it needs earlier labels"):
+    with pytest.raises(ArtefactError, match="its round needs --earlier labels"):
         rounds.aggregate(1, earlier=None)
     with pytest.raises(PatebenchError, match="--earlier is only for queries selected in a round"):
         rounds.aggregate(1, selected=None)

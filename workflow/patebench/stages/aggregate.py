@@ -69,8 +69,8 @@ def run(
     before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
     the next one might exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. If the teachers do not answer a query, the student's own
-    label is kept if the mechanism's public rule allows it.
+    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms keep the student's own label
+    of a query, by a public rule, if the teachers give no answer.
     """
     checked, draws = make_drawn_mechanism(mechanism, parameters, release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
@@ -99,7 +99,9 @@ def run(
             raise PatebenchError("--earlier is only for queries selected in a round; give --selected too")
         if "queries_files" in source.meta:
             raise ArtefactError(
-                votes, "it contains votes on queries selected in rounds", "give --selected of the last round"
+                votes,
+                "it contains votes on queries selected in rounds",
+                "give the queries of the last round as --selected",
             )
         arrays, kept = _label_pool(mechanism, checked, everything, draws, _budget(budget, delta), write_down)
         facts |= kept
@@ -122,7 +124,9 @@ def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] |
     """Return the budget (ε, δ) of the options --budget and --delta, or None if there is none."""
     if epsilon is None:
         if delta is not None:
-            raise PatebenchError("--delta is only used with a budget; give --budget too")
+            raise PatebenchError(
+                "--delta is the δ of a budget, but --budget is missing; give --budget, or leave --delta out"
+            )
         return None
     if delta is None:
         raise PatebenchError("--budget needs a δ; give --delta too")
@@ -169,17 +173,23 @@ def _label_selected(
 def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
     """Read the labels of earlier rounds; None if there are none.
 
-    Refuse labels from another mechanism or other teachers. Their votes must be the same as now, or if each round has
-    its own votes, those of the round before.
+    Refuse labels from another mechanism or other teachers. They must come from the same votes as this round, or, if
+    each round has its own votes, from those of the round before.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
         raise ArtefactError(
-            selected.path, f"it was not selected after {earlier}" if earlier else "it needs earlier labels", OF_ROUNDS
+            selected.path,
+            f"its queries were not selected with the labels {earlier}"
+            if earlier
+            else "its round needs --earlier labels",
+            OF_ROUNDS,
         )
     asked = votes.meta.get("queries_files")
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
-        raise ArtefactError(votes.path, f"it contains votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
+        raise ArtefactError(
+            votes.path, f"its rounds of votes differ from the rounds up to {earlier or selected.path}", OF_ROUNDS
+        )
     if before is not None:
         same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS)
         expected = {entry: facts[entry] for entry in same}
@@ -192,7 +202,7 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
 
 
 def _append_round(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
-    """Return arrays and facts of all rounds so far, those of the earlier labels `before` first."""
+    """Return the arrays and facts of the labels of all rounds so far: those of `before`, then those of this round."""
     if before is None:
         return arrays, facts
     joined = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}

@@ -44,10 +44,10 @@ def run(
     out: Path | None,
     as_json: bool = False,
 ) -> None:
-    """Estimate an ε lower bound for a mechanism on adjacent data sets, and compare it with the stated ε.
+    """Compute lower bounds on the ε of a mechanism on adjacent data sets, and compare them with the stated ε.
 
-    A single query is always audited. The noise depends only on the seed and the stream. Without --out, the exit status
-    is 1 if the lower bound exceeds a stated ε.
+    A release of one query is always audited, and those of each number of --queries. The noise depends only on the seed
+    and the stream. Without --out, the exit status is 1 if a lower bound exceeds a stated ε.
     """
     if votes is not None:
         teachers, classes = _sizes(votes, teachers, classes)
@@ -81,7 +81,7 @@ def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, 
 
 
 class _Command(MechanismCommand):
-    """Command that, with --adjacency, becomes the audit of a configuration, which needs no mechanism."""
+    """Command that audits a mechanism or, with --adjacency, the private data's path through a configuration."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

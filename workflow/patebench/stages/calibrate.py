@@ -27,7 +27,8 @@ def run(
 ) -> None:
     """Find the smallest noise for a number of queries, or the largest number of queries, for a target (ε, δ).
 
-    With --queries, leave out the parameter to find. Without --queries, give all parameters. With --release, use the
+    With --queries, the noise is found: leave out its parameter. Without --queries, their largest number is found: give
+    all parameters of the mechanism. With --release, use the
     bounds for released labels (discrete noise); otherwise those for continuous noise.
     """
     check_size_of_delta(Mode.RELEASE if release else Mode.SEEDED, teachers, delta)

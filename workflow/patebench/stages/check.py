@@ -87,7 +87,7 @@ def check(place: Path) -> Checked:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Digest of an artefact, and the digests of the inputs from which it was made, by name."""
+    """Digest of an artefact, and digests of the inputs from which it was made, by name of the input."""
 
     digest: str
     parents: Mapping[str, list[str]]
@@ -108,7 +108,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _digests(fact: Any) -> list[str]:
-    """Return the digests in a value of the metadata, one or a list; empty if the value is no digest."""
+    """Return the digests in `fact`, a value of an artefact's metadata: one, several, or none if it is no digest."""
     values = fact if isinstance(fact, list) else [fact]
     return values if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values) else []
 

@@ -15,7 +15,7 @@ from patebench.core.text import plural
 def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
     """Choose the number of clusters to use as queries, for teachers that have one vote each.
 
-    The choice depends only on public features, the declared number of teachers and the noise. It reads no votes and
+    The choice depends only on public features, the number given as --teachers and the noise. It reads no votes and
     costs no privacy. Give the number of teachers in the configuration, not the number of private records: that number
     is private, unless neighbouring data sets differ by a replaced record (partition iid).
     """

@@ -95,12 +95,12 @@ class _LabelSet:
         }
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
-            raise ArtefactError(path, f"it does not contain one label for each query of {votes.path}", _FIX)
+            raise ArtefactError(path, f"it does not contain exactly one label for each query of {votes.path}", _FIX)
         self.positions = query_positions(self.labels, len(truth), votes.path, _FIX)
         self.truth = truth[self.positions]
 
     def record(self, votes: Votes) -> Record:
-        """Return the record of all labels.
+        """Return the record of the label set: its numbers of answers and the accuracy of its labels.
 
         The expected accuracy is computed for continuous noise on the whole pool. It is None for releases (discrete
         noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
@@ -111,9 +111,9 @@ class _LabelSet:
         return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
 
     def measured(self, queries: int) -> Record:
-        """Return the numbers of answered and kept labels among the first `queries`, and their accuracy.
+        """Return how many of the first `queries` were answered or kept a student's label, and the labels' accuracy.
 
-        A label that the student kept as its own counts as a label, not as an answer.
+        A label of the student counts as a label, not as an answer of the teachers.
         """
         labels = self.labels["labels"][:queries]
         kept = int(self.labels.arrays.get("kept", np.zeros(len(self.positions), bool))[:queries].sum())
@@ -158,7 +158,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
     content, label_set = _read_of_labels(path, "train_student", known)
     student = select_entries(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
-        raise ArtefactError(path, f"it was trained on more labels than {label_set.labels.path} contains", _FIX)
+        raise ArtefactError(path, f"its student was trained on more labels than {label_set.labels.path} contains", _FIX)
     return {
         "record": "student",
         **label_set.facts,
@@ -173,7 +173,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """Return one record per kind of label and number of samples; ε is infinite, as no noise is added."""
+    """Return one record per network of the stage `distil`; ε is infinite, as no noise is added to the votes."""
     content = _read_of_votes(path, "distil", votes)
     facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": facts_read[name] for name in ("model", "recipe", "epochs")}
@@ -185,7 +185,7 @@ def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tu
     """Read a JSON artefact and return it with the label set whose digest it stores."""
     content = read_json(path, kind)
     if (label_set := known.get(content.get("labels", ""))) is None:
-        raise ArtefactError(path, "its labels are not among the given label sets", _FIX)
+        raise ArtefactError(path, "the label set from which it was made is not given as --labels", _FIX)
     return content, label_set
 
 
@@ -198,7 +198,7 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
 
 
 def label_accuracy(labels: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> Record:
-    """Return the values of `class_accuracy` for the answered labels; all are None if no query was answered."""
+    """Return the accuracies that `class_accuracy` computes, of answered `labels`; all None if none was answered."""
     answered = labels >= 0
     return class_accuracy(truth[answered], labels[answered], names, "label_{}")
 

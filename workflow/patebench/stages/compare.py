@@ -61,7 +61,7 @@ CLEAR = 2.0
 
 
 def compare_records(one: Records, other: Records) -> "pd.DataFrame":
-    """Return one row per quantity and setting that both runs have, the clearest differences first.
+    """Return one row per quantity and setting that both runs have, those with most standard errors of difference first.
 
     Returns
     -------
@@ -71,9 +71,10 @@ def compare_records(one: Records, other: Records) -> "pd.DataFrame":
         seeds_one, seeds_other : numbers of seeds
         difference : other minus one
         standard_error : NaN with a single seed
-        errors : difference / standard_error; ±∞ if all seeds differ equally or if only one side is infinite
-        paired : True if only the seeds that both runs have are used, because these are at least two
-        largest_class_one, largest_class_other : for accuracies, fraction of the largest class; NaN if unknown
+        errors : difference / standard_error; ±∞ if all seeds differ equally or if only one mean is infinite
+        paired : True if means and differences are only of the seeds that both runs have, which are at least two
+        largest_class_one, largest_class_other : for accuracies, fraction of samples in the largest class; NaN if
+        unknown
     """
     import pandas as pd
 
@@ -99,7 +100,7 @@ def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
 
 
 def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the keys of two manifests whose values differ, with both values."""
+    """Return each key whose values differ between two manifests, with both values as text."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flat({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
@@ -124,7 +125,7 @@ class _Number:
 
 
 def _both(one: Records, other: Records) -> list[_Number]:
-    """Return every quantity in every setting that at least one of the runs measured."""
+    """Return each quantity in each setting that at least one of the runs measured, with the values of both."""
     numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
         for name, what, columns, value in _COMPARED:
@@ -165,7 +166,7 @@ def _word(row: Mapping[Any, Any], name: str) -> str:
 
 
 def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
-    """Compare the two sides; use only common seeds if there are at least two."""
+    """Compare the values by seed of two runs; use only the seeds of both if there are at least two."""
     common = sorted(set(one) & set(other))
     paired = len(common) > 1
     first = [one[seed] for seed in (common if paired else sorted(one))]
@@ -188,7 +189,7 @@ def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[st
 
 
 def _largest(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
-    """Return, for each run, the mean fraction of the largest class, which always guessing that class would reach."""
+    """Return, for each run, the mean fraction of the largest class: the accuracy of always guessing that class."""
     sides = (("one", one), ("other", other))
     return {f"largest_class_{side}": fmean(shares) if shares else math.nan for side, shares in sides}
 

@@ -30,7 +30,7 @@ def check(file: Path) -> None:
 @command.command("schema")
 @click.option("--of", type=click.Choice(["configuration", "rows"]), default="configuration", help="Subject.")
 def schema(of: str) -> None:
-    """Print the JSON schema of configurations, for editors, or of a run's file `rows.json`."""
+    """Print the JSON schema of configurations, for editors, or of the file `rows.json` of a run."""
     if of == "rows":
         from patebench.reporting.rows import schema_text
     else:

@@ -37,10 +37,10 @@ def run(
 ) -> None:
     """Load the data set NAME and write its private and public samples.
 
-    Each --option is passed to the loader, such as `private` and `public` for your own files. `loader` names the loader
-    in the registry; by default it is NAME. The classes come from the public samples or from --classes or --class-names,
-    never from private samples. The array `row` identifies the record of each sample: by its file name, by the user's
-    array, or by its position in its part of the data set.
+    Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
+    names the loader in the registry; by default it is NAME. The classes come from the public samples or from --classes
+    or --class-names, never from private samples. The array `row` identifies the record of each sample: by its file
+    name, by the user's array, or by its position in its part of the data set.
     """
     options = dict(option)
     loader = str(options.pop("loader", name))

@@ -14,7 +14,7 @@ OWNER = click.option(
 
 
 def run(*, path: Path, label: str | None, owner: str | None) -> None:
-    """Propose the declaration of the PUBLIC table: types, ranges and values of its columns, as YAML.
+    """Propose a declaration of the columns of the table PUBLIC: their types, ranges and values, as YAML.
 
     Review the lines marked "decide". The declaration is public, and values of private records outside of it are clipped
     or become "other".

@@ -44,12 +44,12 @@ def run(
     check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
-        raise PatebenchError(f"--samples is {max(samples)}, but {pool} has {len(public['x'])} samples; use fewer")
+        raise PatebenchError(f"--samples is {max(samples)}, but {pool} has only {len(public['x'])} samples; use fewer")
     if "soft" not in source.arrays:
         raise ArtefactError(
             votes,
-            "it lacks the teachers' probabilities",
-            "add soft: [1, 5] to the ensemble in the configuration and train it again",
+            "it lacks the teachers' probabilities of the classes",
+            "add soft: [1, 5], the temperatures, to the ensemble in the configuration and train it again",
         )
     classes = source.meta["classes"]
     kinds = dict(targets(source["votes"], classes, source.meta["temperatures"], source["soft"]))

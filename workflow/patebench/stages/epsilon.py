@@ -84,11 +84,11 @@ def run(
 def _place(
     sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None, private: str | None
 ) -> Place | None:
-    """Return the ledger in which sanitised bounds are entered; None if none are drawn."""
+    """Return the ledger, limit and name of the data for sanitised bounds; None without --sanitise."""
     if sanitise:
         return Place.of(Mode.RELEASE, ledger, budget, delta, private)
     if (ledger, budget, delta, private) != (None, None, None, None):
-        raise PatebenchError("only sanitised bounds are entered in a ledger; leave out the ledger, or give --sanitise")
+        raise PatebenchError("--ledger and --private are only for sanitised bounds; leave them out, or give --sanitise")
     return None
 
 

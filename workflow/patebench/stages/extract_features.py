@@ -23,7 +23,8 @@ def run(
 ) -> None:
     """Learn features of the pool without labels, for selecting queries.
 
-    The encoder is learned from public samples only, so it is public and is stored too. Its type is stored in the pool.
+    The encoder is learned from public samples only, so it is public and is stored too. The file of the pool states its
+    type.
     """
     import torch
 

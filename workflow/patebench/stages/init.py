@@ -21,9 +21,10 @@ def run(
     people: int | None,
     out: Path | None,
 ) -> None:
-    """Write a configuration for the TABLE, with proposals from its public records.
+    """Write a configuration for the file TABLE, with proposals for its columns from public records.
 
-    Without --public, a fraction of the people in the table becomes public, and only their records are read.
+    --public is a table of public records. Without it, a fraction of the people in TABLE becomes public, and only their
+    records are read.
     """
     share = None if public is not None else public_share
     proposal = propose(public or path, label=label, owner=owner, public_share=share)

@@ -124,13 +124,16 @@ def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | Non
     if earlier is None:
         if rounds[1:]:
             raise ArtefactError(
-                chunk.path, "it contains only the votes of a later round", "give the --earlier votes too", code="rounds"
+                chunk.path,
+                "it contains votes of a later round only",
+                "give the votes of the earlier rounds as --earlier",
+                code="rounds",
             )
         return None
     before = read_arrays(earlier, VOTES)
     if not rounds or before.meta.get("queries_files") != rounds[:-1]:
         raise ArtefactError(
-            earlier, f"it does not contain the votes of the rounds before {chunk.path}", OF_ROUNDS, code="rounds"
+            earlier, f"its votes are not those of all rounds before {chunk.path}", OF_ROUNDS, code="rounds"
         )
     for fact in _IN_ALL_ROUNDS:
         before.require(fact, chunk.meta.get(fact), str(chunk.path))
@@ -178,7 +181,10 @@ def describe_votes(
 def describe_weighted(
     arrays: Mapping[str, NDArray[Any]], teachers: int, truth: NDArray[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the same of votes with weights, whose gaps are in whole votes; single teachers have no accuracy."""
+    """Return what `describe_votes` does, for votes with weights.
+
+    Their gaps are in whole votes; single teachers have no accuracy.
+    """
     weights, labels, owners = (arrays[name] for name in WEIGHTS)
     table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT
     top = np.partition(table, -2, axis=1)
@@ -231,12 +237,16 @@ def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
     for part in parts:
         for teacher in part["teachers"].tolist():
             if teacher in owners:
-                raise ArtefactError(part.path, f"its teacher {teacher} is also in {owners[teacher]}", code="teachers")
+                raise ArtefactError(
+                    part.path,
+                    f"it contains teacher {teacher}, whose votes are also in {owners[teacher]}",
+                    code="teachers",
+                )
             owners[teacher] = part.path
     if missing := set(range(shards.meta["teachers"])) - set(owners):
         raise ArtefactError(
             shards.path,
-            f"no chunk contains its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
+            f"no --chunk contains its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
             "pass all chunks of the ensemble, or run snakemake again to make them",
             code="teachers",
         )

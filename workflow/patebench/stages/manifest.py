@@ -35,7 +35,9 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
     try:
         written = json.loads(config)
     except json.JSONDecodeError as fault:
-        raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
+        raise PatebenchError(
+            f"--config is not valid JSON ({fault}); let the workflow run this stage, or pass the configuration as JSON"
+        ) from None
     checked = validate(written, files=False)
     content = read_circumstances(benchmarks, checked.job_names())
     content |= {"config": written, "seeds": list(checked.seeds), "labels": checked.modes}
@@ -45,7 +47,10 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
 
 
 def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
-    """Return versions, commit, hardware and times; `jobs` are the names of files in `benchmarks`, without .tsv."""
+    """Return versions, commit, hardware and times of a run.
+
+    The times come from the folder `benchmarks`, in which each of the `jobs` has a file named after it.
+    """
     ends = end_times(benchmarks, jobs)
     older = _with_older_jobs(commit(), ends.values())
     return {"versions": versions(), "commit": older, "hardware": hardware(), **job_times(benchmarks, ends)}
@@ -74,7 +79,7 @@ def commit() -> dict[str, Any] | None:
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Add `older_jobs`, the number of jobs that ended before the time of the commit, so ran with an earlier one."""
+    """Add to `commit` the entry `older_jobs`: the number of jobs that ended before it was made, so ran older code."""
     if commit is None:
         return None
     moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])

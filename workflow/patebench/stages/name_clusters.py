@@ -35,11 +35,11 @@ def run(
     selected: Annotated[Path, "Queries whose clusters are named."],
     out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Name the clusters of the selected queries by the pool's true labels, and measure their accuracy on the test set.
+    """Label clusters of the pool by its true labels, and measure the accuracy of these labels on the test set.
 
-    A sample belongs to the cluster of the nearest query, as in the votes of private records. Each cluster is named by
-    the majority of its samples in the pool. If there are as many clusters as classes, the best one-to-one naming is
-    measured too.
+    Each selected query has a cluster: the samples whose nearest query it is, as in the votes of private records. The
+    label of a cluster is that of the majority of its samples in the pool. If there are as many clusters as classes, the
+    best one-to-one assignment of classes is measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

@@ -45,8 +45,8 @@ def run(
 ) -> None:
     """Divide the private samples among the teachers.
 
-    A private sample that equals a public one byte for byte is assigned to no teacher; their number is logged and stored
-    as `left_out`. `protects` stores which change of the private data alters at most one shard. With the strategy
+    Private samples that equal a public sample byte for byte are assigned to no teacher; their number is logged and
+    stored as `left_out`. `protects` stores which change of the private data alters at most one shard. With the strategy
     "owners", there is one teacher per owner, and --teachers is not needed. A shard without samples is refused, unless
     --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is refused too.
     """

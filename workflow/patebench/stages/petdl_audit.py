@@ -35,7 +35,10 @@ Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """Return the ε lower bound of a training at `delta`, and the verdict on its stated ε."""
+    """Return the ε lower bound at `delta` of a training with `settings`, and the verdict on its stated ε.
+
+    `known` are the teachers' outputs on the samples `x` of the pool; `make` makes an untrained student.
+    """
     reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
     audits = [] if reaches.audited else _audit_releases(form, settings, known.teachers, len(x))
     mu = math.sqrt(
@@ -53,7 +56,7 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 
 @dataclass(frozen=True)
 class _ReleaseAudit:
-    """Audit of one sort of release, of which a training makes `count`."""
+    """Audit of one release of a sort of noisy sum, which a training releases `count` times."""
 
     sort: Summand
     count: int
@@ -93,7 +96,7 @@ def _training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Audit one release of each sort that the form makes."""
+    """Audit one release of each sort of noisy sum that a training in this `form` releases."""
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -112,9 +115,9 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return the vectors of all teachers, (teachers, entries), on two neighbours; they are longer than the clip.
+    """Return the vectors of all teachers, (teachers, entries), on two neighbours; all have norm `length`.
 
-    The vectors of the teacher that differs are opposite, or orthogonal if entries cannot be negative.
+    The first teacher's vectors are opposite on the two, or orthogonal if entries cannot be negative.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

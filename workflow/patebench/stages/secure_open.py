@@ -34,7 +34,9 @@ def run(
     for part in parts[1:]:
         if not np.array_equal(part["teachers"], first["teachers"]):
             fix = "let all aggregators sum the shares of the same teachers"
-            raise ArtefactError(part.path, f"it is the sum of shares of other teachers than {first.path}", fix)
+            raise ArtefactError(
+                part.path, f"its teachers, whose shares it sums, differ from those of {first.path}", fix
+            )
     _check_aggregators(parts)
     mechanism = stated_mechanism(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))

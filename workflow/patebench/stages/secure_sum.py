@@ -77,19 +77,19 @@ def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
 
 
 def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
-    """Refuse files that differ in one of the metadata `entries` or in their queries."""
+    """Refuse files of shares or sums that differ in one of the metadata `entries` or in their queries."""
     first = files[0]
     for file in files[1:]:
         for entry in entries:
             file.require(entry, first.meta.get(entry), str(first.path))
         if not np.array_equal(file.arrays.get("queries"), first.arrays.get("queries")):  # type: ignore[arg-type]
             raise ArtefactError(
-                file.path, f"its queries differ from those of {first.path}", "give files of one release"
+                file.path, f"its queries differ from those of {first.path}", "give files of the same release"
             )
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata of the release that a file of shares or sums stores."""
+    """Return the metadata that files of shares and of sums have in common, such as the mechanism."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 

@@ -40,8 +40,8 @@ def run(
 ) -> None:
     """Select the queries of one round: positions of pool samples that were not selected before.
 
-    In the first round, leave out labels and predictions. Without the student's options, the queries are not of a round:
-    they are all queries of an ensemble.
+    In the first round, leave out --labels and --predictions. If the options of the student, such as --method, are left
+    out too, the queries are not those of a round but all queries of an ensemble.
     """
     from patebench.students import STRATEGIES, initial_strategy, selects_by_features
 
@@ -51,7 +51,9 @@ def run(
             "only one of --labels and --predictions is given; give both of the round before, or none in the first round"
         )
     if labels is not None and student is None:
-        raise PatebenchError("--labels is given without the student that was trained on them; give --method too")
+        raise PatebenchError(
+            "--labels is given without the method of the student that was trained on them; give --method too"
+        )
     if labels is None and strategy != initial_strategy(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))
         raise PatebenchError(
@@ -95,7 +97,7 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """Return the acquisition state before this round, and the digests of labels and predictions."""
+    """Return what a strategy may use (queries, labels and predictions so far), and the digests of these files."""
     from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:

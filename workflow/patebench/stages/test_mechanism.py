@@ -33,9 +33,9 @@ def run(
 ) -> None:
     """Test whether the mechanism NAME keeps the promises of its interface.
 
-    Labels and probabilities are checked on several sorts of votes, released labels are compared with the probabilities,
-    and the empirical ε lower bound with the stated ε. Parameters default to the mechanism's `example`. The exit status
-    is 1 if a promise is broken.
+    Labels and probabilities are checked on several tables of votes. Released labels are compared with the probabilities
+    that the mechanism states, and a measured lower bound on ε with the ε that it states. Parameters default to the
+    mechanism's `example`. The exit status is 1 if a promise is broken.
     """
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     mechanism = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})

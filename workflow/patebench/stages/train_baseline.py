@@ -24,7 +24,7 @@ log = logging.getLogger("patebench")
 
 
 class _Samples(NamedTuple):
-    """Training data: samples `x` (samples, …), labels `y` (samples,), and the digests `of` the files they come from."""
+    """Training data: samples `x` (samples, …), labels `y` (samples,), and in `of` the digests of the source files."""
 
     name: str
     x: NDArray[Any]

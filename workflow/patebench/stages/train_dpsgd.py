@@ -141,7 +141,10 @@ def _model(
     views: "torch.Generator",
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
-    """Return the name of the architecture and the untrained model; both depend only on public data and a seed."""
+    """Return the name of the architecture and the untrained model, which depend only on public data and seeds.
+
+    `views` generates random views of samples; `weights` is the seed of the initial weights.
+    """
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network
@@ -155,7 +158,9 @@ def _model(
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, x, y, classes)
         if not isinstance(learnt, contrast.ContrastEncoder):
-            raise PatebenchError(f"the form {training.form} starts from a network; use the encoder contrastive")
+            raise PatebenchError(
+                f"the form {training.form} needs an encoder that is a network; use encoder: contrastive for the pool"
+            )
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")

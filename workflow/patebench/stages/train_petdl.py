@@ -130,12 +130,12 @@ def run(
 
 
 def _chosen(parameters: PetdlParameters) -> dict[str, Any]:
-    """Return the parameters that are not settings of the form."""
+    """Return the parameters of the stage that `Settings` of the form does not contain: ε, δ and the student's size."""
     return {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return the outputs of all teachers on the pool, in the order of teachers, and the layer of their hints."""
+    """Return the outputs of all teachers on the pool, in the order of teachers, and the layer that gives hints."""
     import torch
 
     from patebench.petdl.student import Knowledge
@@ -148,9 +148,9 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
         if "probabilities" not in chunk.arrays:
             raise ArtefactError(
                 chunk.path,
-                "it lacks the teachers' probabilities on the pool",
-                "add hints: block2 (or hints: probabilities, for teachers without blocks) to the ensemble in the "
-                "configuration and train it again",
+                "it lacks the teachers' probabilities on the pool, which are only stored for an ensemble with `hints`",
+                "set hints: block2 (or hints: probabilities, if the teachers' network has no layer block2) for the "
+                "ensemble in the configuration, and train it again",
             )
     order = np.argsort(np.concatenate([chunk["teachers"] for chunk in chunks]))
     outputs = {

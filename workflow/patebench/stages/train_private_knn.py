@@ -145,7 +145,7 @@ def _student(
     test_set: Artefact,
     seed: int,
 ) -> dict[str, Any]:
-    """Train a student on the labels and the pool, and return its model, learning curve and accuracy."""
+    """Train a student on the labels and the pool, and return the facts on its model, learning curve and accuracy."""
     from patebench.stages.train_student import accuracy_on_test
     from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train

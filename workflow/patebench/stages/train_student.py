@@ -56,8 +56,8 @@ def run(
     """Train a student on released labels, and measure its accuracy on the test set.
 
     The student is trained on the labels of the first --queries queries. With --hold-out, a fraction of the answered
-    queries is not used for training. The accuracy on their released labels is reported, to compare settings without
-    true labels.
+    queries is not used for training. The agreement of the student with their released labels is reported, to compare
+    settings without true labels.
 
     A released table of noisy counts is decoded to the most likely labels. With --features, all queries are decoded
     jointly. The predictions for the whole pool are written too, for selecting the queries of another round.
@@ -131,7 +131,9 @@ def _student_data(
     """Return the student's training data: labels, or a released table if its method reads one."""
     whole_table = reads_table(parameters.method)
     if whole_table and parameters.hold_out:
-        raise PatebenchError(f"the method '{parameters.method}' reads a table as a whole; leave out --hold-out")
+        raise PatebenchError(
+            f"the method '{parameters.method}' uses all counts of a released table; leave out --hold-out"
+        )
     if whole_table and features:
         raise PatebenchError(f"the method '{parameters.method}' decodes a table with --encoder; leave out --features")
     return student_data(samples, released, queries, features, whole_table=whole_table)
@@ -147,7 +149,7 @@ def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features
 
 
 def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
-    """Return the values of `class_accuracy` for a student on the first `most` test samples, or on all."""
+    """Return the accuracies that `class_accuracy` computes, of a student on the first `most` test samples, or all."""
     with locate_faults(test_set):
         predicted = predict(student, test_set["x"][:most])
     return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])

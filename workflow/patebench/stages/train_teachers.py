@@ -56,8 +56,8 @@ def run(
     """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
     The random stream of a teacher depends on its number, so the votes do not depend on the chunk size. With --soft, the
-    teachers' probabilities on the pool are summed at these temperatures, for distillation. With --hints, the
-    probabilities and hints of each teacher on the pool are stored, for PET-DL.
+    teachers' probabilities on the pool, at each of these temperatures, are summed over teachers, for distillation. With
+    --hints, the probabilities and hints of each teacher on the pool are stored, for PET-DL.
 
     A model that votes with public features is not trained; it needs --features of the pool and their --encoder. It can
     vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the queries of
@@ -76,20 +76,26 @@ def run(
     if asked is not None and asked.later and not on_queries(training.model):
         raise ArtefactError(
             selected[-1],
-            "its queries were selected in a round, after labels were released",
+            f"its queries were selected after labels were released, but '{training.model}' votes only before that",
             "give the queries of the first round",
             code="rounds",
         )
     chunk = _Chunk(samples, shards, first, last)
     if on_queries(training.model):
         if kept != _NOTHING:
-            raise PatebenchError(f"'{training.model}' has no probabilities; leave out --soft and --hints")
+            raise PatebenchError(
+                f"teachers of '{training.model}' compute no probabilities; leave out --soft and --hints"
+            )
         if features is None or encoder is None:
             raise PatebenchError(f"'{training.model}' votes with public features; give --features and --encoder")
         arrays, facts = _vote_with_features(chunk, queries, asked, features, encoder, training)
     else:
         if shards.meta.get("empty"):
-            raise ArtefactError(partition, f"its shards may be empty, but '{training.model}' needs samples")
+            raise ArtefactError(
+                partition,
+                f"it allows shards without samples, on which '{training.model}' cannot be trained",
+                "give a partition made without --empty",
+            )
         if features is not None or encoder is not None:
             raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
         arrays, facts = _train_and_vote(chunk, queries, asked, test_set, training, (seed, stream), kept)
@@ -131,7 +137,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Queries of an ensemble: the QUERIES of each round so far, or those selected beforehand."""
+    """Queries on which an ensemble votes: a file of QUERIES per round so far, or one of all queries."""
 
     files: Sequence[Artefact]
 
@@ -142,15 +148,18 @@ class _Asked:
         if files[0].meta["labels"] is not None:
             raise ArtefactError(
                 paths[0],
-                "its queries were selected after labels of an earlier round",
-                "give the queries of the first round too",
+                "its queries were selected after labels of an earlier round, whose queries are not given",
+                "give --selected for every round, the first one first",
                 code="rounds",
             )
         check_together(pool=pool, queries=files)
         for place, file in enumerate(files):
             if place and file.meta["labels"] is None:
                 raise ArtefactError(
-                    file.path, f"its queries were not selected in a round after {paths[0]}", OF_ROUNDS, code="rounds"
+                    file.path,
+                    f"its queries were selected without labels of the round of {paths[0]}",
+                    OF_ROUNDS,
+                    code="rounds",
                 )
             if file["queries"].max() >= len(pool["x"]):
                 raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not contain", code="queries")
@@ -160,17 +169,17 @@ class _Asked:
 
     @property
     def last(self) -> Artefact:
-        """Return the queries of the last round, which are voted on."""
+        """Return the queries of the last round, on which the teachers vote now."""
         return self.files[-1]
 
     @property
     def positions(self) -> NDArray[np.integer]:
-        """Return the positions of all queries so far, in the order of rounds."""
+        """Return the positions in the pool of the queries of all rounds so far, in order."""
         return np.concatenate([file["queries"] for file in self.files])
 
     @property
     def later(self) -> bool:
-        """Return True if some queries were selected with earlier labels."""
+        """Return True if some queries were selected after labels of earlier queries were released."""
         return len(self.files) > 1
 
     def facts(self) -> dict[str, Any]:
@@ -183,9 +192,9 @@ class _Asked:
 def _vote_with_features(
     chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, training: TrainingParameters
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of records by public features, and the metadata of the votes.
+    """Return the votes of private records on the queries nearest to them in public features, and their metadata.
 
-    A vote depends only on public data and on the record itself.
+    The vote of a record depends only on public data and on the record itself.
     """
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     check_together(pool=pool, features=known, encoder=learnt)
@@ -232,14 +241,14 @@ def _vote_nearest(
 ) -> NDArray[np.integer]:
     """Return the votes (teachers, queries) of records on the nearest of the queries at `positions` of the pool.
 
-    Each query has a cell of nearest samples. A record in the cell of one of the `earlier` queries abstains, because it
-    has voted on that query.
+    Each record votes for its label on its `neighbours` nearest queries, or if None, on the one in whose cell it lies.
+    On the first `earlier` queries records have voted in earlier rounds, so votes on these are left out.
     """
     from patebench.features import cells
 
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
-            f"--neighbours is {neighbours}, but there are only {len(positions)} queries; use at most {len(positions)}"
+            f"--neighbours is {neighbours}, but a record can vote on {len(positions)} queries only; use at most that"
         )
     place = cells.belong(records.vectors, features, positions, neighbours)
     teacher, labels = (np.repeat(values, place.shape[1]) for values in (records.teachers - teachers[0], records.labels))
