@@ -32,7 +32,10 @@ def outline(data: Data, root: Path) -> Outline | None:
 
 
 def checks(where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline) -> Iterator[Check]:
-    """Yield functions, each of which checks one setting of the experiment at the key `where` against its data."""
+    """Yield functions, each of which checks one setting of an experiment against `known`, the outline of its data.
+
+    `where` is the key of the experiment in the configuration.
+    """
     yield partial(_check_public, where, settings, data.name, known.public)
     if settings.encoder is not None:
         yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)

@@ -60,7 +60,10 @@ class Agreement:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
 
     def settle(self, folder: str, where: str, value: object) -> None:
-        """Check that the value at the key `where` equals the one that an earlier experiment uses for `folder`."""
+        """Raise PatebenchError if an earlier experiment has another value than the key `where` for the same artefact.
+
+        `folder` is the folder of the artefact.
+        """
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
         if known != value:

@@ -35,7 +35,9 @@ class Declaration(Parameters):
             try:
                 given = json.loads(given)
             except ValueError as fault:
-                raise PatebenchError(f"the text is not valid JSON ({fault})", code="value", where=where) from None
+                raise PatebenchError(
+                    f"the text is not valid JSON ({fault}); correct it", code="value", where=where
+                ) from None
         return cls.checked(given, where)
 
 

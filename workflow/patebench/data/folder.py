@@ -242,7 +242,10 @@ def _read(
 def _headers(
     images: Sequence[_Image], public: int, parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return width and height of the first image, and the mode of all: grey (L) if the first `public` are, else RGB."""
+    """Return (width, height) of the first image, and the colour mode to which all are converted.
+
+    The mode is L if all public images, which are the first `public` ones, are grey, else RGB.
+    """
     headers = _each(images, _header)
     (width, height), _ = headers[0]
     if parameters.size is None:

@@ -78,7 +78,7 @@ def load(
     for role, part in (("public", open_part), ("private", own_part)):
         if not len(part):
             fix = "give more records, or another public_share"
-            raise ArtefactError(part.path, f"it leaves no {role} records for the data set", fix)
+            raise ArtefactError(part.path, f"no record remains in the {role} part", fix)
     notes += own_part.without_label(declared) + open_part.without_label(declared)
     return Dataset(
         own_part.x,

@@ -129,7 +129,8 @@ def read(
 def noise_of(facts: Mapping[str, Any]) -> Noise:
     """Return the noise per count of a table whose labels have the metadata `facts`; PatebenchError if there is none.
 
-    For a secure release, `ensemble` is the number of teachers expected, and `teachers` of those who sent shares.
+    In the `facts` of a secure release, `ensemble` is the number of all teachers, and `teachers` that of those who sent
+    shares.
     """
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)

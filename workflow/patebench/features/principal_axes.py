@@ -42,7 +42,7 @@ class PrincipalAxes:
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
-        """Return unit vectors (samples, axes) of `numbers` (samples, numbers) in single precision."""
+        """Return a unit vector (samples, axes) for the `numbers` (samples, numbers) of each sample."""
         scaled = (numbers - self.mean) / self.spread
         units: NDArray[np.float64] = F.normalize((scaled @ self.axes).double(), dim=1).numpy()
         return units

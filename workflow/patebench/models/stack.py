@@ -219,7 +219,7 @@ class _FiniteInput(torch.autograd.Function):
 
 
 class _FiniteGradient(torch.autograd.Function):
-    """Function that replaces NaN and infinities in the gradient of a convolution's output, for the same reason."""
+    """Function that replaces NaN and infinities in the gradient of a convolution's output, as `_FiniteInput` does."""
 
     generate_vmap_rule = True
 
