@@ -120,7 +120,7 @@ class Published:
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return these values, with values for a data set repeated for its changed copies, such as an unbalanced MNIST.
+        """Return these values, and for each changed copy of a data set the values printed for its original.
 
         `copies` maps the name of each copy to the name of its original data set. Raises PatebenchError for an unknown
         original.
