@@ -94,7 +94,7 @@ def test_what_is_no_photograph_is_refused_in_one_line() -> None:
     with pytest.raises(PatebenchError, match=r"of shape \(3, 9, 9\) are given"):
         encoder.features(np.zeros((2, 3, 9, 9), np.uint8))
     for wrong in (np.zeros((30, 5), np.float32), np.zeros((30, 3, 7, 9), np.uint8)):
-        with pytest.raises(PatebenchError, match="use encoder: contrastive"):
+        with pytest.raises(PatebenchError, match="use the encoder contrastive"):
             PatchEncoder.learn(wrong)
     for name, cut in (("weights", 1), ("mean", 1), ("mean", 39)):
         arrays = encoder.arrays()

@@ -223,7 +223,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
         world.vote(features=None)
     with pytest.raises(PatebenchError, match="uses no features"):
         world.vote(0, 1, training=TrainingParameters(model="logistic"))
-    with pytest.raises(PatebenchError, match="has no probabilities"):
+    with pytest.raises(PatebenchError, match="compute no probabilities"):
         world.vote(kept=KeptOutputs(soft=(1.0,)))
     with pytest.raises(ArtefactError, match=r"may abstain.* use distributed-sparse-gnmax"):
         secure_share.run(
