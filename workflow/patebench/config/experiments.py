@@ -403,7 +403,7 @@ class _Expansion:
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
-    """Return the user's data set `name`; raise PatebenchError if the name is taken."""
+    """Return the user's data set `name`; raise PatebenchError if that is a built-in or one of the `reserved` names."""
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
         line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
@@ -471,7 +471,7 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
 
 
 def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each value of a list with the path of its key."""
+    """Return each value of the list at the key `where` with its own path, `where[i]`."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 

@@ -165,7 +165,7 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
-        """Return the entry points of other packages; raise PatebenchError for a taken or unsuitable name."""
+        """Return the entry points of other packages; raise PatebenchError if one has a taken or invalid name."""
         if self.group is None:
             return {}
         from importlib.metadata import entry_points

@@ -97,7 +97,10 @@ class _Labelings:
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return the total nearness to query `q` of queries with this `label`, per labeling (labelings,)."""
+        """Return the total nearness to query q of the queries with a label, for each labeling (labelings,).
+
+        `q` and `label` (labelings,) are the query and the label for each labeling.
+        """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         nearness: Array = np.einsum("ln,ln->l", same_label, self.nearness[q])
         return nearness

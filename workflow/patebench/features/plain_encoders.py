@@ -87,7 +87,7 @@ class Pixels(_Plain):
 
 
 class Gradients(_Plain):
-    """Encoder by histograms of oriented gradients of the mean channel, scaled to unit length."""
+    """Encoder by histograms of oriented gradients, scaled to unit length, of the mean over an image's channels."""
 
     kind = "gradients"
 

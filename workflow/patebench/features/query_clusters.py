@@ -91,7 +91,7 @@ class Choice:
 
     @property
     def clusters(self) -> int:
-        """Return the largest number of clusters with enough votes, or the smallest number if none has enough."""
+        """Return the largest number of clusters that get enough expected votes, or the smallest number compared."""
         return max(self._sound, default=self.looked_at[0].clusters)
 
     @property

@@ -64,7 +64,7 @@ def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, sm
 
 
 def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """Return the number of epochs of `config`, else `small` for small pools and `large` for large ones."""
+    """Return the number of epochs in `config` or, if None, `small` for a small pool and `large` for a large one."""
     return config.epochs or (small if len(data.pool) < LARGE else large)
 
 
