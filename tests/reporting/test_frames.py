@@ -107,7 +107,7 @@ def _damaged(damage):
         (_damaged(lambda path: path.write_text(path.read_text().replace("0.9", "NaN", 1))), "NaN"),
         (_damaged(lambda path: path.write_text("")), "empty"),
         (_damaged(lambda path: path.unlink()), "does not exist"),
-        (_damaged(lambda path: write_json(path, "student", {"records": []})), "kind is 'student'"),
+        (_damaged(lambda path: write_json(path, "student", {"records": []})), "of the kind 'student'"),
         (_damaged(lambda path: write_json(path, "collect", {"records": {}})), "not a list"),
         (_damaged(lambda path: write_json(path, "collect", {})), "not a list"),
     ],

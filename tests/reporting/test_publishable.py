@@ -146,7 +146,7 @@ def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, re
     )
     with pytest.raises(PatebenchError, match="not made with the mode"):
         page(tmp_path, {**files, "labels": [seeded]})
-    with pytest.raises(PatebenchError, match="its bounds are not among the given files"):
+    with pytest.raises(PatebenchError, match="the file of its bounds is not among the given files"):
         page(tmp_path, {**files, "bounds": []})
     assert not (tmp_path / "publishable.html").exists()
 

@@ -212,9 +212,9 @@ def test_a_student_reads_the_tables_of_both_rounds_together(again: Again) -> Non
 
 def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, tmp_path: Path) -> None:
     first, second = (again.arguments(number) for number in range(2))
-    with pytest.raises(ArtefactError, match="its last votes are not on"):
+    with pytest.raises(ArtefactError, match="its votes of the last rounds are not on"):
         aggregate.run(**{**second, "votes": first["votes"]})
-    with pytest.raises(ArtefactError, match="its last votes are not on"):
+    with pytest.raises(ArtefactError, match="its votes of the last rounds are not on"):
         aggregate.run(**{**first, "votes": second["votes"]})
     with pytest.raises(ArtefactError, match="it contains votes on queries selected in rounds"):
         aggregate.run(**{**second, "selected": None, "earlier": None})
@@ -232,7 +232,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         with pytest.raises(ArtefactError, match=fault):
             aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
     write_arrays(tmp_path / "votes.npz", VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
-    with pytest.raises(ArtefactError, match="its queries differ from its files of queries"):
+    with pytest.raises(ArtefactError, match="its array `queries` differs from the files of queries"):
         aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
     join: dict[str, Any] = {name: again.folder / again.split / f"{name}.npz" for name in ("pool", "truth", "test")}
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
@@ -275,7 +275,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
         vote(*files[::-1])
     with pytest.raises(ArtefactError, match="its queries were selected without labels of the round of"):
         vote(files[0], files[0])
-    with pytest.raises(ArtefactError, match="it selects a query that was selected before"):
+    with pytest.raises(ArtefactError, match="it selects a query twice, or one that an earlier round selected"):
         vote(*files, files[1])
     command[command.index("--model") + 1] = "logistic"
     with pytest.raises(ArtefactError, match="its queries were selected after labels were released"):
@@ -309,9 +309,9 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
     other = {**made.votes(1).meta, "partition": "0" * 64}
     write_arrays(tmp_path / "other.npz", VOTES, made.votes(1).arrays, other)
     again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": tmp_path / "ledger"}
-    with pytest.raises(ArtefactError, match="it was drawn from votes of another partition"):
+    with pytest.raises(ArtefactError, match="its votes have another partition than"):
         aggregate.run(**{**again, "votes": tmp_path / "other.npz"})
-    with pytest.raises(ArtefactError, match="is a release that is not entered in it"):
+    with pytest.raises(ArtefactError, match="it does not contain the release"):
         aggregate.run(**{**again, "ledger": tmp_path / "elsewhere"})
     assert len(Ledger.read(path).entries) == 2
 

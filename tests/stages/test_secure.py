@@ -355,7 +355,7 @@ def test_a_published_sum_keeps_its_marks_whatever_comes_after(votes, tmp_path, m
 
 def test_only_parties_that_make_sense(votes, tmp_path):
     for changes, fault in (
-        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax or dis"),
+        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "does not work with secure aggregation; use dis"),
         ({"teachers": 10}, "it contains teacher number 11, counted from 0, but --teachers is 10"),
         ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of teachers, 12"),
         ({"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),

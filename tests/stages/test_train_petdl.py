@@ -120,7 +120,7 @@ def test_chunks_without_knowledge_are_refused(world: World, tmp_path: Path) -> N
     summary = {**read_json(world.summary, "join_votes"), "votes": digest}
     write_json(tmp_path / "ensemble.json", "join_votes", summary)
     files = {"chunk": bare, "votes": tmp_path / "votes.npz", "ensemble": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="lacks the teachers' probabilities on the pool; add"):
+    with pytest.raises(ArtefactError, match="lacks the teachers' probabilities on the pool, which are only stored"):
         world.learn(files=files)
 
 

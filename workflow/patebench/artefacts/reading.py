@@ -33,7 +33,7 @@ OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Read samples of the given `role`; raise ArtefactError if the file contains samples of another role."""
+    """Read samples of a `role`, such as "private" or "test"; raise ArtefactError if they have another role."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
@@ -52,7 +52,9 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
 
 
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
-    """Raise ArtefactError unless the inputs of a stage were made from each other, by the `parents` of their layouts.
+    """Raise ArtefactError unless the inputs of a stage were made from each other, as the digests in them show.
+
+    A layout lists, as `parents`, the inputs whose digests its files store.
 
     Parameters
     ----------
@@ -83,14 +85,14 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
 
 
 def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
-    """Refuse a fitted learner that predicts NaN for any of the first samples of `source`."""
+    """Refuse a fitted learner that predicts NaN for any of the first samples of `source`; `name` is for the message."""
     with locate_faults(source):
         predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
         check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
-    """Read the encoder learnt from this POOL; raise ArtefactError for a different or unsound one."""
+    """Read the encoder that was learnt from this POOL; raise ArtefactError if it is another one or damaged."""
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
@@ -101,12 +103,12 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
 
 
 def encoder_of(pool: Artefact) -> str:
-    """Return the name of the encoder for the features of a POOL, which the pool stores."""
+    """Return the type of encoder that computes the features of a POOL, as its file states it."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """Read a partition of exactly these private samples; raise ArtefactError unless its shards are disjoint."""
+    """Read a partition; raise ArtefactError unless its shards are disjoint and of these private samples."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -129,7 +131,7 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 
 
 def votes_of(source: Artefact) -> Votes:
-    """Return the votes of VOTES; raise PatebenchError if they are not as their metadata states."""
+    """Return the votes in an artefact VOTES; raise PatebenchError if they contradict its metadata."""
     classes = int(source.meta["classes"])
     if "votes" in source.arrays:
         return Votes.of(source["votes"], classes, abstentions=may_abstain(source))
@@ -138,7 +140,7 @@ def votes_of(source: Artefact) -> Votes:
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the `PARTITION_FACTS`, which labels store, from a PARTITION or from a CHUNK or VOTES of it.
+    """Return the facts on a partition that labels store, from a PARTITION or from a CHUNK or VOTES of it.
 
     They are None for votes without a partition, such as a table.
     """
@@ -149,8 +151,8 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Refuse LABELS that were drawn from other votes than `votes` of `source`, by the facts that the labels store.
 
-    Labels from a seed store the digest of their votes. Labels of a release or of the secure path do not, so they are
-    accepted if they come from other votes of as many teachers on the same queries, with the same partition rule.
+    Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not, so other
+    votes are not noticed if they have the same pool, classes, number of teachers and partition rule.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -171,7 +173,7 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return facts on the votes of a CHUNK by public features; nothing if teachers were trained instead.
+    """Return facts on a CHUNK whose records vote by public features; nothing if teachers were trained instead.
 
     These are the number of queries on which each record votes, and whether its votes have weights.
     """
@@ -183,18 +185,21 @@ def voting_facts(chunk: Artefact) -> dict[str, Any]:
 
 
 def check_whole_pool(source: Artefact) -> None:
-    """Refuse a CHUNK or VOTES of selected queries if votes on every sample are needed."""
+    """Raise ArtefactError if a CHUNK or VOTES contains votes on selected queries only, not on the whole pool."""
     if "queries" in source.arrays:
         raise ArtefactError(
             source.path,
             f"it contains votes on {len(source['queries'])} selected queries, but votes on the whole pool are needed",
-            "give votes of an ensemble that has no `queries` in the configuration",
+            "give votes of an ensemble without the key `queries` in the configuration",
             code="queries",
         )
 
 
 def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = None) -> NDArray[np.integer]:
-    """Return the positions of the queries of LABELS in a pool of `pool` samples; by default the first samples."""
+    """Return the positions of the queries of LABELS in a pool of `pool` samples; if not stored, the first ones.
+
+    `of` is the file that the message names if a position is not in the pool or occurs twice.
+    """
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
         raise ArtefactError(labels.path, f"its queries are not distinct samples of {of}", fix, code="queries")
@@ -219,7 +224,7 @@ class Selected:
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
         """Read the QUERIES of one or several successive rounds on the pool of `votes`.
 
-        If the votes were made in rounds, these must be the last ones.
+        If the votes were made in rounds, the files must be those of the last rounds.
         """
         files = [_read_queries(path, votes) for path in paths]
         positions = np.concatenate([file["queries"] for file in files])
@@ -241,9 +246,11 @@ class Selected:
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
-    """Raise ArtefactError if a query is selected twice."""
+    """Raise ArtefactError, naming the file `path`, if a query is selected twice."""
     if len(np.unique(positions)) < len(positions):
-        raise ArtefactError(path, "it selects a query that was selected before", OF_ROUNDS, code="rounds")
+        raise ArtefactError(
+            path, "it selects a query twice, or one that an earlier round selected", OF_ROUNDS, code="rounds"
+        )
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
@@ -252,17 +259,28 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
         check_whole_pool(votes)
         if "votes" not in votes.arrays or positions.max() >= votes["votes"].shape[1]:
             raise ArtefactError(
-                files[-1].path, f"it selects a sample without votes in {votes.path}", OF_ROUNDS, code="rounds"
+                files[-1].path,
+                f"it selects a sample of the pool on which {votes.path} has no votes",
+                OF_ROUNDS,
+                code="rounds",
             )
         return positions
     held = votes["queries"]
     columns = np.arange(len(held) - len(positions), len(held))
     if votes.meta["queries_files"][-len(files) :] != [file.digest for file in files]:
         raise ArtefactError(
-            votes.path, f"its last votes are not on {', '.join(str(f.path) for f in files)}", OF_ROUNDS, code="rounds"
+            votes.path,
+            f"its votes of the last rounds are not on the queries of {', '.join(str(f.path) for f in files)}",
+            OF_ROUNDS,
+            code="rounds",
         )
     if not np.array_equal(held[columns], positions):
-        raise ArtefactError(votes.path, "its queries differ from its files of queries", OF_ROUNDS, code="rounds")
+        raise ArtefactError(
+            votes.path,
+            "its array `queries` differs from the files of queries whose digests it stores",
+            OF_ROUNDS,
+            code="rounds",
+        )
     return columns
 
 
@@ -274,7 +292,7 @@ def _read_queries(path: Path, votes: Artefact) -> Artefact:
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the predictions of all rounds; zeros for rounds before the first student."""
+    """Return the student's predictions for the queries of all rounds; zeros for rounds before the first student."""
     if not any("predictions" in file.arrays for file in rounds):
         return None
     nothing = [np.zeros((len(file["queries"]), classes), np.float32) for file in rounds]

@@ -43,7 +43,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
-    """Return the entries `names` of an object in the artefact `path`; raise ArtefactError for the first missing one."""
+    """Return the entries `names` of `content`, read from the artefact `path`; raise ArtefactError for a missing one."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
             raise ArtefactError(path, f"it lacks '{name}'")
@@ -56,7 +56,10 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 
 
 def split_columns(path: Path, content: Facts) -> Facts:
-    """Return the columns of a split: `setting` is the split without its seed, `beside_pool` also without its pool."""
+    """Return the columns of records that describe the split of an artefact.
+
+    `setting` is the slug of the split without its seed, `beside_pool` also without the settings of its pool.
+    """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
     named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
@@ -75,7 +78,7 @@ def ensemble_slug(path: Path, summary: Facts) -> str:
 
 
 def baseline_record(path: Path, content: Facts) -> Facts:
-    """Return a record of the kind "baseline"."""
+    """Return the record of a model that was trained without privacy (kind "baseline")."""
     facts = select_entries(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     measured = select_present(content, BESIDE_ACCURACY)
@@ -83,13 +86,13 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return a record of the kind "naming"."""
+    """Return the record of the accuracy of clusters labelled by true labels (kind "naming")."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
 
 def private_model_records(path: Path, content: Facts) -> list[Facts]:
-    """Return one record of the kind "private_model" per bound of a private model."""
+    """Return one record (kind "private_model") per bound on ε of a private model, such as one of DP-SGD."""
     check_kind(path, content, PRIVATE_MODEL_KINDS)
     facts = select_entries(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **split_columns(path, content), **facts}
@@ -104,9 +107,11 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
-    """Raise ArtefactError for a file that is of none of `kinds`."""
+    """Raise ArtefactError if the kind that the artefact `path` states is not among `kinds`."""
     if content["kind"] not in kinds:
-        raise ArtefactError(path, f"its kind is '{content['kind']}', but a file of kind {' or '.join(kinds)} is needed")
+        raise ArtefactError(
+            path, f"it is of the kind '{content['kind']}', but a file of the kind {' or '.join(kinds)} is needed"
+        )
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
@@ -116,7 +121,9 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 
 
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
-    """Return the columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds.
+    """Return the columns of records that describe the rounds in which queries were selected.
+
+    `strategy` and `round` (from 0) are those of the last round; `selection` describes all rounds.
 
     `rounds` starts with the student, since each has queries and labels of its own. For the whole pool all columns are
     empty or 0.
@@ -166,7 +173,7 @@ def _collected(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audited(path: Path, content: Facts) -> list[Facts]:
-    """Return one record per bound that an audit compared, and per lower bound that it found."""
+    """Return one record per stated bound on ε that an audit compared, and per lower bound on ε that it found."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}
@@ -217,7 +224,7 @@ def read_releases(
         pool = release.meta["pool"]
         for what, known in (("bounds", release.digest in known_bounds), ("pool", pool in known_pools)):
             if not known:
-                raise ArtefactError(release.path, f"its {what} are not among the given files", "give them too")
+                raise ArtefactError(release.path, f"the file of its {what} is not among the given files", "give it too")
     return [
         Release(
             labels=release["labels"].tolist(),

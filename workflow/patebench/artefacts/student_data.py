@@ -21,11 +21,11 @@ log = logging.getLogger("patebench")
 def student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
 ) -> "StudentData":
-    """Return the data that a student learns from: the pool and the first `queries` of its released labels.
+    """Return the data that a student learns from: the pool and the labels of the first `queries` queries.
 
-    If a table of noisy counts was released, `whole_table` returns the table too. Otherwise, the most likely labels are
-    computed from it: for each query separately, or for all together with the `features` of the pool. Labels that are
-    more likely wrong than right are left out if their class has enough others.
+    If a table of noisy counts was released, the data with `whole_table` contain the table. Without it, the most likely
+    labels are computed from the table: for each query separately, or for all together with the `features` of the pool.
+    Labels that are more likely wrong than right are left out if their class has enough other labels.
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read
@@ -47,8 +47,8 @@ def student_data(
     if released.meta.get("weighted") and not whole_table:
         raise ArtefactError(
             released.path,
-            "its votes have weights, so its table gives no label of a single query",
-            "train a student that reads the whole table, table-regression or table-network",
+            "its votes have weights, so no label of a single query can be computed from its table",
+            "train a student that uses the whole table, table-regression or table-network",
             code="weights",
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
@@ -73,30 +73,37 @@ def student_data(
 
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
-    """Return the table of LABELS with all queries, at positions `asked`; raise ArtefactError if there is none."""
+    """Return the noisy counts of LABELS on all queries, whose positions in the pool are `asked`.
+
+    Raise ArtefactError if there is no table, or one that table students cannot use.
+    """
     from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable
 
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
-            "it contains no table of votes of records on their nearest queries",
+            "it contains no table of noisy counts of records' votes on their nearest queries",
             "give labels by sparse-gnmax or sparse-lnmax from teachers of nearest-query",
         )
     if len(asked) < len(released["labels"]):
         raise ArtefactError(
-            released.path, "its table is used as a whole", f"request all {len(released['labels'])} queries"
+            released.path,
+            f"the student uses its whole table, not {len(asked)} queries of it",
+            f"give --queries {len(released['labels'])}",
         )
     neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]
     if most < (neighbours or 1):
         raise ArtefactError(
             released.path,
-            f"its mechanism counts {most:g} of the {neighbours} votes of a record, so neighbourhoods are incomplete",
+            f"its mechanism counts {most:g} of the {neighbours} votes of a record, but the student needs all",
             f"give labels of a mechanism with k = {neighbours}",
         )
     variance = noise_of(released.meta).variance
     if variance == 0:
-        raise ArtefactError(released.path, "its table has no noise, so it has no likelihood", "add noise")
+        raise ArtefactError(
+            released.path, "its table has no noise, so the student's likelihood of labels is not defined", "add noise"
+        )
     counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
     return NoisyTable(
         counts=counts,
@@ -109,7 +116,7 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
-    """Return the number of the first `queries` that each round selected; nothing without rounds."""
+    """Return, for each round, how many of the first `queries` queries it selected; nothing without rounds."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]
 

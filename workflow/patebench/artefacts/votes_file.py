@@ -45,8 +45,8 @@ table_options = combine_options(
 def read(path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None) -> Votes:
     """Return the votes in `path`: counts (queries × classes) or, with `labels`, votes (teachers × queries).
 
-    An artefact votes.npz stores its own orientation and number of classes. `teachers` confirms the number of teachers.
-    Raises PatebenchError for any other content.
+    Votes in a table need their number of `classes`. An artefact votes.npz states its own orientation and classes. If
+    `teachers` is given, votes of another number of teachers are refused. Raises PatebenchError for any other content.
     """
     return read_source(path, labels, classes, teachers)[1]
 
@@ -54,7 +54,7 @@ def read(path: Path, labels: bool = False, classes: int | None = None, teachers:
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """Read votes as `read` does, and return their artefact too; the artefact of a table names no pool and no shards."""
+    """Read votes as `read` does, and return their artefact too; that of a table states no pool and no partition."""
     if _first_bytes(path).startswith(b"PK"):
         return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
@@ -74,18 +74,26 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
 
 
 def _digest(votes: Votes) -> str:
-    """Return the digest of the counts in their order; votes and their counts have the same digest."""
+    """Return the digest of the vote counts in the order of queries; it is the same for a file of votes or of counts."""
     content = hashlib.sha256(f"counts {votes.counts.shape}".encode())
     content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
     return content.hexdigest()
 
 
 def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
-    """Return the votes of a table."""
+    """Return the votes in a table, a .npy or CSV file.
+
+    With `labels` the table contains the vote of each teacher on each query (teachers × queries), among `classes`
+    classes. Otherwise it contains counts (queries × classes), and `classes` must be None.
+    """
     if labels and classes is None:
-        raise PatebenchError(f"{path}: a table of votes does not contain the number of classes; add --classes")
+        raise PatebenchError(
+            f"{path}: the number of classes is missing, because a table of votes does not state it; add --classes"
+        )
     if classes is not None and not labels:
-        raise PatebenchError(f"{path}: --classes requires --votes; counts have one column per class")
+        raise PatebenchError(
+            f"{path}: --classes is only for votes, since counts have one column per class; leave it out, or add --votes"
+        )
     is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
     table = _whole(path, _load(path) if is_array else _of_text(path))
     with located(path):
@@ -104,9 +112,13 @@ def _of_text(path: Path) -> NDArray[Any]:
     first = lines[0].split(",") if lines else []
     names = [cell for cell in first if not _is_number(cell)]
     if first and not first[0].strip("\"' "):
-        raise PatebenchError(f"{path}: its first column has no name, like a column of row numbers; leave it out")
+        raise PatebenchError(
+            f"{path}: its first column has no name, so it seems to contain row numbers; leave this column out"
+        )
     if names and len(names) < len(first):
-        raise PatebenchError(f"{path}: line 1 mixes {names[0][:40]!r} with numbers; write only names or only numbers")
+        raise PatebenchError(
+            f"{path}: line 1 contains {names[0][:40]!r} and numbers; write either names of columns or numbers"
+        )
     if len(lines) <= bool(names):
         raise PatebenchError(f"{path} contains no numbers; give a table of numbers, or save the array with numpy.save")
     try:
@@ -150,7 +162,7 @@ def _artefact(path: Path, classes: int | None, teachers: int | None) -> tuple[Ar
 
 
 def _load(path: Path) -> NDArray[Any]:
-    """Return the array; refuse a header with a wrong size before memory is allocated."""
+    """Return the array in a .npy file; refuse a header that contradicts the file's size before memory is allocated."""
     with open(path, "rb") as stream:
         shape, dtype, size = _described(path, stream)
     _check_header(path, shape, dtype, path.stat().st_size, size)
@@ -159,17 +171,21 @@ def _load(path: Path) -> NDArray[Any]:
 
 
 def _check_header(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], found: int, size: int) -> None:
-    """Refuse an array of objects or without votes, and a file whose size differs from that in its header."""
+    """Refuse an array of objects or without votes, and a file of `found` bytes if its header implies `size` bytes."""
     if dtype.hasobject:
         raise PatebenchError(f"{path} contains pickled objects, which are never loaded; save an array of integers")
     if found != size:
-        raise PatebenchError(f"{path} has {plural(found, 'byte')} instead of {size}; write it again")
+        raise PatebenchError(
+            f"{path} has {plural(found, 'byte')}, but its header implies {size}; write it again with numpy.save"
+        )
     if 0 in shape:
-        raise PatebenchError(f"{path} contains an array of shape {shape}, without a single vote")
+        raise PatebenchError(
+            f"{path} contains an array of shape {shape}, which has no votes; save one of at least one query"
+        )
 
 
 def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return the shape, the dtype and the expected size of the whole stream in bytes."""
+    """Return shape and dtype from the header of a .npy file, and the size in bytes that they imply for the file."""
     try:
         with warnings.catch_warnings(action="ignore"):
             major, minor = np.lib.format.read_magic(stream)
@@ -184,9 +200,12 @@ def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
     """Return the array as integers; floats are accepted if all are whole numbers."""
     if array.ndim != 2:
-        raise PatebenchError(f"{path} contains an array of shape {array.shape}; two dimensions are needed")
+        raise PatebenchError(
+            f"{path} contains an array of shape {array.shape}; save one of "
+            "two dimensions: queries × classes, or teachers × queries with --votes"
+        )
     if array.dtype.kind not in "iuf":
-        raise PatebenchError(f"{path} contains an array of dtype {array.dtype}; integers are needed")
+        raise PatebenchError(f"{path} contains an array of dtype {array.dtype}; save integers")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise PatebenchError(f"{path} contains NaN or infinite values; votes are whole numbers")
     if array.min() < 0 or array.max() >= MOST_VOTES:
@@ -206,6 +225,7 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
     if (other := np.flatnonzero(totals != totals[0])).size:
         query = int(other[0])
         raise PatebenchError(
-            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]}; each teacher votes once "
-            "on every query (if these are votes, teachers × queries, not counts, add --votes --classes)"
+            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]}; but each teacher "
+            "votes once on every query (if the table contains votes, teachers × queries, not counts, add --votes "
+            "--classes)"
         )

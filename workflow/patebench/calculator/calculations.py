@@ -82,12 +82,12 @@ def solve(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the smallest noise for `queries` queries or, without `queries`, the most queries for the given noise.
+    """Find the smallest noise with which `queries` queries cost at most ε at δ, or the most queries at given noise.
 
     Parameters
     ----------
     parameters
-        Parameters of the mechanism. To solve for noise, leave out exactly one.
+        Parameters of the mechanism. With `queries`, exactly one must be missing: the noise to find.
     classes, teachers
         Needed by mechanisms whose worst case depends on them.
     release
@@ -96,7 +96,7 @@ def solve(
     Raises
     ------
     PatebenchError
-        If nothing keeps the target, or for `release` of a mechanism without a discrete form.
+        If no value costs at most ε, or for `release` of a mechanism without a discrete form.
     """
     if queries is None:
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
@@ -114,7 +114,7 @@ def queries_for(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the largest number of queries to a mechanism that keeps (ε, δ); `name` is for messages. See `solve`."""
+    """Find the most queries to `mechanism` that cost at most ε at δ; `name` is its name in messages. See `solve`."""
     _check(epsilon, delta)
     setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
     if release:
@@ -129,7 +129,7 @@ def queries_for(
 def least_release_bound(
     mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
 ) -> Bound | None:
-    """Return the smallest worst-case bound of a release; None if the mechanism has no form with discrete noise."""
+    """Return the smallest worst-case bound on the ε of a release; None if the mechanism has no discrete noise."""
     return worst_case(mechanism, queries, delta, classes, teachers, release=True)[0] if mechanism.discrete else None
 
 
@@ -141,7 +141,7 @@ def worst_case(
     teachers: int | None = None,
     release: bool = False,
 ) -> list[Bound]:
-    """Return every worst-case bound, least first; with `release`, those that hold for discrete noise."""
+    """Return every worst-case bound on ε, smallest first; with `release`, only those valid for discrete noise."""
     kind = type(mechanism).__name__
     if classes is None and "classes" in mechanism.cost_needs:
         raise PatebenchError(f"the cost of {kind} depends on the number of classes; add --classes")
@@ -156,7 +156,7 @@ def worst_case(
         for bound in accountant.bounds_of_both([queries], delta)
     ]
     if not bounds:
-        raise PatebenchError(f"{kind} has no worst-case bound, so it cannot keep a budget; choose another mechanism")
+        raise PatebenchError(f"{kind} has no worst-case bound on ε, so it can keep no target; choose another mechanism")
     return sorted(bounds, key=lambda bound: bound.epsilon)
 
 
@@ -221,7 +221,7 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
-    """Return the range in which a parameter is searched: its own range within that of any noise."""
+    """Return the range in which a noise parameter is searched: the values that the mechanism allows, within limits."""
     (limits,) = (item.metadata for item in fields(kind) if item.name == parameter)
     return max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
 
@@ -245,7 +245,7 @@ class Account:
     unprotected: str | None = None
 
     def beside(self, other: "Account") -> "Account":
-        """Return this account with the bounds of another account of the same queries appended."""
+        """Return this account with the bounds of `other`, an account of the same queries, appended."""
         return replace(self, bounds=[*self.bounds, *other.bounds])
 
     def to_json(self) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def epsilon(
     release: bool = False,
     publishable: bool | None = None,
 ) -> Account:
-    """Account for the first `queries` queries of `votes` (all by default).
+    """Compute the bounds on ε at `delta` of labelling the first `queries` queries of `votes` (all by default).
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def epsilon(
         check_releasable(mechanism, type(checked))
         if noise is not None:
             raise PatebenchError(
-                "sanitised bounds do not hold for the discrete noise of a release; use only one of them"
+                "sanitised bounds do not hold for the discrete noise of a release; leave one of them out"
             )
     (count,) = check_queries([queries or votes.queries], votes.queries)
     bounds = checked.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)

@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return one JSON object; upper bounds that round to 0 are shown as a number above 0."""
+    """Return one JSON object; an upper bound on ε that rounds to 0 is shown as a number above 0."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -39,7 +39,7 @@ def account_table(result: Account) -> "RenderableType":
 
 
 def calibration_table(result: Calibration) -> "RenderableType":
-    """Return a sentence with the solved value, the worst-case bounds at it, and the ε to publish."""
+    """Return a sentence with the noise or number of queries found, a table of its bounds, and the ε to publish."""
     from rich.console import Group
 
     title = f"Worst-case cost of {plural(result.queries, 'query')} at δ = {result.delta:g}"
@@ -62,7 +62,7 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _outward(result: Calibration, value: float) -> str:
-    """Return the solved value with few digits, rounded towards more noise so that the target is still kept."""
+    """Return the noise found with few digits, rounded towards more noise so that ε stays below the target."""
     from patebench.calculator.calculations import worst_case
     from patebench.mechanisms.base import make_mechanism
 
@@ -112,7 +112,7 @@ def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """Return ε rounded up to four decimals, or to four significant digits below 0.1; "∞" if infinite, never 0."""
+    """Return ε rounded up, as text of four decimals, or of four digits below 0.1; "∞" if infinite, never 0."""
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)

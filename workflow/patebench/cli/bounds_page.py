@@ -60,7 +60,7 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield accountant, kind, noise and theorem of each bound; per-teacher bounds are listed with per-query bounds."""
+    """Yield table cells (accountant, kind, noise, theorem) per bound; per-teacher and per-query bounds share them."""
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
         for bound in _stated(mechanism, discrete):
@@ -74,7 +74,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds of a mechanism; an empty list if it does not support discrete noise."""
+    """Return the bounds of a mechanism for discrete or continuous noise; none if it does not support discrete noise."""
     try:
         return mechanism.bounds(_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:
@@ -84,7 +84,7 @@ def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
 
 
 def _votes(mechanism: Mechanism) -> Votes:
-    """Return example votes of which about 90 % agree; if teachers may abstain, each votes on one query."""
+    """Return example votes of teachers of whom about 90 % agree; if they may abstain, each votes on one query."""
     votes = np.where(np.random.default_rng(0).random((_TEACHERS, _QUERIES)) < 0.9, 0, 1)
     if not mechanism.abstentions:
         return Votes.of(votes, _CLASSES)

@@ -26,7 +26,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Assignment(click.ParamType[tuple[str, Any]]):
-    """Option type for a KEY=VALUE pair; the value is a number if `number` is true."""
+    """Option type for a pair KEY=VALUE; with `number`, the value must be a number."""
 
     name = "key=value"
 
@@ -131,9 +131,9 @@ def file_option(name: str, help: str = "", *, needed: bool = True, several: bool
 
 
 def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
-    """Return one option per parameter of the model; the function receives the checked model as argument `name`.
+    """Return one option per field of the model; the command's function receives the checked model as argument `name`.
 
-    It receives None if no parameter is given and they are not `needed`.
+    If the fields are not `needed` and no option is given, it receives None.
     """
     fields = model.model_fields
 
@@ -167,12 +167,12 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """Return click's argument name of a parameter; the prefix keeps it distinct from other options."""
+    """Return the name under which click passes the field `key` of a model; no other option has its prefix."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Return the type of one value of a field, and True if the field takes several values."""
+    """Return the option type for a field of this annotation, and True if the option may be repeated."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return _kind(next(kind for kind in inner if kind is not NoneType))

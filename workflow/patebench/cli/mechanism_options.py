@@ -61,7 +61,7 @@ class MechanismCommand(StageCommand):
             yield from (_PARAMETER, f"{name}={number}")
 
     def _words(self) -> set[str]:
-        """Return the options of the command itself."""
+        """Return the option strings of the command itself, such as --delta, without parameters of mechanisms."""
         return {"--help", *(word for param in self.params for word in (*param.opts, *param.secondary_opts))}
 
     def _options(self) -> list[click.Option]:
@@ -71,7 +71,7 @@ class MechanismCommand(StageCommand):
 
 
 def _may_be(name: str, args: list[str]) -> bool:
-    """Return True if `name` is a parameter of the mechanism in `args`, or of any mechanism.
+    """Return True if `name` is a parameter of the mechanism that `args` name, or of any mechanism.
 
     Return True also if that mechanism cannot be loaded; the command reports this error later, once the log is open.
     """
@@ -85,7 +85,7 @@ def _may_be(name: str, args: list[str]) -> bool:
 
 
 def _parameters() -> dict[str, list[tuple[str, "Field[Any]"]]]:
-    """Return the mechanisms, with their field, that take each parameter; skip mechanisms that cannot be loaded."""
+    """Return, by name of a parameter, the mechanisms that have it, with its field; skip those that cannot be loaded."""
     owners: dict[str, list[tuple[str, Field[Any]]]] = {}
     for name in MECHANISMS:
         with suppress(PatebenchError):

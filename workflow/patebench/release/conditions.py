@@ -18,7 +18,10 @@ from patebench.mechanisms.base import Answering, Mechanism, check_releasable, ma
 def make_drawn_mechanism(
     name: str, parameters: Mapping[str, float], release: bool, seed: int | None, stream: str | None
 ) -> tuple[Mechanism, Draws]:
-    """Return the mechanism of a command and its source of noise; refuse a release without a discrete form."""
+    """Return the mechanism of a command and its source of noise.
+
+    A release is refused if the mechanism has no form with discrete noise.
+    """
     draws = Draws.of(release, seed, stream)
     mechanism = make_mechanism(name, parameters)
     if draws.mode is Mode.RELEASE:
@@ -32,12 +35,12 @@ def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
 
 
 def digest_to_store(votes: Artefact, mode: Mode) -> str | None:
-    """Return the digest of the votes; None for a release, since it would confirm a guess of a teacher's votes."""
+    """Return the digest of the votes that labels store; None for a release, since it would confirm a guess of votes."""
     return votes.digest if mode is Mode.SEEDED else None
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Refuse a release at a δ of at least 1/n for n `teachers` or n records; warn on stderr for seeded labels.
+    """Refuse a release if one of `deltas` is at least 1/n for n `teachers` or n records; only warn for seeded labels.
 
     `votes` are VOTES or a CHUNK, which store the number of records. A release is refused because of that number only if
     the partition protects the replacement of a record and nothing else. Otherwise the number is private, and there is
@@ -75,7 +78,7 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the facts on voting that labels computed from a released table need; nothing if no table is released.
+    """Return the facts on votes that are needed to compute labels from a released table; empty if none is released.
 
     `source` are the VOTES, or shares of them.
     """
@@ -88,7 +91,7 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "it already exists, and if it is a release, another draw costs its ε again",
+            "it already exists, and if it is a release, another draw costs its ε a second time",
             "publish the existing file, or give another path and a limit of all releases in the ledger",
             code="second-release",
         )

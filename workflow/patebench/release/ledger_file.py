@@ -126,9 +126,9 @@ class Place:
         return [entry.key]
 
     def check_same_shards(self, source: Artefact, before: Artefact) -> None:
-        """Refuse VOTES whose partition differs from that of the draws of the LABELS `before`.
+        """Refuse VOTES whose partition differs from that with which LABELS of earlier rounds (`before`) were drawn.
 
-        Tables of several rounds have a joint bound for a change of one shard, so all must have the same shards.
+        The bound on several rounds together is for a change of one shard, so all rounds must have the same shards.
         """
         if self.folder is None:
             return
@@ -136,14 +136,14 @@ class Place:
         own = set(before.meta["entries"])
         drawn = {entry.key: entry.spent.partition for entry in ledger.entries if entry.key in own}
         if drawn.keys() != own:
-            fault = f"{before.path} is a release that is not entered in it"
-            raise ArtefactError(ledger.path, fault, "give the ledger of that release", code="not-entered")
+            fault = f"it does not contain the release {before.path}"
+            raise ArtefactError(ledger.path, fault, "give the ledger in which this was entered", code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
-            fault = f"it was drawn from votes of another partition than {source.path}"
+            fault = f"its votes have another partition than {source.path}"
             raise ArtefactError(before.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
 
     def enter(self, records: str, entry: Entry) -> None:
-        """Enter a draw from the private records with digest `records`; do nothing without a folder."""
+        """Enter a draw from the private records with digest `records`; do nothing for labels from a seed."""
         if self.folder is not None:
             enter_draw(self.folder, records, entry, self.limit, self.private)
 
@@ -159,7 +159,7 @@ def records_of(source: Artefact) -> str:
 
 
 def shards_of(source: Artefact) -> str:
-    """Return an identifier of the shards of VOTES, a CHUNK or a table; equal identifiers mean the same teachers."""
+    """Return a digest of the partition of VOTES, a CHUNK or a table; if equal, each teacher has the same shard."""
     return str(source.meta["partition"] or records_of(source))
 
 
@@ -235,7 +235,7 @@ class Ledger:
             raise ArtefactError(path, fault.fault, fix, code=fault.code) from None
         try:
             if content["orders"] != conversion.ORDERS.tolist():
-                line = "its Rényi orders differ from those of this version"
+                line = "its costs are stored at other Rényi orders than this version of patebench uses"
                 raise ArtefactError(path, line, "use the version that wrote it", code="older")
             entries = tuple(map(_entry, content["entries"]))
             kept = content["limit"]
@@ -254,7 +254,7 @@ class Ledger:
 
     @property
     def kept(self) -> dict[str, float] | None:
-        """Return the limit for JSON."""
+        """Return the limit (ε, δ) of all draws for JSON; None if the ledger has none."""
         return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
 
@@ -268,19 +268,21 @@ def release_cost(
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
 ) -> Spending:
-    """Return the worst-case cost of labelling the queries of `votes` with discrete noise.
+    """Return the worst-case cost of labelling the queries of `votes` with discrete noise, as a ledger adds it up.
 
-    A release's own `budget` (ε, δ) is a filter at one Rényi order. It caps the cost at that order and all lower ones.
+    `name` is the mechanism's name and `partition` the result of `shards_of`. `teachers` (first, last) are given for a
+    chunk of teachers; `adaptive` is True for queries selected in rounds. The release's own `budget` (ε, δ) is a filter
+    at one Rényi order, which limits the cost at that order and all lower ones.
     """
     check_abstentions(mechanism, votes)
     valid = valid_for_discrete_noise(mechanism.accountants(votes))
     worst_case = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
     if worst_case is None:
-        line = f"the mechanism '{name}' has no Rényi bound for the ledger; use another mechanism"
+        line = f"the mechanism '{name}' has no bound in Rényi DP, in which a ledger counts; use another mechanism"
         raise PatebenchError(line, code="no-bound")
     divergences, failure = worst_case
     if np.isinf(divergences).all():
-        line = f"'{name}' with these parameters has ε = ∞, so it cannot be released; add noise"
+        line = f"'{name}' with these parameters has ε = ∞, so its labels cannot be released; add noise"
         raise PatebenchError(line, code="no-noise")
     if budget is not None:
         keeper = keeper_of(check_budget(name, mechanism, votes.teachers, votes.classes), *budget)
@@ -297,7 +299,7 @@ def enter_draw(
     Parameters
     ----------
     records : digest of the private records
-    limit : total (ε, δ) of all draws; fixed with the first draw, and without it no second draw is allowed
+    limit : total (ε, δ) of all draws from the data; fixed with the first draw, and without it no second is allowed
     private : permanent name of the private data
     """
     with file_lock(folder / "ledgers"):
@@ -334,10 +336,13 @@ def name_ledger(path: Path, private: str) -> None:
         for other in Ledger.read_all(path.parent):
             if other.path.name != path.name and other.private == private:
                 raise ArtefactError(
-                    other.path, f"its data has the name '{private}'", "choose another name", code="taken"
+                    other.path,
+                    f"the name '{private}' belongs to the data of this ledger",
+                    "choose another name",
+                    code="taken",
                 )
         if ledger.private not in (None, private):
-            line = f"its data has the permanent name '{ledger.private}'"
+            line = f"its data already has the permanent name '{ledger.private}', not '{private}'"
             raise ArtefactError(path, line, "keep that name", code="other-name")
         replace(ledger, private=private).write()
 
@@ -372,7 +377,10 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
 def _check(
     before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
 ) -> None:
-    """Refuse a draw beyond the limit `kept`, and a limit `asked` that differs from that of the first draw."""
+    """Refuse a draw beyond the limit `kept`, and a limit `asked` that differs from `kept`, that of the first draw.
+
+    `now` are the costs of the draws in the ledger `before` and of the new draw; `order` is the ledger's Rényi order.
+    """
     drawn = len(before.entries)
     if kept is None:
         if drawn and (asked is not None or _costs_more(before.spent, now[-1])):
@@ -397,13 +405,13 @@ def _check(
             before.path,
             f"{_together(now, kept.delta, order)} at δ = {kept.delta:g}, and the limit of all releases of this private "
             f"data is ε = {kept.budget:g}",
-            "use more noise, fewer queries or a smaller budget for this one",
+            "use more noise, fewer queries or a smaller --budget for this draw",
             code="above-limit",
         )
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return the start of a sentence on the ε of this draw and all earlier ones, at the Rényi order of the ledger."""
+    """Return the start of a message on the ε at `delta` of all draws with the costs `now`, the last of them new."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it fail with probability {failure:g} or less, so there is no ε"
@@ -416,7 +424,7 @@ def _draws(number: int) -> str:
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if a draw costs some teacher more ε; False if all draws are chunks of one release in shares."""
+    """Return True if the draw `last` raises a teacher's ε; False if it is another chunk of one release in shares."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 

@@ -20,14 +20,14 @@ Integers = NDArray[np.int64]
 
 
 def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list[Words]:
-    """Draw the uniform shares of all aggregators except the last, which are independent of any value."""
+    """Draw uniform shares for all aggregators except the last; they are independent of the value to share."""
     return [uniform_words(source, shape) for _ in range(aggregators - 1)]
 
 
 def closing_share(drawn: list[Words], values: Integers) -> Words:
-    """Return the last aggregator's share, so that all shares add up to `values`.
+    """Return the last aggregator's share, so that it and the shares `drawn` add up to `values`.
 
-    It is uniform if at least one of the others is unknown.
+    It looks uniform to anyone who lacks at least one of the other shares.
     """
     return values.astype(np.uint64) - sum_shares(drawn, values.shape)
 
@@ -67,13 +67,14 @@ class Party:
         noise_shares = make_mechanism(mechanism, parameters)
         if not isinstance(noise_shares, NoiseShares):
             raise PatebenchError(
-                f"the mechanism '{mechanism}' has no secure path; use {' or '.join(secure_mechanisms())}"
+                f"the mechanism '{mechanism}' does not work with secure aggregation; use "
+                f"{' or '.join(secure_mechanisms())}"
             )
         noise_shares.needed(teachers)
         return cls(mechanism, noise_shares, teachers, draws)
 
     def meta(self, aggregators: int) -> dict[str, Any]:
-        """Return the metadata of a release that its files of shares store."""
+        """Return the metadata that all files of shares of this release store."""
         return {
             "mechanism": self.name,
             "parameters": json_parameters(self.mechanism.parameters()),
@@ -100,8 +101,8 @@ class Party:
         """Split one teacher's counted votes into shares, one for each aggregator.
 
         The masks are drawn first and from their own stream, so that the shares of all aggregators except the last do
-        not depend on a vote. The noise equals that of the path without shares. It is also added to abstentions, which a
-        cell without noise would reveal.
+        not depend on a vote. The teacher's noise is the same as without secure aggregation. It is also added where the
+        teacher abstains, since a cell without noise would reveal that.
         """
         shape = len(counted), classes
         masks = draw_masks(for_masks, aggregators, shape)
@@ -114,19 +115,22 @@ class Party:
 
 
 def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
-    """Return the mechanisms with a secure path; with `abstentions`, only those whose teachers may abstain."""
+    """Return the mechanisms that work with secure aggregation; with `abstentions`, if teachers may abstain too."""
     kinds = {name: MECHANISMS.load(name) for name in MECHANISMS}
     return [name for name, kind in kinds.items() if kind.secure and (kind.abstentions or not abstentions)]
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Refuse duplicate teachers, and fewer than the stated noise needs; `where` names a file of the duplicates."""
+    """Refuse duplicate `teachers`, and fewer of the `ensemble` than must add noise shares for the stated noise.
+
+    `where` is the file that the message names for duplicates.
+    """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(
-            f"two of the given files contain shares of the same teacher, such as {where}; give each once"
+            f"two of the given files contain shares of the same teacher, such as {where}; give each file once"
         )
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(
             f"only {len(teachers)} of {ensemble} teachers sent shares, but the stated noise needs {needed}; "
-            "wait for more, or start again with a larger tolerance of missing teachers"
+            "wait for more, or start again with a mechanism that tolerates more missing teachers"
         )
