@@ -239,10 +239,12 @@ def read_releases(
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the label set in `released` to which a file belongs, and the content of the file."""
+    """Return the digest of the labels among `released` from which a file was made, and the content of the file."""
     content = read_json(path, kind)
     if content.get("labels") not in {release.digest for release in released}:
-        raise ArtefactError(path, "it belongs to labels that are not among the given ones", "give these labels too")
+        raise ArtefactError(
+            path, "the labels from which it was made are not among the given ones", "give these labels too"
+        )
     return content["labels"], content
 
 

@@ -213,7 +213,7 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        A refusal is visible to everybody, because no labels follow. So it violates a claim.
+        A refusal is visible to everybody, because no labels follow. It is a violation if the change is `claimed`.
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))

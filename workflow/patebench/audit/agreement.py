@@ -148,7 +148,7 @@ def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[
 
 
 def lags(queries: int) -> list[int]:
-    """Return the distances at which labels of a release are compared: powers of two, and half of its length."""
+    """Return the distances (in queries) at which labels of a release are compared: powers of two, and half of all."""
     powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 

@@ -288,7 +288,7 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """Return P's share of the variance of ln P/Q for an event with approximate probabilities `likely` and `rare`."""
+    """Return the fraction of the variance of an estimated ln(P/Q) that is due to P, for P ≈ `likely`, Q ≈ `rare`."""
     of_p, of_q = (max((1 - p) / max(p, 1e-12), 1e-12) for p in (likely, rare))
     return of_p / (of_p + of_q)
 

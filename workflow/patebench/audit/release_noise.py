@@ -190,7 +190,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return self.outcomes(votes, Entropy()), self.outcomes(votes, Entropy())
 
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Test whether noise is reused within a release: how often a label equals one at a fixed distance before it.
+        """Test whether release mode reuses noise within a release: how often a label equals one some queries before it.
 
         Labels themselves are compared too, since missing noise is visible where no class is sure to win. The distance
         at which labels of release `one` repeat most often is tested on release `two`.

@@ -219,7 +219,7 @@ class TableAudit(AuditSetting):
     weighted: bool = False
 
     def with_weights(self) -> "TableAudit":
-        """Return the audit of votes with weights, with fewer runs and streams of its own."""
+        """Return the audit of votes with weights, with fewer runs and its own random streams."""
         runs = max(min(self.runs, _FIRST_RUNS), self.runs // _WEIGHTED)
         return replace(self, runs=runs, streams=partial(_stream_of_weights, self.streams), weighted=True)
 
@@ -262,7 +262,10 @@ class TableAudit(AuditSetting):
         return least_epsilon(self.noise, self._difference(world), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """Return the ε from an event on the pair whose sums differ most; separate runs choose and count the event."""
+        """Return the ε of the pair of tables whose sums of counts differ most, from an event on its sums.
+
+        Separate runs choose and count the event.
+        """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
         tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]

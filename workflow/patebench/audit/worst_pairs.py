@@ -254,7 +254,7 @@ class Search:
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
-        """Return the best pairs with their scores, after hill climbing from the candidates."""
+        """Return the pairs with the highest scores, and these, after hill climbing from the candidates."""
         best = self._best(self._candidates(), score)
         for _ in range(_ROUNDS):
             before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
@@ -419,6 +419,6 @@ def _moves(counts: Counts) -> Counts:
 
 
 def _ends(ordered: Counts, value: int) -> NDArray[np.integer]:
-    """Return the first and the last class with this count."""
+    """Return the positions of the first and the last class with the count `value`."""
     places = np.flatnonzero(ordered == value)
     return places[[0, -1]]

@@ -221,7 +221,7 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
-    """Return the range in which a noise parameter is searched: the values that the mechanism allows, within limits."""
+    """Return the range in which a noise parameter is searched: those allowed by the mechanism and the search."""
     (limits,) = (item.metadata for item in fields(kind) if item.name == parameter)
     return max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
 

@@ -114,7 +114,7 @@ def _digests(fact: Any) -> list[str]:
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield one message per fault of an artefact and its inputs; damage of an input is reported with that input."""
+    """Yield one message per fault of an artefact; an unreadable input is reported when it is checked itself."""
     facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)

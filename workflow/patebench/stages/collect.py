@@ -204,7 +204,7 @@ def label_accuracy(labels: NDArray[Any], truth: NDArray[Any], names: Sequence[st
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
-    """Return the expected number of correct labels divided by the expected number of answers, given the votes.
+    """Return the expected number of correct labels divided by that of answers, over the noise of `mechanism`.
 
     Return None if no query is ever answered, or if the mechanism does not compute the distribution of its labels.
     """

@@ -140,7 +140,7 @@ def _file(crate: "ROCrate", source: Path, place: str) -> Any:
 
 
 def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
-    """Add the configuration of the run, which is stored in the manifest and not as a file."""
+    """Add the configuration of the run to the crate; it is read from the manifest, since no file contains it."""
     text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     words = {"name": "configuration of the run", "encodingFormat": "application/json"}
     return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)

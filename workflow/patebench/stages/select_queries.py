@@ -80,7 +80,10 @@ def run(
         )
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():
-        raise PatebenchError(f"the strategy '{strategy}' did not select {selection.queries} distinct new samples")
+        raise PatebenchError(
+            f"the strategy '{strategy}' must select {selection.queries} distinct samples not selected before, "
+            "but did not; correct the strategy"
+        )
     log.info("%s: %d queries after %d", strategy, selection.queries, len(state.queried))
     arrays = {"queries": chosen}
     if state.predictions is not None:

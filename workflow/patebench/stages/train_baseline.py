@@ -1,6 +1,6 @@
 """Stage `train_baseline`: train a model without privacy, on all private data or on true labels of the pool.
 
-Tables show the model of all private data as an upper limit.
+Tables show the accuracy of the model of all private data as an upper limit for students.
 """
 
 import logging

@@ -103,7 +103,9 @@ def run(
         check_finite("the weights of the private model are not finite", trained.weights.cpu().numpy(), public["x"])
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:
-        raise PatebenchError(f"the steps cost ε = {bound.epsilon:g}, above the target of {training.epsilon:g}")
+        raise PatebenchError(
+            f"the training cost ε = {bound.epsilon:g}, above its target of ε = {training.epsilon:g}; report this fault"
+        )
     reached = accuracy(trained.weights)
     log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
     result = {

@@ -69,7 +69,7 @@ def run(
     labels, bound = _labelled(parameters, _votes(parameters, samples, public, test_set, encoder), seed, stream)
     answered = labels >= 0
     if not answered.any():
-        fault = "no query was answered, so no student can be trained"
+        fault = "no query had enough votes for an answer, so no student can be trained"
         raise ArtefactError(out, fault, "use a lower threshold", code="no-answer")
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")

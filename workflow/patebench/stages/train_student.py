@@ -128,7 +128,7 @@ def run(
 def _student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None, parameters: StudentParameters
 ) -> "StudentData":
-    """Return the student's training data: labels, or a released table if its method reads one."""
+    """Return the student's training data: the pool with labels, or with a released table if its method reads one."""
     whole_table = reads_table(parameters.method)
     if whole_table and parameters.hold_out:
         raise PatebenchError(
