@@ -279,7 +279,7 @@ def _budget_bounds(
 ) -> list[Bound]:
     """Return the bounds at the budget (ε, δ) with which the labels were drawn; none if `delta` is below its δ.
 
-    Labels that cost more than the budget, or were not drawn with it from these votes, are refused.
+    Labels are refused unless their answered queries are exactly those that the budget allows.
     """
     budget = labels.meta["budget"]
     cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
