@@ -127,8 +127,8 @@ def smooth(local: Array, beta: Array | float) -> Array:
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
 
-    They enclose the node of the smaller q of every adjacent pair of histograms of which one is within d votes of the
-    query.
+    Take any pair of adjacent histograms, at least one of them within d votes of the query. The node of the smaller q of
+    the pair lies between the two nodes.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))

@@ -85,10 +85,11 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
 
 
 def binary(likely: float, rare: float, queries: int, delta: float) -> float:
-    """Return the least ε of `queries` independent queries, from an event of probability P ≥ `likely` and Q ≤ `rare`.
+    """Return a lower bound on ε, at `delta`, for `queries` independent queries.
 
-    The number of queries in which the event occurs is binomial under both distributions, and the likelihood ratio rises
-    with it.
+    In each query, an event has a probability of at least `likely` on one data set, and of at most `rare` on its
+    neighbour. The number of queries with the event is binomial on both, and the likelihood ratio rises with it, so the
+    best test is a threshold on this number.
     """
     from scipy.special import gammaln
 
@@ -107,7 +108,10 @@ def _powers(p: float, times: NDArray[np.integer]) -> Array:
 
 
 def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
-    """Return a lower bound on the least ε of T = `queries` independent queries with these outcomes (outcomes,).
+    """Return a lower bound on the ε for which T = `queries` independent queries are (ε, δ)-DP.
+
+    `log_p` and `log_p_neighbour` (outcomes,) are ln of the probabilities P and Q of the outcomes of one query on two
+    neighbouring data sets; each stands for `multiplicity` equally likely outcomes.
 
     The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is rounded at random to one of
     the two nearest cells of a grid, so that its mean is unchanged. The T rounding errors are independent, have mean 0

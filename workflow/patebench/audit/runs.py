@@ -158,7 +158,7 @@ class Event:
 
 @dataclass(frozen=True)
 class EventCounts:
-    """Numbers of occurrences of an event on D and D′, and of the wider event that contains it, if any."""
+    """Numbers of runs with an event on D and D′; if it is part of a wider event, also the numbers of runs with that."""
 
     rates: Rates
     wider: Rates | None = None

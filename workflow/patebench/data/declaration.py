@@ -147,9 +147,10 @@ class TableDeclaration(Declaration):
         return self
 
     def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
-        """Return those of `columns`, the names in a file, that match `pattern` and are not declared otherwise.
+        """Return those of `columns`, the names in a file, that match `pattern`.
 
-        A pattern without "*" is a name and matches only itself.
+        With "*", a column that another entry of the declaration names is left out. Without "*", the pattern is the name
+        of its only column.
         """
         if "*" not in pattern or pattern in columns:
             return [pattern]

@@ -350,7 +350,7 @@ def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     owners = [str(value) for value in column]
     numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
-        raise ArtefactError(path, f"two owners of column '{name}' have the same hash", "rename one of them")
+        raise ArtefactError(path, f"two names in the column '{name}' have the same hash", "rename one of them")
     return numbers
 
 

@@ -80,7 +80,7 @@ def _compute_separately(
 
 
 def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
-    """Yield `rows` grouped by the number of ranks r of their histograms, in portions of `portion(r)`, at least 1."""
+    """Yield batches of at most max(1, `portion(r)`) of the `rows`, whose histograms have the same number r of ranks."""
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
         step = max(1, portion(int(most) + 1))

@@ -36,7 +36,7 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
     """
     if on_queries(model):
         raise PatebenchError(
-            f"the model '{model}' can only be a teacher, as it votes on queries only; use another model"
+            f"the model '{model}' can only be a teacher, as it predicts nothing but votes on queries; use another model"
         )
     chosen: Recipe = RECIPES.load(recipe)
     learner: Learner = MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)

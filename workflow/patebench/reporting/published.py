@@ -230,7 +230,7 @@ def _value(cells: list[str]) -> Value:
     if not math.isfinite(value) or value < 0 or (is_accuracy(cell["quantity"]) and value > 1):
         raise ValueError(f"the value {cell['value']} is out of range (negative, infinite, or an accuracy above 100 %)")
     if not cell["dataset"]:
-        raise ValueError("the dataset is empty")
+        raise ValueError("the column dataset is empty; name the data set")
     counts = {name: int(cell[name]) if cell[name] else None for name in ("teachers", "queries")}
     for name, count in counts.items():
         if count is not None and count < 1:

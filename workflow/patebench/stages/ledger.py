@@ -20,8 +20,8 @@ def run(*, place: Path, delta: float | None, as_json: bool, private: str | None 
     """Show every draw that is entered in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
-    were entered in its folder. If the same people's data are used in another form, those draws are in another ledger,
-    unless the data has a name. --private gives the data of the ledger file PLACE a permanent name.
+    were entered in its folder. If the same people's data are used in other files, draws from these are in a ledger of
+    their own, unless both were given the same name. --private gives the data of the ledger file PLACE a permanent name.
     """
     if delta is not None:
         check_delta(delta)

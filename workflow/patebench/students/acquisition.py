@@ -139,11 +139,11 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 
 
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take images that match no labelled or already taken image well: one by one, the one with the weakest best match.
+    """Take the images that are least similar to all labelled and already taken images, one by one.
 
-    A Siamese network estimates if two images match (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch
-    2015): two networks with shared weights learn if two images are equal. An image that matches a labelled one need not
-    be queried. Raises PatebenchError if the samples are not images.
+    The similarity of two images is estimated by a Siamese network (PATE 2017, Appendix C.2, first attempt; Bromley et
+    al. 1993, Koch 2015), which learns if two views show the same image. An image that is similar to a labelled one need
+    not be queried. Raises PatebenchError if the samples are not images.
     """
     import torch
 

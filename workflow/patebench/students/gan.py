@@ -255,7 +255,7 @@ class _ScaleToUnit(nn.Module):
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a GAN for the pool's shape, with draws from torch's global generator."""
+    """Return the trainer of a GAN for the pool's shape; random numbers come from torch's global random state."""
     batch = min(100, max(16, len(data.pool) // 8))
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
     return GANTrainer(data, GANSettings(batch=batch, epochs=epochs_for(data, config, small=60, large=large)))
