@@ -31,7 +31,7 @@ def test_every_mechanism_states_bounds_at_every_delta(name: str) -> None:
             assert bounds
             assert all(bound.epsilon >= 0 for bound in bounds)
         for delta in TINY:
-            with pytest.raises(PatebenchError, match="for δ of at least 1e-300"):
+            with pytest.raises(PatebenchError, match="use at least 1e-300"):
                 made.bounds(VOTES, [4], delta, discrete=release)
 
 

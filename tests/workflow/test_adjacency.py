@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from patebench.cli import cli
 from patebench.features import contrast
-from patebench.models import by_recipe
+from patebench.models import by_recipe, on_queries
 
 pytestmark = pytest.mark.workflow
 
@@ -40,10 +40,10 @@ def stand_ins(paper: Path) -> Iterator[str]:
     written = yaml.safe_load(paper.read_text())
     for experiment in written["experiments"].values():
         for ensemble in map(_small, experiment["ensembles"]):
-            selected = {"queries": 10} if ensemble["model"] == "nearest-query" or "queries" in experiment else {}
+            selected = {"queries": 10} if on_queries(ensemble["model"]) or "queries" in experiment else {}
             mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
             votes = {"ensembles": [ensemble], **selected, "mechanisms": mechanisms}
-            dataset = "breast_cancer" if ensemble["model"] == "nearest-query" else "digits"
+            dataset = "breast_cancer" if on_queries(ensemble["model"]) else "digits"
             experiment = {"dataset": dataset, "pool": 60, "test": 100, "accounting": {"delta": 1e-5}, **votes}
             config = {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": {"stand-in": experiment}}
             yield json.dumps(config, sort_keys=True)
@@ -51,7 +51,7 @@ def stand_ins(paper: Path) -> Iterator[str]:
 
 def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
     """Return an ensemble of four teachers, or ten if each needs its own class, trained for one epoch."""
-    if ensemble["model"] == "nearest-query":
+    if on_queries(ensemble["model"]):
         return {**ensemble, "teachers": 4, "chunk": 2, "neighbours": None}
     teachers = 10 if isinstance(ensemble.get("partition"), dict) else 4
     model = SMALLER.get(ensemble["model"], ensemble["model"])
