@@ -431,18 +431,20 @@ VOTES_COUNT_OTHERWISE = {
 }
 
 HANDED_OUT = {
-    "no noise handed out": BARE_HANDED_OUT,
-    "half handed out": fault(LAPLACE, handed_out(lambda sound, votes, rng: LNMax(2 * sound.gamma).release(votes, rng))),
-    "a seed handed out": SEEDED_HANDED_OUT,
-    "one class without noise handed out": fault(THREE, handed_out(noise(without(2)))),
+    "no noise in releases": BARE_HANDED_OUT,
+    "half in releases": fault(
+        LAPLACE, handed_out(lambda sound, votes, rng: LNMax(2 * sound.gamma).release(votes, rng))
+    ),
+    "a seed in releases": SEEDED_HANDED_OUT,
+    "one class without noise in releases": fault(THREE, handed_out(noise(without(2)))),
     "the second half as the first": TWICE_HANDED_OUT,
-    "two in a row handed out": PAIRS_HANDED_OUT,
-    "a table of 37 handed out": fault(FOUR, handed_out(repeating(lambda votes: 37))),
-    "neither noise nor test handed out": fault(PTR, PTR_HANDED_OUT),
-    "a test and no noise handed out": fault(PtrGNMax(4, 0.5, 4.5, 1e-5, 4), handed_out(tested_without_noise)),
-    "one noise for all handed out": fault(PTR, handed_out(noise_once)),
-    "unanimous without noise handed out": fault(FOUR, handed_out(bare(unanimous))),
-    "half on ties handed out": fault(FOUR, handed_out(half(tied))),
+    "two in a row in releases": PAIRS_HANDED_OUT,
+    "a table of 37 in releases": fault(FOUR, handed_out(repeating(lambda votes: 37))),
+    "neither noise nor test in releases": fault(PTR, PTR_HANDED_OUT),
+    "a test and no noise in releases": fault(PtrGNMax(4, 0.5, 4.5, 1e-5, 4), handed_out(tested_without_noise)),
+    "one noise for all in releases": fault(PTR, handed_out(noise_once)),
+    "unanimous without noise in releases": fault(FOUR, handed_out(bare(unanimous))),
+    "half on ties in releases": fault(FOUR, handed_out(half(tied))),
 }
 
 MORE_NOISE = GNMax(6.0)
@@ -507,15 +509,15 @@ TABLES = {
     "no noise without votes": fault(
         TABLE, released=table(lambda sound, votes, noisy, rng: np.where(sound.counts(votes) == 0, 0, noisy))
     ),
-    "no noise handed out": fault(TABLE, released=table(without_noise, only_handed_out=True)),
+    "no noise in releases": fault(TABLE, released=table(without_noise, only_handed_out=True)),
     "unanimous rows without noise": fault(
         TABLE,
         released=table(
             lambda sound, votes, noisy, rng: np.where(unanimous(votes)[:, None], sound.counts(votes), noisy)
         ),
     ),
-    "half on ties handed out": fault(SparseGNMax(1, 3.0), released=table(half_on_ties, only_handed_out=True)),
-    "one noise for a row handed out": fault(TABLE, released=table(one_noise, only_handed_out=True)),
+    "half on ties in releases": fault(SparseGNMax(1, 3.0), released=table(half_on_ties, only_handed_out=True)),
+    "one noise for a row in releases": fault(TABLE, released=table(one_noise, only_handed_out=True)),
     "no cap on shares": fault(
         SHARES,
         released=lambda sound, votes, rng: DistributedSparseGNMax(votes.queries, 3.0, 0).released(votes, rng),
@@ -548,7 +550,7 @@ WEIGHTS_ARE_WRONG = {
         released=table(lambda sound, votes, noisy, rng: np.where(sound.counts(votes) == 0, 0, noisy))
     ),
     "noise in units of weights": weighted(released=noise_of_units),
-    "no noise handed out": weighted(
+    "no noise in releases": weighted(
         released=table(lambda sound, votes, noisy, rng: sound.counts(votes) / UNIT, only_handed_out=True)
     ),
     "sensitivity √2 with negative weights": weighted(
