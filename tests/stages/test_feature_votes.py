@@ -25,11 +25,7 @@ class FeatureVotes(OneVote):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> FeatureVotes:
-    made = FeatureVotes(tmp_path_factory.mktemp("features"))
-    made.prepare()
-    made.join(made.vote())
-    made.label()
-    return made
+    return FeatureVotes(tmp_path_factory.mktemp("features")).complete()
 
 
 def test_chunks_do_not_change_votes_and_no_teacher_exceeds_one_vote(world: FeatureVotes) -> None:

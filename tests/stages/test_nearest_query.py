@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -88,6 +89,12 @@ class OneVote(Divided):
         )  # fmt: skip
         return self.file("votes.npz")
 
+    def complete(self) -> Self:
+        self.prepare()
+        self.join(self.vote())
+        self.label()
+        return self
+
     def label(self) -> Path:
         aggregate.run(votes=self.file("votes.npz"), **SETTING, **NAMED, out=self.file("labels.npz"))  # type: ignore[arg-type]
         return self.file("labels.npz")
@@ -95,11 +102,7 @@ class OneVote(Divided):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> OneVote:
-    made = OneVote(tmp_path_factory.mktemp("one"))
-    made.prepare()
-    made.join(made.vote())
-    made.label()
-    return made
+    return OneVote(tmp_path_factory.mktemp("one")).complete()
 
 
 def test_votes_are_of_the_selected_queries_alone_and_do_not_depend_on_chunks(world: OneVote, tmp_path: Path) -> None:

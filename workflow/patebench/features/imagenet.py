@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from patebench.core.progress import Report
 from patebench.features import Encoder, check_input
 from patebench.features.principal_axes import PrincipalAxes
 from patebench.models.device import autocast
-from patebench.models.efficientnet_lite import CHANNELS, pretrained
+from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
 
 #: Width and height to which images are enlarged, in pixels.
 _SIDE = 160
@@ -48,8 +47,7 @@ class ImageNetEncoder(Encoder):
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {
             "weights": self.axes.axes.reshape(-1).numpy(),
-            "mean": self.axes.mean.numpy(),
-            "spread": self.axes.spread.numpy(),
+            **self.axes.scaling(),
             "shape": np.array(self.shape, dtype=np.int64),
         }
 
@@ -75,9 +73,7 @@ def _means(x: NDArray[Any], report: Report | None = None) -> Tensor:
     network, processor, done = pretrained(), torch.device("cpu"), [torch.empty(0, _MEANS)]
     with autocast(processor):
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
-            images = batch.float().expand(-1, 3, -1, -1)
-            large = F.interpolate(images, size=(_SIDE, _SIDE), mode="bicubic", align_corners=False)
-            done.append(network.means(large.contiguous(memory_format=torch.channels_last), _BLOCKS).float())
+            done.append(network.means(enlarge(batch.float(), _SIDE), _BLOCKS).float())
             if report:
                 report(min((len(done) - 1) * _BATCH, len(x)), len(x))
     return torch.cat(done)

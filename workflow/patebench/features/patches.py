@@ -72,8 +72,7 @@ class PatchEncoder(Encoder):
         parts = (self.centre, self.whitening, self.clusters, self.axes.axes)
         return {
             "weights": torch.cat([part.reshape(-1) for part in parts]).numpy(),
-            "mean": self.axes.mean.numpy(),
-            "spread": self.axes.spread.numpy(),
+            **self.axes.scaling(),
             "shape": np.array(self.shape, dtype=np.int64),
         }
 

@@ -41,6 +41,10 @@ class PrincipalAxes:
         # Contiguous, as when read from a file: in another memory layout, matrix products round differently.
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
+    def scaling(self) -> dict[str, NDArray[np.float32]]:
+        """Return mean and spread as the arrays of these names in an ENCODER artefact."""
+        return {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
+
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
         """Return a unit vector (samples, axes) for the `numbers` (samples, numbers) of each sample."""
         scaled = (numbers - self.mean) / self.spread

@@ -107,6 +107,12 @@ class EfficientNetLite0(nn.Module):
         return torch.cat([*means, last], 1)
 
 
+def enlarge(images: Tensor, side: int) -> Tensor:
+    """Return grey or colour `images` (samples, channels, height, width) with 3 channels and `side` × `side` pixels."""
+    large = F.interpolate(images.expand(-1, 3, -1, -1), size=(side, side), mode="bicubic", align_corners=False)
+    return large.contiguous(memory_format=torch.channels_last)
+
+
 @cache
 def pretrained() -> EfficientNetLite0:
     """Return the network with its weights, ready for predictions; raise PatebenchError if they are not installed."""

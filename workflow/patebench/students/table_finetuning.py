@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patebench.models.efficientnet_lite import CHANNELS, pretrained
+from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
 from patebench.models.network import Fitting, Network
 from patebench.models.recipes import PLAIN
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
@@ -89,9 +88,7 @@ class _Pretrained(nn.Module):
         self.body, self.head = deepcopy(pretrained()), nn.Linear(CHANNELS, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        grey = x.expand(-1, 3, -1, -1) * _SPREAD + _MEAN
-        large = F.interpolate(grey, size=(_SIDE, _SIDE), mode="bicubic", align_corners=False)
-        logits: Tensor = self.head(self.body.means(large.contiguous(memory_format=torch.channels_last)))
+        logits: Tensor = self.head(self.body.means(enlarge(x * _SPREAD + _MEAN, _SIDE)))
         return logits
 
 

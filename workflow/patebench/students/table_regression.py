@@ -48,8 +48,7 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
             " releases a table, and teachers of the model nearest-query with `queries` in the experiment"
         )
     vectors = np.asarray(features(data.pool), dtype=np.float64)
-    shares = class_shares(vectors, table)
-    weights = regression(vectors, table, shares)
+    weights, shares = regression(vectors, table)
 
     def log_probabilities(x: NDArray[Any]) -> Array:
         logits: Array = _SHARPNESS * (features(x) @ weights + shares)
@@ -58,26 +57,13 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
     return log_probabilities
 
 
-def class_shares(features: Array, table: NoisyTable) -> Array:
-    """Return the estimated share of each class among all records (classes,), from the sums of the table's rows.
+def regression(features: Array, table: NoisyTable) -> tuple[Array, Array]:
+    """Return W (features, classes) of the module's description, at the most likely c, p and τ, and the class shares.
 
-    Parameters
-    ----------
-    features : (samples, features) array of the pool
-    table
-        The sum of its rows, weighted if votes have weights, is the number of votes per class plus noise.
+    `features` (samples, features) are those of the pool.
     """
-    totals = Directions.of(features, table.queries).total if table.weighted else np.ones(len(table.queries))
-    votes = np.maximum(totals @ table.counts, 0)
-    return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
-
-
-def regression(features: Array, table: NoisyTable, shares: Array) -> Array:
-    """Return W (features, classes) of the module's description, at the most likely c, p and τ.
-
-    `features` (samples, features) are those of the pool, and `shares` (classes,) the class shares.
-    """
-    votes = _votes(features, table)
+    votes, totals = _votes(features, table)
+    shares = _class_shares(totals @ table.counts)
     products = votes.T @ features
     own = np.zeros(len(table.queries)) if table.weighted else votes[table.queries, np.arange(len(table.queries))]
     products -= own[:, None] * features[table.queries]  # a query is nearest to itself; records are not queries
@@ -88,17 +74,27 @@ def regression(features: Array, table: NoisyTable, shares: Array) -> Array:
     centred = rest - rest.mean(axis=1, keepdims=True)
     rotated = _Rotated(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
     fits = (_fit(rotated, table, error, power) for error, power in product(_ERRORS, _POWERS))
-    return max(fits, key=lambda fit: fit[0])[1]
+    return max(fits, key=lambda fit: fit[0])[1], shares
 
 
-def _votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes on the queries (samples, queries) that the pool's samples would have: weights, or 0 and 1."""
+def _class_shares(votes: Array) -> Array:
+    """Return the share of each class (classes,) from noisy numbers of votes per class, which dwarf the noise."""
+    votes = np.maximum(votes, 0)
+    return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
+
+
+def _votes(features: Array, table: NoisyTable) -> tuple[Array, Array]:
+    """Return the votes on the queries (samples, queries) that the pool's samples would have, and factors (queries,).
+
+    Votes are weights, or 0 and 1. The rows of a table, times the factors, add up to the number of votes per class.
+    """
     if table.weighted:
-        return Directions.of(features, table.queries).weights(features) / UNIT
+        directions = Directions.of(features, table.queries)
+        return directions.weights(features) / UNIT, directions.total
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
-    return votes
+    return votes, np.ones(len(table.queries))
 
 
 @dataclass(frozen=True, eq=False)
