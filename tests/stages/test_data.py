@@ -95,3 +95,26 @@ def test_the_stages_of_data_import_neither_torch_nor_scikit_learn() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_features_of_a_record_do_not_depend_on_other_records(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8), np.uint8)
+    np.savez(tmp_path / "public.npz", x=images, y=np.arange(3) % 2)
+    vectors = []
+    for kept in ([0, 1, 2], [2]):
+        np.savez(tmp_path / "private.npz", x=images[kept], y=np.zeros(len(kept), np.int64))
+        options = {name: str(tmp_path / f"{name}.npz") for name in ("private", "public")}
+        private, public = make(tmp_path, "mine", loader="npz", features="imagenet", **options)
+        assert read_samples(public, "public")["x"].shape == (3, 1856)
+        samples = read_samples(private, "private")
+        assert samples.meta["features"] == "imagenet"
+        assert samples["x"].dtype == np.float32
+        vectors.append(samples["x"][-1])
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+
+
+@pytest.mark.parametrize(("encoder", "code"), [("patches", "unknown-name"), ("axes", "shape")])
+def test_an_encoder_that_learns_or_reads_tables_is_refused(tmp_path: Path, encoder: str, code: str) -> None:
+    with pytest.raises(PatebenchError) as fault:
+        make(tmp_path, "digits", features=encoder)
+    assert fault.value.code == code

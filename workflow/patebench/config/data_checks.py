@@ -1,6 +1,7 @@
 """Check experiments against the outline of their data before any job runs."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from patebench.config.settings import EnsembleSettings, ExperimentSettings
 from patebench.core.errors import PatebenchError, located
 from patebench.core.fields import Parameters, key_path
 from patebench.core.seeds import Mode
-from patebench.data import known_outline, outline_of
+from patebench.data import known_outline, outline_of, reads_own_files
 from patebench.data.dataset import Outline
 from patebench.data.division import check_shift
 from patebench.data.partitions import assigns_people, check_owners, check_teachers, read_owners
@@ -24,11 +25,18 @@ Check = Callable[[], object]
 def outline(data: Data, root: Path) -> Outline | None:
     """Return the outline of a data set (shape and numbers of samples), or None if it is unknown without downloading it.
 
-    The outline of the user's own data is found by reading and checking the files.
+    The outline of the user's own data is found by reading and checking the files. The number of features that an
+    encoder computes is not known before the run; it counts as 1.
     """
-    if data.loader is None:
-        return known_outline(data.dataset)
-    return outline_of(data.loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
+    loader = data.loader or data.dataset
+    if data.loader is None or not reads_own_files(loader):
+        found = known_outline(loader)
+    else:
+        found = outline_of(loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
+    if data.features is None or found is None:
+        return found
+    features.check_input(data.features, found.shape)
+    return replace(found, shape=(1,))
 
 
 def checks(where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline) -> Iterator[Check]:

@@ -413,9 +413,10 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
         settings.loader,
         settings.files,
         ClassParameters.of(settings),
-        settings.copy_of,
+        settings.original,
         settings.declared,
         settings.names_owners,
+        settings.features,
     )
 
 

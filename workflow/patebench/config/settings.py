@@ -49,6 +49,7 @@ from patebench.core.fields import (
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.declaration import ImageParameters, TableDeclaration
+from patebench.features import ENCODERS, learns_nothing
 from patebench.models import on_queries
 
 #: Parameters of each mechanism, by name; a parameter is a number or a list.
@@ -81,9 +82,14 @@ class SecureSettings(Parameters):
 class DatasetSettings(ClassParameters):
     """Settings of a user's own data set."""
 
-    loader: Annotated[Text, one_of(lambda: filter(reads_own_files, DATASETS))] = Field(
+    loader: Annotated[Text, one_of(lambda: DATASETS)] = Field(
         description="File format: table (CSV, TSV or Parquet), folder (images of any size, in one folder per class or"
-        " listed in an index) or npz (arrays x and y)."
+        " listed in an index) or npz (arrays x and y). With `features`, also a built-in data set."
+    )
+    features: Annotated[Text, one_of(lambda: filter(learns_nothing, ENCODERS))] | None = Field(
+        None,
+        description="Encoder that learns nothing. Its outputs replace the images, so that all methods read the same"
+        " features, which are computed once.",
     )
     private: Place | None = Field(None, description="File or folder with the private samples.")
     public: Place | None = Field(
@@ -113,6 +119,13 @@ class DatasetSettings(ClassParameters):
         if self.loader == "table" and self.table is None:
             hint = "the key is missing; run patebench describe, which proposes a declaration from the public data"
             raise mistake(hint, "table", code="missing")
+        if not reads_own_files(self.loader):
+            if self.features is None:
+                hint = f"'{self.loader}' is built in; name it as the `dataset` of an experiment, or add `features`"
+                raise mistake(hint, "loader")
+            if given := next((key for key in ("private", "public", "copy_of") if getattr(self, key) is not None), None):
+                raise mistake(f"'{self.loader}' is built in and has its own files; leave the key out", given)
+            return self
         if self.index is not None:
             redundant = next((key for key in ("private", "public") if getattr(self, key) is not None), None)
             if redundant:
@@ -145,6 +158,11 @@ class DatasetSettings(ClassParameters):
         """Return the given declarations of the data as pairs of a key, "table" or "images", and JSON."""
         named = (("table", self.table), ("images", self.images))
         return tuple((name, model.model_dump_json(exclude_unset=True)) for name, model in named if model is not None)
+
+    @property
+    def original(self) -> str | None:
+        """Built-in data set of which this is a modified copy."""
+        return self.copy_of if reads_own_files(self.loader) else self.loader
 
     @property
     def names_owners(self) -> bool:

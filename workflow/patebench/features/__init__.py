@@ -28,6 +28,7 @@ ENCODERS.add(
     "patebench.features.imagenet:ImageNetEncoder",
     about="layers of a network trained on ImageNet, for photographs; needs patebench[encoders]",
     reads="images",
+    fixed=True,
 )
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", reads="images")
 ENCODERS.add(
@@ -39,6 +40,14 @@ ENCODERS.add(
     "patebench.features.plain_encoders:TableColumns",
     about="a table as it is, such as features of a public encoder",
     reads="tables",
+)
+
+ENCODERS.add(
+    "axes",
+    "patebench.features.principal_axes:TableAxes",
+    about="principal axes of a table, such as outputs of a public network",
+    reads="tables",
+    fixed=True,
 )
 
 #: Default encoder.
@@ -53,6 +62,11 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
             f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use {DEFAULT}",
             code="shape",
         )
+
+
+def learns_nothing(encoder: str) -> bool:
+    """Return True if the outputs of an encoder, before any principal axes, depend on the sample alone."""
+    return bool(ENCODERS.fact(encoder, "fixed", False))
 
 
 class Encoder(ABC):

@@ -4,14 +4,20 @@ Numbers that an image network or patches yield vary mostly along a few direction
 axes, each divided by a power of its variance, and scaled to unit length, after which near samples are most similar.
 """
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+
+from patebench.core.errors import PatebenchError
+from patebench.core.progress import Report
+from patebench.features import Encoder, check_input
 
 #: Maximum number of axes.
 WIDTH = 600
@@ -50,3 +56,75 @@ class PrincipalAxes:
         scaled = (numbers - self.mean) / self.spread
         units: NDArray[np.float64] = F.normalize((scaled @ self.axes).double(), dim=1).numpy()
         return units
+
+
+class AxesEncoder(Encoder):
+    """Encoder by the principal axes of numbers that a fixed function computes from each sample.
+
+    Only the axes are learnt from the pool. Subclasses set `kind`, their name in the registry, and define `outputs`.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, shape: tuple[int, ...], axes: PrincipalAxes) -> None:
+        self.check(shape)
+        self.shape, self.axes = shape, axes
+
+    @classmethod
+    def check(cls, shape: tuple[int, ...]) -> None:
+        """Refuse samples of an unsuitable shape; raises PatebenchError."""
+        check_input(cls.kind, shape)
+
+    @classmethod
+    @abstractmethod
+    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+        """Return float32 numbers (samples, numbers) for samples (samples, …); nothing is learnt."""
+
+    @classmethod
+    def outputs_alone(cls, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float32]:
+        """Return the outputs (records, numbers) of private records `x`, each computed alone."""
+        rows = []
+        for row in range(len(x)):
+            rows.append(cls.outputs(x[row : row + 1]).numpy())
+            if report:
+                report(row + 1, len(x))
+        return np.concatenate(rows)
+
+    @classmethod
+    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+        shape = tuple(pool.shape[1:])
+        cls.check(shape)
+        return cls(shape, PrincipalAxes.learn(cls.outputs(pool, report).double()))
+
+    def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.check_shape(x)
+        return self.axes.units(self.outputs(x))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "weights": self.axes.axes.reshape(-1).numpy(),
+            **self.axes.scaling(),
+            "shape": np.array(self.shape, dtype=np.int64),
+        }
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        shape = tuple(int(size) for size in arrays["shape"])
+        weights, mean, spread = (torch.from_numpy(arrays[name]) for name in ("weights", "mean", "spread"))
+        cls.check(shape)
+        numbers = cls.outputs(np.zeros((0, *shape), np.uint8)).shape[1]
+        if not len(mean) == len(spread) == numbers or len(weights) % numbers:
+            raise PatebenchError(f"its arrays are not those of the encoder {cls.kind}")
+        return cls(shape, PrincipalAxes(mean, spread, weights.reshape(numbers, -1)))
+
+
+class TableAxes(AxesEncoder):
+    """Encoder of a table by the principal axes of its columns."""
+
+    kind = "axes"
+
+    @classmethod
+    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+        if report:
+            report(1, 1)
+        return torch.from_numpy(x).float()

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +12,15 @@ import numpy as np
 
 from patebench.cli.command import FILE, Assignment, stage_command, unique_pairs
 from patebench.config.parameters import ClassParameters
+from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
+from patebench.core.progress import progress
 from patebench.core.spelling import DATA_VARIABLE
 from patebench.core.text import plural
 from patebench.data import DATASETS, check_options
 from patebench.data.dataset import Dataset
+from patebench.features import ENCODERS, learns_nothing
 
 log = logging.getLogger("patebench")
 
@@ -38,24 +42,46 @@ def run(
     """Load the data set NAME and write its private and public samples.
 
     Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
-    names the loader in the registry; by default it is NAME. The classes come from the public samples or from --classes
-    or --class-names, never from private samples. The array `row` identifies the record of each sample: by its file
-    name, by the user's array, or by its position in its part of the data set.
+    names the loader in the registry; by default it is NAME. With the key `features`, the name of an encoder that learns
+    nothing, its outputs replace the images; each private record is encoded alone. The classes come from the public
+    samples or from --classes or --class-names, never from private samples. The array `row` identifies the record of
+    each sample: by its file name, by the user's array, or by its position in its part of the data set.
     """
     options = dict(option)
-    loader = str(options.pop("loader", name))
+    loader, encoder = str(options.pop("loader", name)), options.pop("features", None)
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
+    if encoder is not None:
+        data = _encoded(data, str(encoder))
     for role, x, y, rows, owners, out in (
         ("private", data.private_x, data.private_y, data.private_rows, data.private_owners, private),
         ("public", data.public_x, data.public_y, data.public_rows, data.public_owners, public),
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
+        if encoder is not None:
+            facts["features"] = encoder
         arrays = {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}
         write_arrays(out, SAMPLES, arrays if owners is None else {**arrays, "owner": owners}, facts)
         say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
         say(f"{name}: {note}")
+
+
+def _encoded(data: Dataset, encoder: str) -> Dataset:
+    """Return the data set with the outputs of `encoder` in place of its samples."""
+    from patebench.features.principal_axes import AxesEncoder
+
+    if not learns_nothing(encoder):
+        fixed = ", ".join(filter(learns_nothing, ENCODERS))
+        line = f"the encoder '{encoder}' learns from the pool, which is not known yet; use one of {fixed}"
+        raise PatebenchError(line, code="unknown-name")
+    kind: type[AxesEncoder] = ENCODERS.load(encoder)
+    kind.check(data.private_x.shape[1:])
+    with progress(f"{encoder} of public samples", len(data.public_x), "samples") as done:
+        public = kind.outputs(data.public_x, done).numpy()
+    with progress(f"{encoder} of private records", len(data.private_x), "records") as done:
+        private = kind.outputs_alone(data.private_x, done)
+    return replace(data, private_x=private, public_x=public)
 
 
 def _aloud(function: Callable[..., None]) -> Callable[..., None]:
