@@ -1,4 +1,4 @@
-"""Test the comparison of two runs: differences and their errors by hand, in pairs for common seeds."""
+"""Test the comparison of two runs: differences by hand and their intervals, in pairs for common seeds."""
 
 import json
 import math
@@ -11,6 +11,7 @@ from tests.reporting.test_epsilon_figures import audit
 from patebench.artefacts.records import PRIVATE_MODEL_KINDS
 from patebench.cli import cli
 from patebench.core.bound import Kind
+from patebench.reporting.significance import difference_interval
 from patebench.stages.compare import compare_records, differing_settings, unmatched
 
 
@@ -38,10 +39,9 @@ def _student(frame):
 def test_common_seeds_are_compared_in_pairs(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.94, 0.95)), _run(tmp_path / "b", (0.91, 0.96, 0.98))
     row = _student(compare_records(*_frames(one, other)))
-    apart = (0.01, 0.02, 0.03)
     assert row["difference"] == pytest.approx(0.02)
-    assert row["standard_error"] == pytest.approx(math.sqrt(sum((each - 0.02) ** 2 for each in apart) / 2 / 3))
-    assert row["errors"] == pytest.approx(row["difference"] / row["standard_error"])
+    assert (row["low"], row["high"]) == difference_interval((0.90, 0.94, 0.95), (0.91, 0.96, 0.98), paired=True)
+    assert 0.0099 < row["low"] < 0.02 < row["high"] < 0.0301
     assert row["paired"]
 
 
@@ -49,14 +49,14 @@ def test_other_seeds_are_two_samples(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.94)), _run(tmp_path / "b", (0.92, 0.98), seeds=(5, 6))
     row = _student(compare_records(*_frames(one, other)))
     assert row["difference"] == pytest.approx(0.03)
-    assert row["standard_error"] == pytest.approx(math.sqrt(0.0008 / 2 + 0.0018 / 2))
+    assert (row["low"], row["high"]) == pytest.approx((0.92 - 0.94, 0.98 - 0.90))
     assert not row["paired"]
 
 
-def test_one_seed_has_no_error_and_equal_bounds_do_not_differ(tmp_path):
+def test_one_seed_has_no_interval_and_equal_bounds_do_not_differ(tmp_path):
     one, other = _run(tmp_path / "a", (0.90,), epsilon=math.inf), _run(tmp_path / "b", (0.92,), epsilon=math.inf)
     frame = compare_records(*_frames(one, other))
-    assert math.isnan(_student(frame)["standard_error"])
+    assert math.isnan(_student(frame)["low"])
     assert frame.set_index("what").loc["ε", "difference"] == 0
 
 
@@ -66,9 +66,9 @@ def test_rounding_is_no_difference_and_a_lost_bound_is_the_first(tmp_path):
     assert list(compare_records(*_frames(one, other))["difference"]) == [0, 0]
     lost = _run(tmp_path / "c", (0.91, 0.92, 0.935), epsilon=math.inf)
     frame = compare_records(*_frames(one, lost))
-    assert (frame["what"].iloc[0], frame["errors"].iloc[0]) == ("ε", math.inf)
+    assert (frame["what"].iloc[0], frame["low"].iloc[0]) == ("ε", math.inf)
     said = json.loads(CliRunner().invoke(cli, ["compare", str(one), str(lost), "--json"]).output)["compared"][0]
-    assert (said["other"], said["difference"], said["standard_error"]) == ("inf", "inf", None)
+    assert (said["other"], said["difference"], said["low"]) == ("inf", "inf", "inf")
 
 
 def test_seeds_that_one_side_alone_has_do_not_count_beside_pairs(tmp_path):

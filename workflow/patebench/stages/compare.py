@@ -1,8 +1,7 @@
 """Command `compare`: compare the settings and the numbers of two folders of results.
 
-A difference is between means over seeds. If the runs share at least two seeds, it is the mean of the paired differences
-of these seeds, with the standard error of that mean. Otherwise the standard error is Welch's for two samples. With a
-single seed there is no standard error.
+A difference is between means over seeds, with a bootstrap interval (`reporting.significance`). If the runs share at
+least two seeds, only these seeds count, and they are resampled in pairs. With a single seed there is no interval.
 """
 
 import json
@@ -10,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +23,7 @@ from patebench.core.files import read_any_json
 from patebench.core.text import cell_in_json, plural
 from patebench.reporting.frames import ROUNDING, Records, sort_rows
 from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
+from patebench.reporting.significance import CONFIDENCE, ENOUGH_SEEDS, difference_interval
 from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
@@ -56,12 +56,9 @@ _COMPARED = (
 #: Columns that are left out of a setting's description, because other columns describe the same.
 _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
 
-#: Minimum number of standard errors of a difference that is reported as clear.
-CLEAR = 2.0
-
 
 def compare_records(one: Records, other: Records) -> "pd.DataFrame":
-    """Return one row per quantity and setting that both runs have, those with most standard errors of difference first.
+    """Return one row per quantity and setting that both runs have, differences far from 0 in their interval first.
 
     Returns
     -------
@@ -70,8 +67,7 @@ def compare_records(one: Records, other: Records) -> "pd.DataFrame":
         one, other : means over seeds
         seeds_one, seeds_other : numbers of seeds
         difference : other minus one
-        standard_error : NaN with a single seed
-        errors : difference / standard_error; ±∞ if all seeds differ equally or if only one mean is infinite
+        low, high : ends of the interval of the difference; NaN with a single seed
         paired : True if means and differences are only of the seeds that both runs have, which are at least two
         largest_class_one, largest_class_other : for accuracies, fraction of samples in the largest class; NaN if
         unknown
@@ -84,10 +80,18 @@ def compare_records(one: Records, other: Records) -> "pd.DataFrame":
         for number in both
     ]
     columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
-    columns += ["difference", "standard_error", "errors", "paired", "largest_class_one", "largest_class_other"]
-    frame = pd.DataFrame(rows, columns=columns)
-    frame = sort_rows(frame, ["what", "setting"])
-    return frame.sort_values("errors", ascending=False, key=abs, kind="stable", na_position="last", ignore_index=True)
+    columns += ["difference", "low", "high", "paired", "largest_class_one", "largest_class_other"]
+    frame = sort_rows(pd.DataFrame(rows, columns=columns), ["what", "setting"])
+    order = sorted(frame.index, key=lambda place: -_clearness(frame.loc[place].to_dict()))
+    return frame.loc[order].reset_index(drop=True)
+
+
+def _clearness(row: Mapping[Any, Any]) -> float:
+    """Return the difference in units of its interval's width; ∞ for a difference without spread, -1 if unknown."""
+    width = 0.0 if row["low"] == row["high"] else row["high"] - row["low"]
+    if not row["difference"] or width == 0:
+        return math.inf if row["difference"] else 0.0
+    return -1.0 if math.isnan(width) else abs(row["difference"]) / width
 
 
 def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
@@ -172,19 +176,15 @@ def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[st
     first = [one[seed] for seed in (common if paired else sorted(one))]
     second = [other[seed] for seed in (common if paired else sorted(other))]
     difference = _less(fmean(second), fmean(first))
-    if paired:
-        pairs = zip(second, first, strict=True)
-        error = _deviation([_less(theirs, ours) for theirs, ours in pairs]) / math.sqrt(len(first))
+    changes = {_less(*pair) for pair in zip(second, first, strict=True)} if paired else set()
+    if math.isinf(difference) or changes == {0.0}:
+        low = high = difference
     else:
-        error = math.hypot(_deviation(first) / math.sqrt(len(first)), _deviation(second) / math.sqrt(len(second)))
-    if error == 0 or math.isinf(difference):  # a finite and an infinite bound differ by infinitely many errors
-        errors = math.copysign(math.inf, difference) if difference else 0.0
-    else:
-        errors = difference / error
+        low, high = difference_interval(first, second, paired)
     return {
         **{"one": fmean(first), "other": fmean(second)},
         **{"seeds_one": len(first), "seeds_other": len(second)},
-        **{"difference": difference, "standard_error": error, "errors": errors, "paired": paired},
+        **{"difference": difference, "low": low, "high": high, "paired": paired},
     }
 
 
@@ -197,14 +197,6 @@ def _largest(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
 def _less(one: float, other: float) -> float:
     """Return `one - other`; 0 for two infinite bounds and for values that differ only by rounding."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """Return the sample standard deviation; 0 if values differ only by rounding, NaN for one or for infinite values."""
-    if len(values) < 2 or not all(map(math.isfinite, values)):
-        return math.nan
-    deviation = stdev(values)
-    return deviation if deviation > ROUNDING * abs(fmean(values)) else 0.0
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
@@ -284,12 +276,14 @@ def _show_settings(one: Path, other: Path) -> None:
 
 def _show_numbers(frame: "pd.DataFrame") -> None:
     equal = int((frame["difference"] == 0).sum())
-    clear = int((frame["errors"].abs() >= CLEAR).sum())
-    click.echo(f"{len(frame)} common numbers: {equal} equal, {clear} differ by {CLEAR:g} standard errors or more.")
+    clear = int(((frame["low"] > 0) | (frame["high"] < 0)).sum())
+    click.echo(f"{len(frame)} common numbers: {equal} equal, {clear} with an interval of the difference without 0.")
+    if 0 < frame["seeds_one"].min() < ENOUGH_SEEDS:
+        click.echo(f"Intervals of fewer than {ENOUGH_SEEDS} seeds are too narrow.")
     differing = frame[frame["difference"] != 0]
     if differing.empty:
         return
-    heads = ["", "setting", "one", "other", "difference", "errors"]
+    heads = ["", "setting", "one", "other", "difference", f"{CONFIDENCE:.0%} interval"]
     rows = [_cells(row) for row in differing.head(_SHOWN).to_dict("records")]
     show_on_terminal(table_of(heads, rows, title="Differences, clearest first", numbers=4))
     if len(differing) > _SHOWN:
@@ -299,9 +293,8 @@ def _show_numbers(frame: "pd.DataFrame") -> None:
 def _cells(row: dict[Any, Any]) -> list[str]:
     scale, unit = (100, " %") if "accuracy" in row["what"] or "recall" in row["what"] else (1, "")
     values = [f"{scale * row[name]:.4g}{unit}{_beside(row[f'largest_class_{name}'])}" for name in ("one", "other")]
-    error, errors = row["standard_error"], row["errors"]
-    difference = f"{scale * row['difference']:+.3g}" + (f" ± {scale * error:.2g}" if error == error else "")
-    return [row["what"], row["setting"], *values, difference, f"{errors:.1f}" if errors == errors else "—"]
+    difference, low, high = (f"{scale * row[name]:+.3g}" for name in ("difference", "low", "high"))
+    return [row["what"], row["setting"], *values, difference, f"{low} to {high}" if row["low"] == row["low"] else "—"]
 
 
 def _beside(largest: float) -> str:

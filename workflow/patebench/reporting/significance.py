@@ -1,0 +1,98 @@
+"""Bootstrap intervals of differences over seeds, and ranks of methods over data sets with their critical difference."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Confidence of intervals; 1 minus the significance level of ranks.
+CONFIDENCE = 0.95
+#: Minimum number of paired seeds whose differences have one sign with a probability below 5 % if no method is better.
+ENOUGH_SEEDS = 6
+_RESAMPLES = 1999
+
+
+def difference_interval(one: Sequence[float], other: Sequence[float], paired: bool) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of `mean(other) - mean(one)`, with confidence `CONFIDENCE`.
+
+    The resamples come from a fixed seed, so equal values give equal intervals. With fewer than `ENOUGH_SEEDS` values
+    the interval is too narrow.
+
+    Parameters
+    ----------
+    one, other : values by seed; of the same seeds in the same order if `paired`.
+    paired : resample seeds instead of each side on its own.
+
+    Returns
+    -------
+    Lower and upper end; NaN if a side has one value or an infinite one.
+    """
+    from scipy.stats import bootstrap
+
+    if min(len(one), len(other)) < 2 or not np.isfinite([*one, *other]).all():
+        return math.nan, math.nan
+
+    def difference(first: Any, second: Any, axis: int) -> Any:
+        return np.mean(second, axis=axis) - np.mean(first, axis=axis)
+
+    interval = bootstrap(
+        (np.asarray(one), np.asarray(other)),
+        difference,
+        paired=paired,
+        vectorized=True,
+        n_resamples=_RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of methods over data sets (Demšar 2006): Friedman's test, and Nemenyi's critical difference.
+
+    Attributes
+    ----------
+    mean : mean rank by method, best first; rank 1 is the most accurate method.
+    datasets : names of the data sets.
+    p_value : probability of ranks that differ this much if all methods are equally good (Friedman's χ² test).
+    critical_difference : mean ranks that differ by less are not significantly different.
+    """
+
+    mean: dict[str, float]
+    datasets: tuple[str, ...]
+    p_value: float
+    critical_difference: float
+
+
+def rank_methods(accuracies: "pd.DataFrame") -> Ranks | None:
+    """Rank methods by accuracy on each data set and average the ranks; equal accuracies share a rank.
+
+    Parameters
+    ----------
+    accuracies : one row per data set and one column per method, without missing values.
+
+    Returns
+    -------
+    The ranks; None with fewer than three methods or two data sets, for which the test is not defined.
+    """
+    from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+    datasets, methods = accuracies.shape
+    if methods < 3 or datasets < 2:
+        return None
+    mean = rankdata(-accuracies.to_numpy(float), axis=1).mean(axis=0)
+    quantile = studentized_range.ppf(CONFIDENCE, methods, np.inf) / math.sqrt(2)
+    ranked = sorted(zip(mean.tolist(), map(str, accuracies.columns), strict=True))
+    return Ranks(
+        mean={method: rank for rank, method in ranked},
+        datasets=tuple(map(str, accuracies.index)),
+        p_value=float(friedmanchisquare(*accuracies.to_numpy(float).T).pvalue),
+        critical_difference=float(quantile * math.sqrt(methods * (methods + 1) / (6 * datasets))),
+    )
