@@ -16,6 +16,7 @@ LAYERS = [
     ["release"],
     ["cli"],
     ["config"],
+    ["leaderboard"],
     ["reporting"],
     ["students", "petdl", "baselines", "audit", "secure", "calculator"],
     ["decoding"],

@@ -1,0 +1,382 @@
+"""Check an entry: compute its worst-case ε, its status, and everything that is missing or cannot be right.
+
+The worst-case ε follows from the mechanism, its parameters and its numbers of queries or steps; nothing is copied from
+the claim. A claim below it is `unproved`. It is `violated` if it is also below a lower bound: that of the entry's own
+audit or, for a claim about all votes, the exact ε of the worst pair of votes that a search finds.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.accountant import RenyiAccountant
+from patebench.accounting.independent import gaussian_dp
+from patebench.accounting.searches import bisect
+from patebench.accounting.subsampled_gaussian import LEAST_DELTA, SubsampledGaussian, bound_together, epsilon_together
+from patebench.accounting.votes import Votes, counts
+from patebench.audit.worst_pairs import Search
+from patebench.calculator.calculations import worst_case
+from patebench.core.bound import Bound, Kind, large_delta
+from patebench.core.errors import PatebenchError, located
+from patebench.core.text import at_most, plural
+from patebench.leaderboard.entry import (
+    Change,
+    Entry,
+    GaussianComposition,
+    NoNoise,
+    SampledGaussian,
+    Table,
+    Unit,
+    VoteMechanism,
+)
+from patebench.mechanisms.base import Mechanism, make_mechanism
+
+#: Relative difference up to which a reported ε below the worst case is due to rounding in print.
+ROUNDED = 0.005
+
+
+class Status(StrEnum):
+    """Status of the reported ε of an entry."""
+
+    PROVED = "proved"  # not below the worst-case ε for the stated unit and adjacency
+    UNPROVED = "unproved"  # below it
+    VIOLATED = "violated"  # below a lower bound on the true ε
+    UNCHECKED = "unchecked"  # the entry does not say enough to compute a worst-case ε
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Problem of an entry: a stable code, a sentence, and whether the entry is rejected for it."""
+
+    code: str
+    text: str
+    rejected: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Assessed:
+    """Entry with the result of its check; see `patebench.leaderboard.entry`."""
+
+    entry: Entry
+    status: Status
+    bound: Bound | None
+    lower: float | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Return True if the entry cannot be accepted."""
+        return any(problem.rejected for problem in self.problems)
+
+    @property
+    def ranked(self) -> bool:
+        """Return True if the entry may be ranked: its ε is proved, and its accuracy is not the best of several."""
+        return self.status is Status.PROVED and not self.rejected and not self.entry.hygiene.best_on_test
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry with its assessment as a dictionary for strict JSON."""
+        entry = self.entry
+        return {
+            "name": entry.name,
+            "origin": entry.origin,
+            **entry.model_dump(mode="json"),
+            "binomial_error": entry.accuracy.binomial_error if entry.accuracy else None,
+            "status": self.status,
+            "ranked": self.ranked,
+            "worst_case": self.bound.to_json() if self.bound else None,
+            "lower_bound": None if self.lower is None else str(self.lower) if math.isinf(self.lower) else self.lower,
+            "problems": [vars(problem) for problem in self.problems],
+        }
+
+
+def assess(entry: Entry, folder: Path | None = None) -> Assessed:
+    """Check an entry; `folder` contains the file that it attaches, if any."""
+    problems = [*_missing(entry), *_hygiene(entry)]
+    votes: Votes | None = None
+    try:
+        if entry.attachment and folder:
+            entry, votes = _with_attached(entry, folder)
+        bound = _worst_case(entry)
+    except PatebenchError as fault:
+        problems.append(Problem(fault.code, str(fault), rejected=True))
+        return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
+    claim, least = entry.claim, bound.epsilon if bound else None
+    lower = max([value for value in (entry.audited, _lower_bound(entry)) if value is not None], default=None)
+    if bound is None or least is None:
+        status = Status.UNCHECKED
+        if entry.mechanism is None:
+            problems.append(Problem("no-mechanism", "the mechanism is not stated, so no ε can be computed"))
+    elif claim.epsilon >= least * (1 - ROUNDED):
+        status = Status.PROVED
+    else:
+        status = Status.UNPROVED
+        text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but the worst case is {at_most(least)} "
+        problems.append(Problem("below-worst-case", f"{text}({bound.accountant}: {bound.source})"))
+        problems.extend(_data_dependent(entry, votes))
+    if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
+        status = Status.VIOLATED
+        problems.append(Problem("refuted", f"ε = {claim.epsilon:g} is stated, but at least {lower:.4g} is lost"))
+    return Assessed(entry, status, bound, lower, tuple(problems))
+
+
+def _missing(entry: Entry) -> Iterator[Problem]:
+    """Yield a problem for everything that the entry must or should state and does not."""
+    privacy = entry.privacy
+    for name in ("unit", "adjacency", "delta"):
+        if getattr(privacy, name) is None:
+            yield Problem(f"missing-{name}", f"privacy.{name} is missing; an ε means nothing without it", True)
+    if entry.claim.kind is Kind.AUDITED_LOWER:
+        yield Problem("claims-lower-bound", "claim.kind is an audited lower bound, which protects nobody", True)
+    if entry.data.records is None:
+        yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
+    elif privacy.delta is not None and (fault := large_delta(privacy.delta, None, entry.data.records)):
+        yield Problem("large-delta", fault)
+    if entry.accuracy and entry.accuracy.seeds is None:
+        yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
+    elif entry.accuracy and entry.accuracy.seeds and entry.accuracy.seeds > 1 and entry.accuracy.std is None:
+        yield Problem("missing-spread", f"accuracy.std over {plural(entry.accuracy.seeds, 'seed')} is missing")
+    unstated = [
+        *(f"paper.{name}" for name in ("authors", "url") if getattr(entry.paper, name) is None),
+        *(f"data.{name}" for name in ("public", "encoder") if getattr(entry.data, name) is None),
+        *(f"hygiene.{name}" for name in ("true_labels", "best_on_test") if getattr(entry.hygiene, name) is None),
+        *(f"making.{name}" for name in ("hardware", "minutes", "command", "commit") if not _stated(entry, name)),
+        *(["accuracy.test_samples"] if entry.accuracy and entry.accuracy.test_samples is None else []),
+    ]
+    if unstated:
+        yield Problem("not-stated", f"not stated: {', '.join(unstated)}")
+
+
+def _stated(entry: Entry, name: str) -> bool:
+    return getattr(entry.making, name) is not None
+
+
+def _hygiene(entry: Entry) -> Iterator[Problem]:
+    if entry.hygiene.best_on_test:
+        yield Problem("best-on-test", "the accuracy is the best of several on the test set, so it is too high")
+    if entry.hygiene.true_labels not in (None, "none"):
+        yield Problem("true-labels", f"chosen with true labels: {entry.hygiene.true_labels}")
+
+
+def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
+    """Return the entry with the numbers that attached labels or votes give, and the votes if these are attached.
+
+    Raises PatebenchError if they contradict the entry.
+    """
+    attachment, mechanism = entry.attachment, entry.mechanism
+    assert attachment is not None
+    array = _read(folder / attachment.file, attachment.array)
+    if not isinstance(mechanism, VoteMechanism):
+        raise PatebenchError("labels or votes are attached, but mechanism.type is not votes", code="attachment")
+    values = {"queries": array.shape[-1]}
+    if array.ndim == 1:
+        values["answers"] = int((array >= 0).sum())
+    else:
+        values["teachers"] = len(array)
+    for name, value in values.items():
+        if (stated := getattr(mechanism, name)) not in (None, value):
+            text = f"mechanism.{name} is {stated}, but {attachment.file} contains {value}; correct one of them"
+            raise PatebenchError(text, code="attachment")
+    if mechanism.classes is not None and array.max() >= mechanism.classes:
+        raise PatebenchError(
+            f"{attachment.file} contains the class {array.max()} of {mechanism.classes}", code="attachment"
+        )
+    entry = entry.model_copy(update={"mechanism": mechanism.model_copy(update=values)})
+    if array.ndim == 1:
+        return entry, None
+    return entry, Votes(counts(array, mechanism.classes or int(array.max()) + 1), array)
+
+
+def _read(path: Path, name: str) -> NDArray[np.integer]:
+    """Read labels (queries,) or votes (teachers, queries) from an .npz file."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            array: NDArray[Any] = arrays[name]
+    except (OSError, ValueError, KeyError) as fault:
+        raise PatebenchError(f"the array '{name}' cannot be read ({fault})", code="attachment", where=path) from None
+    if array.ndim not in (1, 2) or array.dtype.kind not in "iu" or array.size == 0 or array.min() < array.ndim - 2:
+        raise PatebenchError(
+            f"'{name}' is {array.dtype} of shape {array.shape}; labels (queries,) of integers from −1 or votes "
+            "(teachers, queries) of integers from 0 are needed",
+            code="attachment",
+            where=path,
+        )
+    return array.astype(np.int64)
+
+
+def _worst_case(entry: Entry) -> Bound | None:
+    """Return the least worst-case bound for the stated unit, adjacency and δ; None if too little is stated.
+
+    Raises PatebenchError for an invalid mechanism, or one that no theorem covers for this unit and adjacency.
+    """
+    mechanism, (unit, change, delta) = entry.mechanism, _stated_privacy(entry)
+    if mechanism is None or unit is None or change is None or delta is None:
+        if isinstance(mechanism, VoteMechanism):
+            make_mechanism(mechanism.name, mechanism.parameters)  # report invalid ones
+        return None
+    with located("mechanism"):
+        match mechanism:
+            case VoteMechanism():
+                least = _votes_bound(mechanism, delta)
+                # A record added to a shard may change the votes of its teacher in any way.
+                if change is Change.REPLACED or (
+                    unit in (Unit.RECORD, Unit.LABEL) and mechanism.teachers != entry.data.records
+                ):
+                    return least
+                if least.add_or_remove is None:
+                    raise _no_theorem(mechanism.name, unit, change)
+                return replace(least, epsilon=least.add_or_remove)
+            case SampledGaussian():
+                return _sampled_bound(mechanism, unit, change, delta)
+            case Table():
+                mu, source = _table_mu(mechanism, unit, change)
+            case GaussianComposition():
+                mu, source = mechanism.mu, mechanism.because
+            case NoNoise():
+                mu, source = math.inf, mechanism.because
+    return Bound(
+        epsilon=gaussian_dp(mu, delta) if mu < math.inf else math.inf, delta=delta, queries=1, accountant="gdp",
+        kind=Kind.WORST_CASE, publishable=False, source=source,
+    )  # fmt: skip
+
+
+def _stated_privacy(entry: Entry) -> tuple[Unit | None, Change | None, float | None]:
+    return entry.privacy.unit, entry.privacy.adjacency, entry.privacy.delta
+
+
+def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
+    return PatebenchError(
+        f"no theorem bounds {what} if a {unit} is {change}; state the unit and adjacency of its proof",
+        code="no-theorem",
+    )
+
+
+def _votes_bound(mechanism: VoteMechanism, delta: float) -> Bound:
+    parameters = tuple(sorted(mechanism.parameters.items()))
+    return _cached_votes_bound(
+        mechanism.name, parameters, mechanism.queries, mechanism.answers, mechanism.teachers, mechanism.classes,
+        mechanism.rounds, delta,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _cached_votes_bound(
+    name: str,
+    parameters: tuple[tuple[str, float], ...],
+    queries: int,
+    answers: int | None,
+    teachers: int | None,
+    classes: int | None,
+    rounds: int,
+    delta: float,
+) -> Bound:
+    """Return the least worst-case bound if a teacher is replaced, with that of `answers` answers if this is less."""
+    values = dict(parameters)
+    if rounds > 1 and "k" in values:
+        values["k"] *= rounds  # rounds compose like more votes of a teacher in one round
+    mechanism = make_mechanism(name, values)
+    bounds = worst_case(mechanism, queries, delta, classes, teachers)
+    cost = mechanism.per_query_cost(teachers or 1, classes or 2)
+    if answers is None or answers >= queries or cost is None or cost.threshold_test is None:
+        return bounds[0]
+    test, answer = cost.threshold_test, cost.answer
+    accountant = RenyiAccountant(
+        kind=Kind.WORST_CASE,
+        source=f"Rényi divergences of {queries} tests and {answers} answers, a limit that must be fixed beforehand",
+        totals=lambda numbers, orders: np.stack([T * test(orders) + min(T, answers) * answer(orders) for T in numbers]),
+    )
+    return min([*bounds, *accountant.bounds([queries], delta)], key=lambda bound: bound.epsilon)
+
+
+def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
+    """Return the bound of sampled steps; replacing a record is removing one and adding another (group privacy)."""
+    if unit not in (Unit.RECORD, Unit.LABEL):
+        raise _no_theorem("sampled steps", unit, change)
+    kinds = [SubsampledGaussian(part.noise, part.rate, part.steps) for part in mechanism.parts]
+    bound = bound_together(kinds, delta)
+    if (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD) or math.isinf(bound.epsilon):
+        return bound
+    if all(kind.rate == 1 for kind in kinds):
+        halved = [replace(kind, noise=kind.noise / 2) for kind in kinds]
+        return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
+
+    def holds(epsilon: float) -> bool:
+        """Return True if two changes of one record each are (2 `epsilon`, δ)-DP."""
+        part = delta / (1 + math.exp(min(epsilon, 700.0)))
+        return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
+
+    safe = bound.epsilon
+    while not holds(safe):
+        safe *= 1.1
+        if safe > 2 * max(1.0, bound.epsilon) + math.log(delta / LEAST_DELTA):
+            return replace(bound, epsilon=math.inf, source=f"{bound.source}; no finite ε by group privacy at this δ")
+    least = bisect(holds, safe, 0.0, near=1e-3)
+    return replace(bound, epsilon=2 * least, source=f"{bound.source}; group privacy: Vadhan 2017, Lemma 2.2")
+
+
+def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
+    """Return μ of tables of votes and the reason for it."""
+    if unit is Unit.SHARD:
+        raise _no_theorem("a table of records' votes", unit, change)
+    squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
+    owner = table.records_per_owner if unit is Unit.OWNER else 1
+    source = f"Dong, Roth, Su 2022, Corollary 3.3: L2 sensitivity {owner} · √{squares}, {plural(table.tables, 'table')}"
+    return owner * math.sqrt(squares * table.tables) / table.sigma, source
+
+
+def _lower_bound(entry: Entry) -> float | None:
+    """Return a lower bound on the ε of what is claimed, if its mechanism gives one.
+
+    A claim about all votes is compared with the worst pair of votes that a search finds. A data-dependent ε is not,
+    since it does not speak of those votes.
+    """
+    mechanism, delta = entry.mechanism, entry.privacy.delta
+    if isinstance(mechanism, NoNoise):
+        return math.inf
+    if (
+        not isinstance(mechanism, VoteMechanism)
+        or entry.claim.kind not in (Kind.WORST_CASE, Kind.CLAIMED)
+        or (entry.privacy.unit is not Unit.SHARD and mechanism.teachers is None)
+        or mechanism.teachers is None
+        or mechanism.classes is None
+        or delta is None
+        or _stated_privacy(entry)[1] is None
+    ):
+        return None
+    checked = make_mechanism(mechanism.name, mechanism.parameters)
+    if not checked.independent_queries or _stated_privacy(entry)[1] is not Change.REPLACED:
+        return None
+    return _searched(checked, mechanism.teachers, mechanism.classes, mechanism.queries, delta)
+
+
+@lru_cache(maxsize=1024)
+def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, delta: float) -> float:
+    search = Search(mechanism, teachers, classes, delta)
+    return max(pair.epsilon(search.independent(queries), delta) for pair in search.worst(queries))
+
+
+def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
+    """Yield a problem if a claim about all votes can only hold for votes that agree."""
+    mechanism = entry.mechanism
+    if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):
+        return
+    if votes is None:
+        if mechanism.teachers is None or mechanism.classes is None:
+            return
+        agreed = np.zeros((1, mechanism.classes), dtype=np.int64)
+        agreed[0, 0] = mechanism.teachers
+        votes = Votes(np.repeat(agreed, mechanism.queries, axis=0))
+    checked, delta = make_mechanism(mechanism.name, mechanism.parameters), entry.privacy.delta
+    assert delta is not None
+    bounds = checked.bounds(votes, [votes.queries], delta, publishable=False)
+    dependent = [bound.epsilon for bound in bounds if bound.kind is Kind.DATA_DEPENDENT]
+    if dependent and entry.claim.epsilon >= min(dependent):
+        yield Problem(
+            "data-dependent", f"ε = {entry.claim.epsilon:g} is stated as worst case but depends on the teachers' votes"
+        )

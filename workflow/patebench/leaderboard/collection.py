@@ -1,0 +1,328 @@
+"""Collect all entries of the leaderboard: those written by hand, those of kept runs, and those of published values.
+
+Only entries in `leaderboard/entries/` are files. The others are derived from the tables of `results/reference/` and
+from `config/published.csv`, so they change with these.
+"""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from patebench.accounting.subsampled_gaussian import least_noise
+from patebench.baselines import DPSGD_FORMS
+from patebench.baselines.knn_accounting import ANSWER, TEST
+from patebench.core.bound import Kind
+from patebench.core.spelling import slug
+from patebench.leaderboard.assessment import Assessed, assess
+from patebench.leaderboard.entry import (
+    Accuracy,
+    Change,
+    Claim,
+    Data,
+    Entry,
+    GaussianComposition,
+    Hygiene,
+    Making,
+    NoNoise,
+    Origin,
+    Paper,
+    Privacy,
+    Release,
+    SampledGaussian,
+    Steps,
+    Unit,
+    VoteMechanism,
+    read_entry,
+)
+from patebench.mechanisms import MECHANISMS
+from patebench.reporting.outcomes import public_use
+from patebench.reporting.published import DP_SGD, PETDL, SYSTEMS, Published, Value, read_published
+from patebench.reporting.wording import in_words
+
+#: Folder of the entries that are written by hand, below the root of the repository.
+WRITTEN = Path("leaderboard", "entries")
+
+_PUBLISHED = Path("config", "published.csv")
+_KEPT = Path("results", "reference")
+
+#: Numbers of private records and of classes of the data sets; no number of records for SVHN, whose use differs.
+_RECORDS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000, "adult": 32_561}
+_CLASSES = dict.fromkeys(("mnist", "fashion_mnist", "cifar10", "cifar10-jpeg", "cifar10-jpeg-30000", "svhn"), 10)
+_CLASSES |= {"adult": 2, "glyph": 150}
+
+#: Squared sensitivity of a noisy sum of PET-DL's sound forms (docs/explanation/proofs-systems.md).
+_SQUARES = {"noisy-gradient": 4.0, "noisy-knowledge": 2.0}
+
+_PETDL_NOISE = NoNoise(
+    type="no noise",
+    because="the noise is added to the loss and does not depend on the weights, so it never reaches the gradient",
+)
+
+#: Authors, year, and address of the papers in `config/published.csv`.
+_PAPERS: Mapping[str, tuple[str, int]] = {
+    "PATE 2017": ("Papernot, Abadi, Erlingsson, Goodfellow, Talwar", 2017),
+    "Scalable PATE 2018": ("Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson", 2018),
+    "NZC 2020": ("Sun, Zhou, Yu, Xiong", 2020),
+    "PET-DL 2019": ("Sun, Zhou, Wang, Li, Socher, Yu, Xiong", 2019),
+    "Private-kNN 2020": ("Zhu, Yu, Chandraker, Wang", 2020),
+    "DP-SGD 2016": ("Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang", 2016),
+}
+
+#: Hygiene of kept runs.
+_HYGIENE = Hygiene(true_labels=None, best_on_test=False)
+
+#: Paper of an entry until that of its run is known.
+_UNNAMED = Paper(title="patebench")
+
+#: Quantities of published.csv that are accuracies at the ε in the same row.
+_ACCURACIES = ("student_accuracy", "private_model_accuracy", "accuracy_at_epsilon")
+
+
+def assess_all(root: Path) -> list[Assessed]:
+    """Return every entry of the repository at `root` with its assessment: written, kept, published.
+
+    Names are unique. Raises PatebenchError for a file that is not an entry.
+    """
+    written = [assess(read_entry(path), path.parent) for path in written_files(root)]
+    return [*written, *map(assess, kept_entries(root)), *map(assess, published_entries(root))]
+
+
+def written_files(root: Path) -> list[Path]:
+    """Return the files of the entries that are written by hand."""
+    return sorted((root / WRITTEN).glob("*.json"))
+
+
+def kept_entries(root: Path) -> Iterator[Entry]:
+    """Yield the entries of all kept runs: each student and private model with its smallest worst-case or claimed ε."""
+    for folder in sorted(path.parent for path in (root / _KEPT).glob("*/manifest.json")):
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        tables = {path.stem: _rows(path) for path in (folder / "tables").glob("*.csv")}
+        audits = tables.get("audit", [])
+        names: dict[str, int] = {}
+        for table in ("utility-privacy", "petdl", "private-models"):
+            for row in tables.get(table, []):
+                if row.get("system") == "PET-DL" and "petdl" in tables:
+                    continue  # the table petdl contains the same models with their audits
+                entry = _of_student(row, audits) if table == "utility-privacy" else _of_model(row)
+                if entry is None:
+                    continue
+                name = slug(folder.name, re.sub(r"[^A-Za-z0-9.-]+", "-", entry.name))
+                names[name] = number = names.get(name, 0) + 1
+                yield entry.model_copy(
+                    update={
+                        "name": name if number == 1 else f"{name}_{number}",
+                        "origin": Origin.KEPT,
+                        "paper": Paper(
+                            title=f"patebench, {folder.name}", authors="The patebench developers", year=2026,
+                            place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
+                        ),
+                        "making": _making(folder.name, manifest),
+                    }
+                )  # fmt: skip
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _making(run: str, manifest: Mapping[str, Any]) -> Making:
+    """Return how a kept run was made; the minutes are those of all its jobs."""
+    hardware, seconds = manifest["hardware"], sum(rule["seconds"] for rule in manifest["rules"])
+    return Making(
+        hardware=", ".join([f"{hardware['cores']} cores of {hardware['processor']}", *map(str, hardware["gpus"])]),
+        minutes=round(seconds / 60, 1),
+        command=f"make reference RUNS={run}",
+        commit=manifest["commit"]["id"],
+    )
+
+
+def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry | None:
+    """Return the entry of a student in the table utility-privacy; None without a worst-case ε."""
+    if not row["worst_case_epsilon_mean"]:
+        return None
+    teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
+    mechanism = VoteMechanism(
+        type="votes",
+        name=row["mechanism"],
+        parameters=parameters,
+        queries=int(row["queries"]),
+        teachers=teachers,
+        classes=_CLASSES[row["dataset"]],
+        rounds=row["rounds_in_words"].count(" + ") + 1,
+    )
+    same = {name: row[name] for name in ("dataset", "teachers", "mechanism", "noise", "queries", "delta")}
+    audited = [
+        float(audit[name])
+        for audit in audits
+        if same.items() <= audit.items()
+        for name in audit
+        if name.startswith("audited_lower") and audit[name]
+    ]
+    use, samples = public_use({**row, "clusters": row["clusters"] or None, "strategy": row["strategy"] or None})
+    strategy = [row["strategy"]] if row["strategy"] else []
+    return Entry(
+        name=slug(row["dataset"], row["ensemble"], row["mechanism"], row["noise"], row["student"], row["rounds"]),
+        method=", ".join(map(in_words, [row["mechanism"], row["model"], row["method"], *strategy])),
+        paper=_UNNAMED,
+        data=_data(row, use, samples),
+        privacy=Privacy(
+            unit=Unit.RECORD if teachers == _RECORDS.get(row["dataset"]) else Unit.SHARD,
+            adjacency=Change.REPLACED,
+            delta=float(row["delta"]),
+        ),
+        claim=Claim(epsilon=float(row["worst_case_epsilon_mean"]), kind=Kind.WORST_CASE),
+        mechanism=mechanism,
+        audited=max(audited, default=None),
+        accuracy=_accuracy(row),
+        hygiene=_HYGIENE,
+    )
+
+
+def _of_model(row: Mapping[str, str]) -> Entry | None:
+    """Return the entry of a private model in the table petdl or private-models."""
+    system = row.get("system", "PET-DL")
+    note, form = "", row["form"]
+    privacy = Privacy(unit=Unit.RECORD, adjacency=Change.ADDED_OR_REMOVED, delta=float(row["delta"]))
+    mechanism: Release | None = None
+    if system == "PET-DL":
+        privacy = privacy.model_copy(update={"unit": Unit.SHARD, "adjacency": Change.REPLACED})
+        mechanism = _PETDL_NOISE if form == "published" else _noisy_sums(row)
+    elif system == SYSTEMS[DP_SGD]:
+        mechanism = _dpsgd(row)
+    elif form == "sound":
+        mechanism = _private_knn(row["private_model"])
+    else:
+        note = "The code draws one subset of fixed size for test and answer, which no theorem here covers."
+    return Entry(
+        name=slug(row["dataset"], system.lower(), row["private_model"]),
+        method=f"{system}, {in_words(form)}" + (f", {in_words(row['model'])}" if row.get("model") else ""),
+        paper=_UNNAMED,
+        data=_data(row, row.get("public_use") or "student", int(float(row.get("public_samples") or row["samples"]))),
+        privacy=privacy,
+        claim=Claim(epsilon=float(row["epsilon_mean"]), kind=Kind(row["kind"])),
+        mechanism=mechanism,
+        audited=float(row["audited"]) if row.get("audited") else None,
+        accuracy=_accuracy(row),
+        hygiene=_HYGIENE,
+        note=note,
+    )
+
+
+def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
+    """Return the composition of a sound form of PET-DL; None if the table does not state its noise."""
+    if not row.get("noise"):
+        return None
+    square, noise, sums = _SQUARES[row["form"]], float(row["noise"]), int(row["queries"])
+    because = f"{sums} sums of clipped vectors, noise {noise:.6g} times the clip, squared L2 sensitivity {square:g}"
+    return GaussianComposition(type="gaussian", mu=math.sqrt(square * sums) / noise, because=because)
+
+
+def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
+    """Return the steps of DP-SGD, whose noise is the least one that keeps the target ε, as in training."""
+    form, model = DPSGD_FORMS[row["form"]], row["private_model"]
+    rate, steps = _number(model, "rate", form.rate), int(row["queries"])
+    noise = least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
+    return SampledGaussian(type="dp-sgd", parts=[Steps(rate=rate, noise=noise, steps=steps)])
+
+
+def _private_knn(model: str) -> SampledGaussian:
+    """Return the tests and the answers of the sound form of Private-kNN."""
+    rate, queries, answers = (_number(model, name) for name in ("rate", "queries", "answers"))
+    kinds = ((TEST, "sigma1", queries), (ANSWER, "sigma2", min(answers, queries)))
+    parts = [Steps(rate=rate, noise=_number(model, sigma) / each, steps=int(steps)) for each, sigma, steps in kinds]
+    return SampledGaussian(type="dp-sgd", parts=parts)
+
+
+def _number(name: str, of: str, default: float | None = None) -> float:
+    """Return the number after the word `of` in a name such as "sound_rate-0.15_queries-1000"."""
+    values = [part.removeprefix(f"{of}-") for part in name.split("_") if part.startswith(f"{of}-")]
+    if not values and default is not None:
+        return default
+    return float(values[0])
+
+
+def _parameters(noise: str) -> dict[str, float]:
+    """Parse the parameters of a mechanism in a name such as "k-1_sigma-50"."""
+    return {name: float(value) for name, _, value in (part.partition("-") for part in noise.split("_"))}
+
+
+def _data(row: Mapping[str, str], use: str, samples: int) -> Data:
+    """Return the data of a kept run, whose public samples come from the test files."""
+    dataset = row["dataset"]
+    public = f"unlabelled samples of the test files: {use}"
+    return Data(private=dataset, records=_RECORDS.get(dataset), public=public, public_samples=samples, encoder="none")
+
+
+def _accuracy(row: Mapping[str, str]) -> Accuracy:
+    test = re.search(r"test-(\d+)", row["setting"])
+    return Accuracy(
+        mean=float(row["accuracy_mean"]),
+        std=float(row["accuracy_std"]) if row["accuracy_std"] else None,
+        seeds=int(row["seeds"]),
+        test_samples=int(test[1]) if test else None,
+    )
+
+
+def published_entries(root: Path) -> Iterator[Entry]:
+    """Yield an entry for each accuracy in published.csv with an ε in its row, once for each quoted pair."""
+    published = read_published(root / _PUBLISHED)
+    seen = set()
+    for value in published.values:
+        epsilon = published.spent(value) if value.quantity in _ACCURACIES else None
+        key = (value.dataset, value.mechanism, value.noise, value.column * (value.quantity not in _ACCURACIES[:2]))
+        if epsilon is None or (*key, epsilon, value.value) in seen:
+            continue
+        seen.add((*key, epsilon, value.value))
+        yield _of_value(value, epsilon, published)
+
+
+def _of_value(value: Value, epsilon: float, published: Published) -> Entry:
+    """Return the entry of a printed accuracy and the ε in its row."""
+    authors, year = _PAPERS.get(value.paper, (None, None))
+    of_records = value.mechanism in SYSTEMS
+    system = SYSTEMS.get(value.mechanism) or ("PET-DL" if value.mechanism == PETDL else in_words(value.mechanism or ""))
+    column = [value.column] if value.quantity == "accuracy_at_epsilon" else []
+    paper_only = value.paper in ("NZC 2020", "PET-DL 2019") and value.mechanism not in ("lnmax", "confident-gnmax")
+    kind = Kind.CLAIMED if of_records or paper_only else Kind.DATA_DEPENDENT
+    return Entry(
+        name=slug(*(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") for part in _place(value))),
+        method=", ".join([system, *column]),
+        paper=Paper(title=value.paper, authors=authors, year=year, place=f"{value.table}, {value.row}, {value.column}"),
+        data=Data(private=value.dataset, records=_RECORDS.get(value.dataset)),
+        privacy=Privacy(
+            unit=Unit.RECORD,
+            adjacency=Change.ADDED_OR_REMOVED if of_records else Change.REPLACED,
+            delta=value.delta,
+        ),
+        claim=Claim(epsilon=epsilon, kind=kind),
+        mechanism=_printed_mechanism(value, published),
+        accuracy=Accuracy(mean=value.value),
+        origin=Origin.PUBLISHED,
+    )
+
+
+def _place(value: Value) -> tuple[str, ...]:
+    return value.paper, value.dataset, value.table, value.row, value.column
+
+
+def _printed_mechanism(value: Value, published: Published) -> Release | None:
+    """Return the mechanism in the row of a printed value, or None if the row does not state all of it."""
+    if value.mechanism == PETDL:
+        return _PETDL_NOISE
+    if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:
+        return None
+    answers = published.lookup("answered", paper=value.paper, table=value.table, row=value.row, dataset=value.dataset)
+    return VoteMechanism(
+        type="votes",
+        name=value.mechanism,
+        parameters=dict(value.parameters),
+        queries=value.queries,
+        answers=None if answers is None else int(answers),
+        teachers=value.teachers,
+        classes=_CLASSES.get(value.dataset),
+    )

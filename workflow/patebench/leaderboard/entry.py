@@ -1,0 +1,258 @@
+"""Entry of the leaderboard: one method on one data set at one ε, as JSON.
+
+Entries written by hand are files of `leaderboard/entries/` at the root of the repository. Those of kept runs and of
+`config/published.csv` are derived from these files whenever they are needed. A page reads all of them by
+
+    for assessed in patebench.leaderboard.collection.assess_all(root):
+        assessed.entry        # what the entry states: this module
+        assessed.status       # Status: proved, unproved, violated or unchecked; only proved entries are ranked
+        assessed.bound        # worst-case bound that our accountants compute, with its theorem, or None
+        assessed.lower        # largest known lower bound on ε, or None
+        assessed.problems     # problems, each with a code and a sentence
+
+A field is null where the source does not say; `assessment` reports this. Accuracies are fractions.
+"""
+
+import json
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
+
+from patebench.core.bound import SMALLEST_DELTA, Kind
+from patebench.core.errors import FaultsError, PatebenchError
+from patebench.core.text import in_json
+
+#: An ε; in JSON, infinity is the text "inf".
+Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=True), PlainSerializer(in_json, when_used="json")]
+
+_Count = Annotated[int, Field(ge=1)]
+
+
+class Unit(StrEnum):
+    """Unit of privacy: what differs between adjacent data sets."""
+
+    RECORD = "record"
+    LABEL = "label"
+    SHARD = "teacher's shard"
+    OWNER = "owner"
+
+
+class Change(StrEnum):
+    """Change of one unit between adjacent data sets."""
+
+    REPLACED = "replaced"
+    ADDED_OR_REMOVED = "added or removed"
+
+
+class Origin(StrEnum):
+    """Origin of an entry."""
+
+    KEPT = "kept run"
+    PUBLISHED = "published value"
+    WRITTEN = "written by hand"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Paper(_Part):
+    """Paper or run that states the numbers of an entry."""
+
+    title: str = Field(min_length=1, description="Short name with the year, such as “PATE 2017”, or the full title.")
+    authors: str | None = Field(None, description="Authors, separated by commas.")
+    year: int | None = Field(None, ge=1990, le=2100)
+    url: str | None = Field(None, description="Address of the paper.")
+    code: str | None = Field(None, description="Address of the code.")
+    place: str | None = Field(None, description="Table, row and column, or file and line, that state the numbers.")
+
+
+class Data(_Part):
+    """Private and public data."""
+
+    private: str = Field(min_length=1, description="Name of the private data set.")
+    records: _Count | None = Field(None, description="Number n of private records.")
+    public: str | None = Field(None, description="Public data and their use; “none” if there are none.")
+    public_samples: int | None = Field(None, ge=0, description="Number of public samples.")
+    encoder: str | None = Field(None, description="Pretrained or public encoder; “none” if there is none.")
+
+
+class Privacy(_Part):
+    """Statement of privacy: unit, adjacency and δ."""
+
+    unit: Unit | None = Field(None, description="What differs between adjacent data sets.")
+    adjacency: Change | None = Field(None, description="How it differs.")
+    delta: float | None = Field(None, ge=SMALLEST_DELTA, lt=1)
+
+
+class Claim(_Part):
+    """Reported ε."""
+
+    epsilon: Epsilon
+    kind: Kind = Field(description="Kind of the reported ε.")
+
+
+class VoteMechanism(_Part):
+    """Mechanism of patebench that answers queries by teachers' votes."""
+
+    type: Literal["votes"]
+    name: str = Field(description="Name in the registry of mechanisms.")
+    parameters: dict[str, float]
+    queries: _Count = Field(description="Number of queries, answered or not.")
+    answers: int | None = Field(None, ge=0, description="Number of answers of a mechanism that tests each query.")
+    teachers: _Count | None = Field(None, description="Number of teachers.")
+    classes: int | None = Field(None, ge=2, description="Number of classes.")
+    rounds: _Count = Field(1, description="Rounds, in each of which a teacher's limit of votes counts again.")
+
+
+class Steps(_Part):
+    """Equal noisy steps on Poisson samples of the records."""
+
+    rate: float = Field(gt=0, le=1, description="Sampling rate.")
+    noise: float = Field(ge=0, description="Noise multiplier: standard deviation divided by the clipping norm.")
+    steps: _Count
+
+
+class SampledGaussian(_Part):
+    """DP-SGD, or any other steps of the Poisson-subsampled Gaussian mechanism."""
+
+    type: Literal["dp-sgd"]
+    parts: list[Steps] = Field(min_length=1, description="Steps of each kind.")
+
+
+class Table(_Part):
+    """Tables of votes, each record's vote of length 1 at most, with Gaussian noise on each cell."""
+
+    type: Literal["table"]
+    sigma: float = Field(gt=0, description="Standard deviation of the noise, for votes of length 1.")
+    tables: _Count = Field(1, description="Number of tables.")
+    non_negative: bool = Field(False, description="True if votes cannot have an inner product below 0.")
+    records_per_owner: _Count = Field(1, description="Largest number of records of one owner.")
+
+
+class GaussianComposition(_Part):
+    """Composition of Gaussian mechanisms for the stated unit and adjacency, by its parameter μ."""
+
+    type: Literal["gaussian"]
+    mu: float = Field(ge=0, description="μ of Gaussian differential privacy.")
+    because: str = Field(min_length=1, description="Sensitivity, noise and number of releases that give μ.")
+
+
+class NoNoise(_Part):
+    """Release that no noise protects."""
+
+    type: Literal["no noise"]
+    because: str = Field(min_length=1, description="Reason why the stated noise does not protect.")
+
+
+Release = Annotated[
+    VoteMechanism | SampledGaussian | Table | GaussianComposition | NoNoise, Field(discriminator="type")
+]
+
+
+class Accuracy(_Part):
+    """Test accuracy over the seeds."""
+
+    mean: float = Field(ge=0, le=1)
+    std: float | None = Field(None, ge=0, description="Sample standard deviation over the seeds.")
+    seeds: _Count | None = Field(None, description="Number of seeds or repetitions.")
+    by_seed: dict[str, float] | None = Field(None, description="Accuracy of each seed.")
+    test_samples: _Count | None = Field(None, description="Size of the test set.")
+
+    @property
+    def binomial_error(self) -> float | None:
+        """Return the binomial standard error of the mean accuracy on the test set; None if its size is unknown."""
+        return None if self.test_samples is None else math.sqrt(self.mean * (1 - self.mean) / self.test_samples)
+
+
+class Hygiene(_Part):
+    """Use of the test set and of true labels."""
+
+    true_labels: str | None = Field(None, description="Choices made with true labels; “none” if there were none.")
+    best_on_test: bool | None = Field(None, description="True if the best of several test accuracies is reported.")
+
+
+class Making(_Part):
+    """How the numbers were made."""
+
+    hardware: str | None = None
+    minutes: float | None = Field(None, ge=0)
+    command: str | None = None
+    commit: str | None = Field(None, description="Commit of the code.")
+
+
+class Attachment(_Part):
+    """Labels or votes in an .npz file beside the entry."""
+
+    file: str = Field(pattern=r"^[A-Za-z0-9._-]+\.npz$", description="Name of the file, in the entry's folder.")
+    array: str = Field(
+        min_length=1,
+        description="Its array: labels (queries,), −1 for no answer, or votes (teachers, queries), both of integers.",
+    )
+
+
+class Entry(_Part):
+    """Entry of the leaderboard."""
+
+    method: str = Field(min_length=1, description="Name of the method.")
+    paper: Paper
+    data: Data
+    privacy: Privacy
+    claim: Claim = Field(description="ε as reported.")
+    mechanism: Release | None = Field(None, description="Mechanism with everything that its worst-case ε needs.")
+    audited: Epsilon | None = Field(None, description="Largest lower bound on ε that an audit found.")
+    accuracy: Accuracy | None = Field(None, description="Null if only labels were released.")
+    hygiene: Hygiene = Hygiene()
+    making: Making = Making()
+    attachment: Attachment | None = None
+    note: str = Field("", description="Anything else that a reader must know.")
+    #: Set by the reader, not in the file.
+    name: str = Field("", exclude=True, description="Name of the file, or of the row from which it is derived.")
+    origin: Origin = Field(Origin.WRITTEN, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_comment(cls, content: Any) -> Any:
+        """Ignore `$schema`, by which editors find the schema."""
+        return {key: content[key] for key in content if key != "$schema"} if isinstance(content, dict) else content
+
+
+def schema_text() -> str:
+    """Return the JSON schema (2020-12) of an entry as formatted text."""
+    schema = Entry.model_json_schema()
+    for name in ("name", "origin"):
+        del schema["properties"][name]
+    schema["properties"]["$schema"] = {"type": "string"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "patebench leaderboard entry"}
+    return json.dumps(head, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_entry(path: Path) -> Entry:
+    """Read the entry in a JSON file.
+
+    Raises PatebenchError, with one fault per invalid field, if it is not an entry.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise PatebenchError(f"it is not a JSON file ({fault}); correct it", code="not-json", where=path) from None
+    try:
+        return Entry.model_validate(content).model_copy(update={"name": path.stem})
+    except ValidationError as fault:
+        faults = [
+            PatebenchError(
+                f"{'.'.join(map(str, error['loc'])) or 'the file'}: {error['msg']}; see docs/how-to/leaderboard.md",
+                code="invalid-entry",
+                where=path,
+            )
+            for error in fault.errors()
+        ]
+        raise FaultsError(faults) from None
+
+
+def entry_text(entry: Entry) -> str:
+    """Return the JSON text of an entry."""
+    return json.dumps(entry.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
