@@ -30,6 +30,13 @@ ENCODERS.add(
     reads="images",
     fixed=True,
 )
+ENCODERS.add(
+    "scattering",
+    "patebench.features.scattering:ScatteringEncoder",
+    about="moduli of wavelet transforms, which need no training",
+    reads="images",
+    fixed=True,
+)
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", reads="images")
 ENCODERS.add(
     "gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients", reads="images"

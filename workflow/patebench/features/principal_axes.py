@@ -42,8 +42,12 @@ class PrincipalAxes:
         """Learn the axes from the `numbers` (samples, numbers) of a pool, in double precision."""
         mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
         scaled = (numbers - mean) / spread
-        variance, axes = (part.flip(-1) for part in torch.linalg.eigh(scaled.T @ scaled / len(scaled)))
+        few = len(scaled) < scaled.shape[1]  # then the samples' products have the same variances as the numbers'
+        products = scaled @ scaled.T if few else scaled.T @ scaled
+        variance, axes = (part.flip(-1) for part in torch.linalg.eigh(products / len(scaled)))
         kept = min(WIDTH, int((variance > 1e-6 * variance[0]).sum()))
+        if few:
+            axes = F.normalize(scaled.T @ axes[:, :kept], dim=0)
         # Contiguous, as when read from a file: in another memory layout, matrix products round differently.
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 

@@ -1,0 +1,85 @@
+"""Scattering features, compared with values of the package kymatio and with properties of the transform."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.refusals import refuses
+
+from patebench.core.errors import PatebenchError
+from patebench.features import ENCODERS, learns_nothing
+from patebench.features.scattering import PATHS, ScatteringEncoder, scatter
+
+rng = np.random.default_rng(1)
+IMAGES = rng.integers(0, 256, (9, 2, 9, 12), dtype=np.uint8)
+
+#: Output of kymatio 0.3.0, `Scattering2D(2, (12, 17), L=8)`, for the image of the first test: three positions per path.
+KYMATIO = {
+    0: (0.5362366, 0.5203957, 0.5385064),
+    1: (0.04595432, 0.096739, 0.06564297),
+    4: (0.09171791, 0.07839917, 0.06680193),
+    8: (0.04997959, 0.05819317, 0.05749456),
+    9: (0.01358422, 0.03119577, 0.0264957),
+    14: (0.02480143, 0.02527808, 0.03849248),
+    17: (0.002513935, 0.009636655, 0.005665512),
+    29: (0.001886459, 0.003553214, 0.005240845),
+    52: (0.004852972, 0.007364596, 0.002922658),
+    80: (0.007781705, 0.006730511, 0.01153016),
+}
+
+
+def test_the_transform_equals_that_of_kymatio() -> None:
+    """Kymatio divides each filter by 3.1415 in place of π, so its values are larger by up to three such factors."""
+    image = np.random.default_rng(0).integers(0, 256, (12, 17)).astype(np.float32) / 255
+    computed = scatter(torch.from_numpy(image)[None])[0].flatten(1).numpy()
+    assert computed.shape == (PATHS, 3 * 4)
+    for path, values in KYMATIO.items():
+        filters = 1 + (path > 0) + (path > 16)
+        expected = np.array(values) * (3.1415 / math.pi) ** filters
+        np.testing.assert_allclose(computed[path, [0, 5, 11]], expected, atol=2e-6)
+
+
+def test_wavelets_ignore_brightness_and_the_average_keeps_it() -> None:
+    paths = scatter(torch.full((1, 16, 20), 0.75))[0]
+    torch.testing.assert_close(paths[0], torch.full((4, 5), 0.75), atol=1e-5, rtol=0)
+    assert paths[1:].abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(("number", "angle"), [(1, 2), (3, 0), (6, -3)])
+def test_a_wave_answers_to_the_wavelet_of_its_direction(number: int, angle: int) -> None:
+    down, right = np.mgrid[:32, :32]
+    turn = angle * math.pi / 8
+    wave = 0.5 + 0.4 * np.cos(0.7 * math.pi * (down * math.cos(turn) + right * math.sin(turn)))
+    small = scatter(torch.from_numpy(wave[None]).float())[0, 1:9].mean((1, 2))
+    assert int(small.argmax()) == number
+
+
+def test_outputs_of_an_image_do_not_depend_on_others() -> None:
+    together = ScatteringEncoder.outputs(IMAGES).numpy()
+    assert together.shape == (9, 2 * PATHS * 2 * 3)
+    np.testing.assert_array_equal(ScatteringEncoder.outputs(IMAGES[[7, 2]]).numpy(), together[[7, 2]])
+    np.testing.assert_array_equal(ScatteringEncoder.outputs_alone(IMAGES), together)
+    swapped = ScatteringEncoder.outputs(IMAGES[:, ::-1].copy()).numpy().reshape(9, 2, -1)
+    np.testing.assert_allclose(swapped[:, ::-1].reshape(9, -1), together, atol=1e-6)
+
+
+def test_features_of_a_record_are_the_same_in_any_batch_and_from_a_file() -> None:
+    encoder = ScatteringEncoder.learn(IMAGES)
+    alone = encoder.features_alone(IMAGES)
+    np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1)
+    np.testing.assert_array_equal(encoder.features_alone(IMAGES[::-1].copy())[::-1], alone)
+    np.testing.assert_array_equal(np.concatenate([encoder.features_alone(x[None]) for x in IMAGES]), alone)
+    np.testing.assert_allclose(encoder.features(IMAGES), alone, atol=1e-5)
+    np.testing.assert_array_equal(ScatteringEncoder.of(encoder.arrays()).features_alone(IMAGES), alone)
+    assert ENCODERS.load("scattering") is ScatteringEncoder
+    assert learns_nothing("scattering")
+
+
+def test_unsuitable_samples_and_arrays_are_refused() -> None:
+    for shape in ((3, 40), (3, 1, 7, 20)):
+        with refuses("shape"):
+            ScatteringEncoder.learn(np.zeros(shape, np.uint8))
+    arrays = ScatteringEncoder.learn(IMAGES).arrays()
+    with pytest.raises(PatebenchError):
+        ScatteringEncoder.of({**arrays, "shape": np.array([1, 9, 12])})

@@ -1,0 +1,150 @@
+"""Compute scattering features of images, which need no training and no public images.
+
+An image is filtered by wavelets of two sizes and eight angles. The moduli are filtered once more, by the larger
+wavelets, and all results are averaged over neighbourhoods of 4×4 pixels (Oyallon & Mallat 2015, *Deep roto-translation
+scattering for object classification*). Tramèr & Boneh 2021 (*Differentially private learning needs better features*)
+train private models on these numbers.
+
+The wavelets are Morlet wavelets with the parameters of the package kymatio (Andreux et al. 2020). They are defined here
+by their Fourier transforms, which are Gaussians.
+"""
+
+import math
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from patebench.core.errors import PatebenchError
+from patebench.core.progress import Report
+from patebench.features.principal_axes import AxesEncoder
+
+#: Number of wavelets of each size; distance between the centres of neighbourhoods, in pixels.
+_ANGLES, _STEP = 8, 4
+#: Minimum height and width of an image in pixels.
+_SIDE = 8
+#: Number of results per position: the image, both sizes of wavelets, and the second filtering of the small ones.
+PATHS = 1 + 2 * _ANGLES + _ANGLES**2
+
+
+class ScatteringEncoder(AxesEncoder):
+    """Encoder of images by their scattering transform, each channel on its own."""
+
+    kind = "scattering"
+
+    @classmethod
+    def check(cls, shape: tuple[int, ...]) -> None:
+        super().check(shape)
+        if min(shape[1:]) < _SIDE:
+            raise PatebenchError(
+                f"the encoder 'scattering' needs images of at least {_SIDE}×{_SIDE} pixels, not {shape[1]}×{shape[2]};"
+                " use the encoder contrastive",
+                code="shape",
+            )
+
+    @classmethod
+    @torch.inference_mode()
+    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+        """Return the transform of each image, computed alone: (samples, channels · PATHS · height/4 · width/4)."""
+        channels, height, width = x.shape[1:]
+        results = torch.empty(len(x), channels, PATHS, height // _STEP, width // _STEP)
+        for number, image in enumerate(torch.from_numpy(x)):
+            results[number] = scatter(image.float() / 255)
+            if report:
+                report(number + 1, len(x))
+        return results.flatten(1)
+
+
+def scatter(image: Tensor) -> Tensor:
+    """Return the scattering transform (channels, PATHS, height/4, width/4) of an `image` (channels, height, width).
+
+    The order of the paths is: the averaged image; small wavelets by angle; large wavelets by angle; and for each small
+    wavelet, large wavelets by angle.
+    """
+    filters = _filters(*image.shape[1:])
+    padded = F.pad(image, filters.padding, mode="reflect")[:, None]
+    spectrum = torch.fft.fft2(padded)
+    small = torch.fft.ifft2(spectrum * filters.small).abs()
+    large = torch.fft.ifft2(_halve(spectrum * filters.large)).abs()
+    both = torch.fft.ifft2(_halve(torch.fft.fft2(small)[:, :, None] * filters.large)).abs().flatten(1, 2)
+    return torch.cat(
+        [_average(padded, filters.fine), _average(small, filters.fine), _average(large, filters.coarse),
+         _average(both, filters.coarse)], 1,
+    )  # fmt: skip
+
+
+class _Filters(NamedTuple):
+    """Filters for images of one size.
+
+    `padding` is the number of reflected pixels at the left, right, top and bottom. `small` and `large` (angles, height,
+    width) are the Fourier transforms of the wavelets. `fine` and `coarse` are pairs of matrices that average the rows
+    and the columns of a padded image, in full and in half resolution.
+    """
+
+    padding: tuple[int, ...]
+    small: Tensor
+    large: Tensor
+    fine: tuple[Tensor, Tensor]
+    coarse: tuple[Tensor, Tensor]
+
+
+@cache
+def _filters(height: int, width: int) -> _Filters:
+    padded = [(side // _STEP + 2) * _STEP for side in (height, width)]
+    extra = [(new - side) // 2 for new, side in zip(padded, (height, width), strict=True)]
+    (down, right), (top, left) = padded, extra
+    padding = (left, right - width - left, top, down - height - top)
+    small, large = (torch.stack([_wavelet(down, right, size, k) for k in range(_ANGLES)]).float() for size in (1, 2))
+    fine, coarse = ((_averaging(down, scale), _averaging(right, scale)) for scale in (1, 2))
+    return _Filters(padding, small, large, fine, coarse)
+
+
+def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
+    """Return the Fourier transform (height, width) of the Morlet wavelet of a `size` (1 or 2) and angle `number`."""
+    angle = (_ANGLES // 2 - 1 - number) * math.pi / _ANGLES
+    wave, envelope = (_gaussian(height, width, size, angle, centre) for centre in (0.75 * math.pi / size, 0.0))
+    return wave - wave[0, 0] / envelope[0, 0] * envelope
+
+
+def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -> Tensor:
+    """Return the discrete Fourier transform of a Gaussian envelope of a wave with the frequency `centre`.
+
+    The envelope has standard deviation 0.8 · `size` pixels along `angle` and twice that across it. Sampling in space
+    adds the copies of the transform that are whole turns apart.
+    """
+    copies = [
+        2 * math.pi * (torch.fft.fftfreq(side, dtype=torch.float64)[:, None] + torch.arange(-2, 3)).mT
+        for side in (height, width)
+    ]
+    down, right = copies[0][:, None, :, None], copies[1][None, :, None, :]
+    along = down * math.cos(angle) + right * math.sin(angle) - centre
+    across = right * math.cos(angle) - down * math.sin(angle)
+    return torch.exp(-0.5 * (0.8 * size) ** 2 * (along.square() + 4 * across.square())).sum((0, 1))
+
+
+def _averaging(side: int, scale: int) -> Tensor:
+    """Return the matrix (positions, side/scale) that averages a row of `side` pixels, given in resolution 1/`scale`.
+
+    The average is by a Gaussian of standard deviation 1.6 pixels around every fourth pixel, without those at both ends.
+    Frequencies that the resolution cannot represent are cut off.
+    """
+    frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
+    rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
+    kept = rows * torch.exp(-0.5 * (1.6 * frequency).square())[:, None]
+    matrix: Tensor = torch.fft.ifft(kept, dim=0).real[:: _STEP // scale][1:-1]
+    return matrix.float().contiguous()
+
+
+def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
+    rows, columns = matrices
+    return rows @ maps @ columns.mT
+
+
+def _halve(spectrum: Tensor) -> Tensor:
+    """Return the Fourier transform of every second row and column, given that of all."""
+    top, bottom = spectrum.chunk(2, -2)
+    left, right = (top + bottom).chunk(2, -1)
+    return (left + right) / 4
