@@ -11,7 +11,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -151,9 +151,11 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 def _verdict_of_setting(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     """Return the verdict on a printed number by one setting; `group` has a measurement per seed."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
-    mean, std = float(measured.mean()), float(deviation(measured))
+    mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
+    if "spread" in group:  # one row with the mean over seeds, from a kept table
+        std, seeds = float(group["spread"].iloc[0]), int(group["counted"].iloc[0])
     accuracy = is_accuracy(value.quantity)
-    judged: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std, "seeds": group["seed"].nunique()}
+    judged: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std, "seeds": seeds}
     if accuracy:
         judged["recall_mean"] = mean_recall(group["recall"])
         for name in ("largest_class", "balanced_accuracy"):
@@ -202,6 +204,8 @@ class _Measures:
         The frame is empty if this run has no such setting.
         """
         quantity, mechanism = value.quantity, value.mechanism
+        if value.dataset not in self._datasets:
+            return self.records.students.iloc[:0]
         if mechanism == PETDL:
             rows = self._petdl(value)
         elif mechanism == PRIVATE_KNN and quantity not in ("accuracy_at_epsilon", "baseline_accuracy"):
@@ -220,6 +224,11 @@ class _Measures:
         else:
             rows = self._bounds(value)
         return rows if rows.empty else rows.dropna(subset="measured")
+
+    @cached_property
+    def _datasets(self) -> set[str]:
+        """Return the names of the data sets of this run."""
+        return {str(name) for item in fields(self.records) for name in getattr(self.records, item.name)["dataset"]}
 
     @cached_property
     def _frames(self) -> "dict[str, pd.DataFrame]":
@@ -275,9 +284,7 @@ class _Measures:
 
     def how_to_run(self, value: Value) -> str:
         """Return a sentence on why this run did not measure a number, with the command that measures it."""
-        frames = (self.records.ensembles, self.records.students, self.records.private_models)
-        there = {dataset for frame in frames for dataset in frame["dataset"]}
-        lacks = "such setting" if value.dataset in there else in_words(value.dataset)
+        lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
@@ -345,6 +352,8 @@ def _rows_of_setting(
 ) -> "pd.DataFrame":
     """Return the rows of `frame` whose columns `keys` equal the fields of the printed number that are not None.
 
+    Tables of several kept runs have a column `run`, with which the description then begins.
+
     Adds the columns `measured`, a copy of the column of that name, and `how`, a description of the setting from the
     columns `how`. If settings with the same description differ in more than the seed, the differences are added to
     their descriptions, so that only seeds are averaged.
@@ -354,14 +363,15 @@ def _rows_of_setting(
             frame = frame[frame[key] == printed]
     if frame.empty:  # as for most printed numbers, which a run does not measure
         return frame.assign(how="", measured=frame[measured].astype(float))
-    words: list[Words] = [
-        tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()
-    ]
+    columns = [*(["run"] if "run" in frame else []), *how]  # runs are not averaged
+    words: list[Words] = [tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[columns].to_numpy()]
     for column in (*_APART, *_NAMES_APART):
         if column in frame and (column != "parameters" or "mechanism" in frame):
             words = _extend_equal_words(words, _words_of(frame, column))
     beside = {name: measured.replace("accuracy", name) for name in BESIDE_ACCURACY}
     known: dict[str, Any] = {name: frame.get(column) for name, column in beside.items()}
+    if f"{measured}_std" in frame:
+        known |= {"spread": frame[f"{measured}_std"], "counted": frame["seeds"]}
     descriptions = [", ".join(parts) for parts in words]
     return frame.assign(how=descriptions, measured=frame[measured].astype(float), **known)
 

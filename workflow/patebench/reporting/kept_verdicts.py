@@ -1,0 +1,182 @@
+"""Find the best evidence on every published value among all kept runs, and count verdicts per paper.
+
+A kept run may store its table of verdicts. From the other tables of a kept run, which contain means over seeds, the
+verdicts on students and private models are computed again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.core.text import listing
+from patebench.reporting.frames import Records, Settings, records_of
+from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, STUDENT
+from patebench.reporting.published import ALL_SYSTEMS, PETDL, Published, Value
+from patebench.reporting.tables.table import read_csv
+from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, verdicts
+from patebench.reporting.wording import in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Columns of `best_evidence`; those from `run` to `seeds` are missing for values that no kept run measured.
+EVIDENCE = (
+    *(*NUMBER, "dataset", "quantity", "published"),
+    *("run", "how", "measured_mean", "measured_std", "seeds", "verdict", "why"),
+)
+_MEASURED = ("run", "how", "measured_mean", "measured_std", "seeds")
+#: Columns of kept tables that records lack: the run, standard deviations and the number of seeds.
+_FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
+
+
+def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
+    """Return one row per published value, in the order of these values, with the columns `EVIDENCE`.
+
+    Of several measurements of one value, the first verdict in the order of `COUNTING` counts. A value without one is
+    `not comparable` or `not run`, with the reason.
+
+    Parameters
+    ----------
+    reference : folder of the kept runs, each with a folder `tables`.
+    published : published values.
+    """
+    import pandas as pd
+
+    measured = measured_verdicts(reference, published)
+    ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
+    best = measured.sort_values("verdict", key=lambda names: names.map(ranks), kind="stable").drop_duplicates(NUMBER)
+    found = {tuple(row[name] for name in NUMBER): row for row in best.to_dict("records")}
+    datasets = kept_datasets(reference)
+    rows: list[dict[Any, Any]] = []
+    for value in published.values:
+        place = {name: getattr(value, name) for name in (*NUMBER, "dataset", "quantity")}
+        evidence = None if value.not_comparable else found.get(tuple(place[name] for name in NUMBER))
+        rows.append({**place, "published": value.value, **(evidence or _without_evidence(value, datasets))})
+    return pd.DataFrame(rows, columns=list(EVIDENCE))
+
+
+def count_verdicts(evidence: "pd.DataFrame") -> "pd.DataFrame":
+    """Return one row per paper with the number of its values for each verdict, from the frame of `best_evidence`."""
+    counts = evidence.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
+    counts = counts.reindex(columns=[str(verdict) for verdict in COUNTING], fill_value=0)
+    return counts.assign(published=counts.sum(axis=1)).rename_axis(columns=None).reset_index()
+
+
+def kept_runs(reference: Path) -> list[Path]:
+    """Return the folders of the kept runs, in alphabetical order."""
+    return sorted(folder.parent for folder in reference.glob("*/tables") if folder.is_dir())
+
+
+def kept_datasets(reference: Path) -> set[str]:
+    """Return the names of the data sets of all kept runs; a changed copy of a data set has a name of its own."""
+    frames = [read_table(folder, "utility-privacy") for folder in kept_runs(reference)]
+    frames += [read_table(folder, "petdl") for folder in kept_runs(reference)]
+    return {str(name) for frame in frames if not frame.empty for name in frame["dataset"]}
+
+
+def read_table(folder: Path, name: str) -> "pd.DataFrame":
+    """Return a table of the kept run in `folder`; an empty frame if it is not kept."""
+    import pandas as pd
+
+    path = folder / "tables" / f"{name}.csv"
+    return read_csv(path.read_text(encoding="utf-8")) if path.is_file() else pd.DataFrame()
+
+
+@lru_cache(maxsize=2)
+def measured_verdicts(reference: Path, published: Published) -> "pd.DataFrame":
+    """Return one row per kept run, published value and setting that measured it: kept verdicts, then computed ones.
+
+    The frame is cached and must not be changed.
+    """
+    import pandas as pd
+
+    return pd.concat([*_kept(reference), _computed(reference, published)], ignore_index=True)
+
+
+def _kept(reference: Path) -> "Iterator[pd.DataFrame]":
+    """Yield the kept verdicts of each run on values that it measured."""
+    for folder in kept_runs(reference):
+        if not (frame := read_table(folder, "verdicts")).empty:
+            yield _on_measured(frame.assign(run=folder.name))
+
+
+def _computed(reference: Path, published: Published) -> "pd.DataFrame":
+    """Return the verdicts on the means in the tables of all kept runs."""
+    frame = verdicts(records_of_tables(reference), published)
+    frame = frame[frame["how"].notna()]
+    parts = [str(how).partition(", ") for how in frame["how"]]
+    return _on_measured(frame.assign(run=[run for run, *_ in parts], how=[how for *_, how in parts]))
+
+
+def _on_measured(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows on measured values, without those measured on a changed copy of a data set."""
+    frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
+    frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
+    return frame.assign(verdict=frame["verdict"].map(str))
+
+
+def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
+    """Return verdict and reason for a value that no kept run measured; missing data are named."""
+    if value.not_comparable:
+        return {"verdict": str(Verdict.NOT_COMPARABLE), "why": value.not_comparable}
+    if value.not_run:
+        return {"verdict": str(Verdict.NOT_RUN), "why": value.not_run}
+    where = f"config/papers/{value.configuration}.yaml, {listing(value.experiments)}"
+    if value.dataset not in datasets:
+        return {
+            "verdict": str(Verdict.NOT_RUN),
+            "why": f"no kept run has the data: {in_words(value.dataset)} ({where})",
+        }
+    return {"verdict": str(Verdict.NOT_RUN), "why": f"no kept run has this setting ({where})"}
+
+
+def records_of_tables(reference: Path) -> Records:
+    """Return students and private models from the tables of all kept runs as records, one per run and setting.
+
+    Accuracies and ε are means over the seeds. The columns `_FURTHER` contain the run, deviations and number of seeds.
+    """
+    import pandas as pd
+
+    records = records_of([])
+    students, models, petdl = (_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
+    students[["rounds", "strategy"]] = students[["rounds", "strategy"]].astype(object).fillna("")
+    costs = students.rename(columns={"worst_case_epsilon": "epsilon", "worst_case_accountant": "accountant"})
+    student = ["run", *(name for name in STUDENT if name in students)]
+    petdl = petdl.assign(system=ALL_SYSTEMS[PETDL], ensemble=[str(place) for place in range(len(petdl))], model="")
+    petdl["parameters"] = [
+        Settings({name: row[name] for name in PETDL_CHOSEN if name in row}) for row in petdl.to_dict("records")
+    ]
+    teachers = petdl.drop(columns="model").rename(
+        columns={name: name.removeprefix("teacher_") for name in PETDL_TEACHERS}
+    )
+    private = pd.concat([models[models["system"] != ALL_SYSTEMS[PETDL]], petdl], ignore_index=True)
+    return replace(
+        records,
+        students=_like(records.students, students.drop_duplicates(student)),
+        bounds=_like(records.bounds, costs.assign(kind=str(Kind.WORST_CASE), conversion="none", exact=False)),
+        private_models=_like(records.private_models, private),
+        ensembles=_like(records.ensembles, teachers.rename(columns={"teacher_accuracy": "teacher_accuracy_mean"})),
+    )
+
+
+def _rows(reference: Path, name: str) -> "pd.DataFrame":
+    """Return the rows of a table of all kept runs, with the columns of records that tables lack."""
+    import pandas as pd
+
+    frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
+    rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
+    means = {column: column.removesuffix("_mean") for column in rows if str(column).endswith("_mean")}
+    rows = rows.rename(columns=means).assign(parameters=[Settings()] * len(rows))
+    return rows.assign(seed=0, split="", ensemble=rows.get("ensemble", ""))
+
+
+def _like(frame: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return `rows` with the columns of the empty `frame` and those of `_FURTHER`; recalls are missing."""
+    rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
+    for name in [name for name in rows if "recall" in str(name)]:
+        rows[name] = [None] * len(rows)
+        rows[name] = rows[name].astype(object)
+    return rows
