@@ -118,3 +118,15 @@ def test_an_encoder_that_learns_or_reads_tables_is_refused(tmp_path: Path, encod
     with pytest.raises(PatebenchError) as fault:
         make(tmp_path, "digits", features=encoder)
     assert fault.value.code == code
+
+
+def test_outputs_of_several_encoders_stand_side_by_side(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (2, 8, 8), np.uint8)
+    np.savez(tmp_path / "samples.npz", x=images, y=np.arange(2))
+    np.savez(tmp_path / "others.npz", x=images[::-1], y=np.arange(2))
+    options = {"loader": "npz", "private": str(tmp_path / "samples.npz"), "public": str(tmp_path / "others.npz")}
+    parts = []
+    for features in ("imagenet", "scattering", "imagenet,scattering"):
+        private, _ = make(tmp_path / features, "mine", features=features, **options)
+        parts.append(read_samples(private, "private")["x"])
+    np.testing.assert_array_equal(parts[2], np.concatenate(parts[:2], axis=1))

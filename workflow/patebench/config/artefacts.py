@@ -33,7 +33,7 @@ class Data:
     """Data set of an experiment: a built-in one, or the user's own with a loader, files and declarations.
 
     `names_owners` is True if the data set names the owner of each record. `copy_of` is the built-in data set of which
-    this is a modified copy. `features` is the encoder whose outputs replace its images.
+    this is a modified copy. `features` are the encoders whose outputs replace its images.
     """
 
     dataset: str
@@ -43,14 +43,14 @@ class Data:
     copy_of: str | None = None
     declared: tuple[tuple[str, str], ...] = ()
     names_owners: bool = False
-    features: str | None = None
+    features: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.dataset
 
     def options(self) -> Options:
-        features = {"features": self.features} if self.features else {}
+        features = {"features": ",".join(self.features)} if self.features else {}
         files = {"loader": self.loader, **dict(self.sources), **dict(self.declared), **features}
         return {**({"option": files} if self.loader else {}), **self.classes.options()}
 

@@ -33,9 +33,10 @@ def outline(data: Data, root: Path) -> Outline | None:
         found = known_outline(loader)
     else:
         found = outline_of(loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
-    if data.features is None or found is None:
+    if not data.features or found is None:
         return found
-    features.check_input(data.features, found.shape)
+    for encoder in data.features:
+        features.check_input(encoder, found.shape)
     return replace(found, shape=(1,))
 
 

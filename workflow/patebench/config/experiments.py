@@ -416,7 +416,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
         settings.original,
         settings.declared,
         settings.names_owners,
-        settings.features,
+        settings.features or (),
     )
 
 

@@ -32,6 +32,7 @@ from patebench.core.seeds import Mode, stream_name
 from patebench.core.spelling import LEDGER_VARIABLES, shell_words
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.local_mechanisms import LocalMechanism
+from patebench.models import on_features
 from patebench.students import needs_features, reads_table, selects_by_features
 
 #: Folder of the ledgers, below the results.
@@ -219,6 +220,8 @@ class Run:
         self.chunks[folder] = ensemble.chunks
         if ensemble.votes_by_query:
             self._use(split, f"{folder}/votes.npz", self.uses_features, self.uses_encoder)
+        elif on_features(ensemble.training.model):
+            self._use(split, f"{folder}/votes.npz", self.uses_encoder)
         self._add("join_votes", folder, "votes.npz", {})
 
     def add_round(self, round: Round) -> None:

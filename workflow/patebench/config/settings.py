@@ -86,10 +86,10 @@ class DatasetSettings(ClassParameters):
         description="File format: table (CSV, TSV or Parquet), folder (images of any size, in one folder per class or"
         " listed in an index) or npz (arrays x and y). With `features`, also a built-in data set."
     )
-    features: Annotated[Text, one_of(lambda: filter(learns_nothing, ENCODERS))] | None = Field(
+    features: OneOrMore[Annotated[Text, one_of(lambda: filter(learns_nothing, ENCODERS))]] | None = Field(
         None,
-        description="Encoder that learns nothing. Its outputs replace the images, so that all methods read the same"
-        " features, which are computed once.",
+        description="Encoders that learn nothing. Their outputs, side by side, replace the images, so that all methods"
+        " read the same features, which are computed once.",
     )
     private: Place | None = Field(None, description="File or folder with the private samples.")
     public: Place | None = Field(

@@ -10,6 +10,7 @@ Registry facts of a model:
 - `images` (default False): the model accepts only images;
 - `on_queries` (default False): the model does not predict any sample, but votes on the queries nearest to its records
   (`features/cells.py`);
+- `on_features` (default False): the model reads vectors of the pool's encoder in place of samples;
 - `weighted` (default False): these votes have weights (`features/directions.py`).
 """
 
@@ -27,6 +28,7 @@ MODELS.add("conv-small", "patebench.models.architectures:CONV_SMALL", compressib
 MODELS.add("mlp", "patebench.models.architectures:MLP")
 MODELS.add("logistic", "patebench.models.estimators:logistic", by_recipe=False)
 MODELS.add("random-forest", "patebench.models.estimators:random_forest", by_recipe=False)
+MODELS.add("linear-head", "patebench.models.linear_head:LinearHead", on_features=True, by_recipe=False)
 MODELS.add("nearest-query", "patebench.features.cells:record_votes", on_queries=True, by_recipe=False)
 MODELS.add("feature-votes", "patebench.features.directions:Directions", on_queries=True, weighted=True, by_recipe=False)
 
@@ -45,6 +47,11 @@ def on_queries(model: str) -> bool:
     Raises PatebenchError for an unknown name.
     """
     return bool(MODELS.fact(model, "on_queries", False))
+
+
+def on_features(model: str) -> bool:
+    """Return True if `model` reads vectors of the pool's encoder; PatebenchError for an unknown name."""
+    return bool(MODELS.fact(model, "on_features", False))
 
 
 def weighted(model: str) -> bool:

@@ -1,7 +1,7 @@
 """Stage `data`: load a data set and write its private and public samples."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from patebench.cli.command import FILE, Assignment, stage_command, unique_pairs
 from patebench.config.parameters import ClassParameters
@@ -42,24 +43,24 @@ def run(
     """Load the data set NAME and write its private and public samples.
 
     Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
-    names the loader in the registry; by default it is NAME. With the key `features`, the name of an encoder that learns
-    nothing, its outputs replace the images; each private record is encoded alone. The classes come from the public
-    samples or from --classes or --class-names, never from private samples. The array `row` identifies the record of
-    each sample: by its file name, by the user's array, or by its position in its part of the data set.
+    names the loader in the registry; by default it is NAME. The key `features` lists encoders that learn nothing,
+    separated by commas. Their outputs replace the images; each private record is encoded alone. The classes come from
+    the public samples or from --classes or --class-names, never from private samples. The array `row` identifies the
+    record of each sample: by its file name, by the user's array, or by its position in its part of the data set.
     """
     options = dict(option)
-    loader, encoder = str(options.pop("loader", name)), options.pop("features", None)
+    loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
-    if encoder is not None:
-        data = _encoded(data, str(encoder))
+    if encoders is not None:
+        data = _encoded(data, str(encoders).split(","))
     for role, x, y, rows, owners, out in (
         ("private", data.private_x, data.private_y, data.private_rows, data.private_owners, private),
         ("public", data.public_x, data.public_y, data.public_rows, data.public_owners, public),
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
-        if encoder is not None:
-            facts["features"] = encoder
+        if encoders is not None:
+            facts["features"] = encoders
         arrays = {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}
         write_arrays(out, SAMPLES, arrays if owners is None else {**arrays, "owner": owners}, facts)
         say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
@@ -67,8 +68,14 @@ def run(
         say(f"{name}: {note}")
 
 
-def _encoded(data: Dataset, encoder: str) -> Dataset:
-    """Return the data set with the outputs of `encoder` in place of its samples."""
+def _encoded(data: Dataset, encoders: Sequence[str]) -> Dataset:
+    """Return the data set with the outputs of `encoders`, side by side, in place of its samples."""
+    public, private = zip(*(_outputs(data, encoder) for encoder in encoders), strict=True)
+    return replace(data, private_x=np.concatenate(private, axis=1), public_x=np.concatenate(public, axis=1))
+
+
+def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the outputs (samples, numbers) of an encoder for public samples and private records."""
     from patebench.features.principal_axes import AxesEncoder
 
     if not learns_nothing(encoder):
@@ -80,8 +87,7 @@ def _encoded(data: Dataset, encoder: str) -> Dataset:
     with progress(f"{encoder} of public samples", len(data.public_x), "samples") as done:
         public = kind.outputs(data.public_x, done).numpy()
     with progress(f"{encoder} of private records", len(data.private_x), "records") as done:
-        private = kind.outputs_alone(data.private_x, done)
-    return replace(data, private_x=private, public_x=public)
+        return public, kind.outputs_alone(data.private_x, done)
 
 
 def _aloud(function: Callable[..., None]) -> Callable[..., None]:

@@ -26,9 +26,10 @@ from patebench.config.parameters import KeptOutputs, TrainingParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
-from patebench.core.progress import progress
+from patebench.core.progress import Report, progress
 from patebench.core.seeds import derive
-from patebench.models import on_queries, weighted
+from patebench.features import Encoder
+from patebench.models import on_features, on_queries, weighted
 
 log = logging.getLogger("patebench")
 
@@ -96,9 +97,13 @@ def run(
                 f"it allows shards without samples, on which '{training.model}' cannot be trained",
                 "give a partition made without --empty",
             )
-        if features is not None or encoder is not None:
-            raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
-        arrays, facts = _train_and_vote(chunk, queries, asked, test_set, training, (seed, stream), kept)
+        if features is not None or (encoder is not None) != on_features(training.model):
+            options = "leave out --features and --encoder" if encoder else "give --encoder"
+            raise PatebenchError(f"teachers of '{training.model}' need other options; {options}")
+        public_encoder = read_encoder(encoder, queries) if encoder else None
+        arrays, facts = _train_and_vote(chunk, queries, asked, test_set, training, (seed, stream), kept, public_encoder)
+        if encoder:
+            facts["encoder"] = read_arrays(encoder, ENCODER).digest
     if asked is not None:
         arrays["queries"] = asked.last["queries"]
         facts |= asked.facts()
@@ -274,6 +279,7 @@ def _train_and_vote(
     training: TrainingParameters,
     randomness: tuple[int, str],
     kept: KeptOutputs,
+    encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Train the teachers, and return their votes and the metadata of the training."""
     from patebench.models.learner import make_learner
@@ -288,10 +294,15 @@ def _train_and_vote(
     together, knowledge = SoftVotes(kept.soft, len(queries), classes), TeacherKnowledge(kept.hints)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
     owned = [read_shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
+    test_x = test_set["x"]
+    if encoder is not None:
+        queries, test_x = encoder.features(queries), encoder.features(test_x)
+        with progress(f"features of teachers {chunk.first} to {chunk.last}", len(owned), "teachers") as done:
+            owned = _encoded(owned, encoder, done)
     seeds = [derive(*randomness, "teacher", int(number)) for number in numbers]
     with progress(f"teachers {chunk.first} to {chunk.last}", len(numbers), "teachers") as done:
         for positions, trained in train(learner, owned, seeds, done):
-            votes[positions], test_votes[positions] = trained.predict(queries), trained.predict(test_set["x"])
+            votes[positions], test_votes[positions] = trained.predict(queries), trained.predict(test_x)
             together.add(trained, queries)
             knowledge.add(positions, trained, queries)
             for position in positions:
@@ -300,6 +311,17 @@ def _train_and_vote(
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
     arrays = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
     return arrays, dict(trained.device_facts)
+
+
+def _encoded(
+    owned: Sequence[tuple[NDArray[Any], NDArray[Any]]], encoder: Encoder, report: Report
+) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return the samples and labels of each teacher, with the features of `encoder` in place of the samples."""
+    encoded = []
+    for x, y in owned:
+        encoded.append((encoder.features_alone(x), y))
+        report(len(encoded), len(owned))
+    return encoded
 
 
 def read_shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
