@@ -119,14 +119,14 @@ def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_ke
     assert "At ε ≤ 0.1: accuracy %" not in headings
 
 
-def lines(frame):
-    """Return the points by label of the lines in the only panel of the figure."""
-    (axis,) = draw_table(frame).axes
+def lines(frame, unit="one record"):
+    """Return the lines by label in the only panel of the figure whose ε protects `unit`."""
+    (axis,) = (axis for axis in draw_table(frame).axes if axis.get_title().endswith(f"ε of {unit}"))
     return {words: handle for handle, words in zip(*axis.get_legend_handles_labels(), strict=True)}
 
 
 def test_the_figure_draws_each_setting_once(frame):
-    found = lines(frame)["GNMax, supervised (n = 250)"]
+    found = lines(frame, "one teacher’s shard")["GNMax, supervised (n = 250)"]
     points = found.lines[0].get_xydata().tolist()
     assert [epsilon for epsilon, _ in points] == [
         pytest.approx(2.0),
@@ -134,11 +134,11 @@ def test_the_figure_draws_each_setting_once(frame):
     ]  # not of each target
     ours = row(frame, way="gnmax")
     assert [height for _, height in points] == [ours["accuracy_at_2_mean"], ours["accuracy_at_8_mean"]]
-    assert "DP-SGD, scratch, tanh CNN (one record)" in lines(frame)
+    assert "DP-SGD, scratch, tanh CNN" in lines(frame)
 
 
 def test_of_several_printed_networks_the_figure_shows_the_best_at_each_epsilon(frame):
-    found = lines(frame)["printed: DPMLBench 2023, PATE, best of 4 networks"]
+    found = lines(frame, "one teacher’s shard")["printed: DPMLBench 2023, PATE, best of 4 networks"]
     networks = frame[(frame["system"] == "PATE") & frame["learner"].str.startswith("DPMLBench")]
     assert len(networks) == 4
     for epsilon, height in found.get_xydata():
@@ -165,7 +165,7 @@ def of_models(tmp_path, *models):
 
 def test_what_we_measured_in_a_published_form_is_not_printed(tmp_path):
     words = lines(of_models(tmp_path, (0.9, 0.7, {"system": "Private-kNN", "form": "published"})))
-    assert [name for name in words if "published" in name] == ["Private-kNN, published, tanh CNN (one record)"]
+    assert [name for name in words if "published" in name] == ["Private-kNN, published, tanh CNN"]
     assert not any("tanh" in name for name in words if name.startswith("printed"))
 
 
@@ -175,7 +175,10 @@ def test_a_method_looks_the_same_in_every_panel_and_settings_have_panels_of_thei
     models = [(1.0, 0.9, better), (1.0, 0.8, worse), (1.0, 0.7, better | other), (1.0, 0.8, worse | other)]
     found = of_models(tmp_path, *models)
     axes = draw_table(found).axes
-    assert [axis.get_title() for axis in axes] == ["MNIST · pool 500", "MNIST · pool 9000"]
+    assert [axis.get_title() for axis in axes] == [
+        "MNIST · pool 500 · ε of one record",
+        "MNIST · pool 9000 · ε of one record",
+    ]
     looks = []
     for axis in axes:
         handles, words = axis.get_legend_handles_labels()
@@ -197,8 +200,8 @@ def test_an_accuracy_of_100_percent_is_drawn_and_no_bar_is_above(tmp_path):
     found = of_models(tmp_path, *seeds, (2.0, 1.0, {"form": "linear"}))
     (axis,) = draw_table(found).axes
     bars = {name: handle for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    assert bars["DP-SGD, linear, tanh CNN (one record)"].lines[0].get_ydata()[0] == 0.999
-    (segment,) = bars["DP-SGD, scratch, tanh CNN (one record)"].lines[2][0].get_segments()
+    assert bars["DP-SGD, linear, tanh CNN"].lines[0].get_ydata()[0] == 0.999
+    (segment,) = bars["DP-SGD, scratch, tanh CNN"].lines[2][0].get_segments()
     assert segment[:, 1].max() == pytest.approx(1.0)
 
 
@@ -211,6 +214,18 @@ def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_
         found = [one[f"accuracy_at_{target:g}_mean"] for target in (0.5, 1, 2, 4, 8)]
         assert found == [0.9, 0.8, 0.8, 0.7, 0.7]
         assert math.isnan(one["accuracy_at_0.2_mean"])
+
+
+def test_votes_of_records_have_an_epsilon_in_each_unit(tmp_path):
+    facts = made.label_set(made.ensemble() | {"model": "nearest-query"}, "gnmax", 50)
+    bound = made.bound_record(facts, 100, 0.0858, "gdp", Kind.WORST_CASE) | {"add_or_remove": 0.0586}
+    path = made.write_collected(tmp_path / "c.json", [made.student_record(facts, 100, 0.97), bound])
+    frame = made.table("equal-epsilon", [path])
+    found = {
+        unit: row(frame, way="gnmax", adjacency=unit)["epsilon_at_0.1"]
+        for unit in set(frame[frame["way"] == "gnmax"]["adjacency"])
+    }
+    assert found == {"add_or_remove_record": 0.0586, "replace_record": 0.0858}
 
 
 @pytest.mark.slow

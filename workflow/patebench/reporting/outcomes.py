@@ -59,7 +59,8 @@ def outcomes(records: Records) -> "pd.DataFrame":
     The columns are those of `STUDENT`, `delta` and `seeds`, and mean and standard deviation over the seeds of
     `answered`, `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy`.
     Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
-    the labels are a release with that worst-case ε. `uncovered` names the classes that the labels of some seed lack.
+    the labels are a release with that worst-case ε, and `add_or_remove` is the smallest ε, over the accountants, if a
+    teacher's votes are added or removed. `uncovered` names the classes that the labels of some seed lack.
     Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
@@ -71,6 +72,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
+    frame = frame.merge(_least_added(records.bounds), on=[*key, "delta"], how="left")
     frame = frame.assign(may_publish=frame.pop("worst_case_publishable").map({True: "yes", False: "no"}))
     return sort_rows(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
@@ -167,6 +169,12 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
     named |= {what: f"{kind}_{what}" for what in ("accountant", "publishable")}
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
+
+
+def _least_added(bounds: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the smallest `add_or_remove` of the worst-case bounds per label set, number of queries and δ."""
+    key = [*LABEL_SET, "rounds", "queries", "delta"]
+    return worst_case_bounds(bounds).groupby(key, dropna=False)["add_or_remove"].min().reset_index()
 
 
 def compared_bounds(records: Records) -> "pd.DataFrame":

@@ -23,6 +23,7 @@ WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
 _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
+    Adjacency.REPLACE_RECORD: "one replaced record",
     **{kind: kind.words for kind in Kind},
     **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},

@@ -38,6 +38,8 @@ def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
         parts.append(in_words(name["partition"]))
     if frame[frame["dataset"] == name["dataset"]]["setting"].nunique() > 1:
         parts.append(in_words(name["setting"]))
+    if "adjacency" in name:
+        parts.append(f"ε of {in_words(name['adjacency'])}")
     return " · ".join(parts)
 
 

@@ -70,6 +70,8 @@ if TYPE_CHECKING:
 
 #: Columns that identify a panel.
 _PANEL = ("dataset", "setting")
+#: The same for methods that are compared at equal ε, which must protect the same unit.
+_UNIT_PANEL = (*_PANEL, "adjacency")
 _ACCURACY = "accuracy on the test set"
 
 
@@ -84,7 +86,7 @@ def draw_equal_epsilon(records: Records, published: Published) -> "Figure":
 
 
 def draw_table(frame: "pd.DataFrame") -> "Figure":
-    """Draw the rows of a table `equal-epsilon`, one panel per data set and split.
+    """Draw the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
 
     Colour and marker show the mechanism or form, and dashes the learner.
     """
@@ -94,14 +96,14 @@ def draw_table(frame: "pd.DataFrame") -> "Figure":
     )  # most accurate first
     if not ours:
         return empty()
-    styles_of_methods, names = _method_styles(ours), titles(frame[measured], _PANEL)
-    series = {panel: published_series(members(frame[~measured], panel, _PANEL)) for panel in names}
+    styles_of_methods, names = _method_styles(ours), titles(frame[measured], _UNIT_PANEL)
+    series = {panel: published_series(members(frame[~measured], panel, _UNIT_PANEL)) for panel in names}
     printed = dict.fromkeys(words for lines in series.values() for words in lines)
     marks = dict(zip(printed, cycle("so^Dv<>dph*X8"), strict=False))
     figure, axes = panels(list(names.values()), sharey=False, alone=(11.4, 5.2))
     for axis, panel in zip(axes, names, strict=True):
         for row in ours:
-            if tuple(row[name] for name in _PANEL) == panel:
+            if tuple(row[name] for name in _UNIT_PANEL) == panel:
                 x, y, deviations = zip(*points_by_epsilon(row), strict=True)
                 style, size = styles_of_methods[_method_label(row)]
                 filled, more = row["kind"] == Kind.WORST_CASE, {"markersize": size, "linewidth": 1.4}
@@ -122,7 +124,9 @@ def draw_table(frame: "pd.DataFrame") -> "Figure":
             drawn |= {"marker": marks[words], "linestyle": (0, (1, 2)) if comparable else "", "label": words}
             axis.plot(x, list(map(clip_accuracy, y)), **drawn)
         accuracy_over(axis, f"ε   {SMALLER}", _ACCURACY)
-        reached = members(frame, panel, _PANEL)[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(float)
+        reached = members(frame, panel, _UNIT_PANEL)[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(
+            float
+        )
         stretch(axis, float(np.nanmin(reached)), float(np.nanmax(reached)))
     return finished(figure, axes, last="printed")
 
@@ -150,14 +154,14 @@ def _key(row: dict[Any, Any]) -> str:
 
 
 def _method_label(row: dict[Any, Any]) -> str:
-    """Return the label of a method: mechanism or form, learner, and the unit that ε protects."""
+    """Return the label of a method: mechanism or form, learner, and the number of shards if ε protects one."""
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
-    of_teacher = row["adjacency"] == Adjacency.REPLACE_TEACHER
-    protects = f"n = {row['teachers']:,.0f}" if of_teacher else in_words(row["adjacency"])
-    claimed = "" if row["kind"] == Kind.WORST_CASE else ", claimed"
-    return f"{', '.join(parts)} ({protects}{claimed})"
+    of_shard = row["adjacency"] == Adjacency.REPLACE_TEACHER
+    notes = [f"n = {row['teachers']:,.0f}"] if of_shard else []
+    notes += [] if row["kind"] == Kind.WORST_CASE else ["claimed"]
+    return ", ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
+from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, means_and_deviations, over_seeds, sort_rows
 from patebench.reporting.outcomes import BESIDE_LABELS, PRIVATE_MODEL, STUDENT, outcomes, private_models, public_use
 from patebench.reporting.published import (
@@ -323,7 +324,23 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
     # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
-    return frame[[*METHOD, *_FOUND]]
+    by_record = frame["model"].map(_votes_by_record)
+    frame.loc[by_record, "adjacency"] = str(Adjacency.REPLACE_RECORD)
+    return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], by_record)
+
+
+def _with_added(frame: "pd.DataFrame", by_record: "pd.Series[bool]") -> "pd.DataFrame":
+    """Add, for rows `by_record` with an ε for an added or removed record, rows of that adjacency."""
+    import pandas as pd
+
+    added = frame[frame["add_or_remove"].notna() & by_record]
+    added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
+    return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
+
+
+def _votes_by_record(model: str) -> bool:
+    """Return True if each teacher of a `model` is a single record."""
+    return model in MODELS and on_queries(model)
 
 
 def _as_text(value: Any) -> str:
