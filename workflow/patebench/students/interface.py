@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_to, mistake
-from patebench.models import MODELS, RECIPES, on_queries
+from patebench.models import MODELS, RECIPES, on_features, on_queries
 from patebench.students import STUDENTS, refuse_choice
 
 #: Computes public features (samples, features) of any samples (samples, …); similar samples have similar features.
@@ -72,9 +72,11 @@ class StudentData:
 
 
 def _learner(model: str, info: ValidationInfo) -> str:
-    """Refuse a model that only votes on given queries, where one is needed that learns."""
+    """Refuse a model of teachers where one is needed that learns from samples as they are."""
     if not info.context and on_queries(model):
         raise mistake(f"'{model}' votes on queries and predicts nothing else; use it for teachers only", code="learner")
+    if not info.context and on_features(model):
+        raise mistake(f"'{model}' reads features of the encoder; use it for teachers only", code="learner")
     return model
 
 
