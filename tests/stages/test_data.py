@@ -105,9 +105,12 @@ def test_features_of_a_record_do_not_depend_on_other_records(tmp_path: Path) -> 
         np.savez(tmp_path / "private.npz", x=images[kept], y=np.zeros(len(kept), np.int64))
         options = {name: str(tmp_path / f"{name}.npz") for name in ("private", "public")}
         private, public = make(tmp_path, "mine", loader="npz", features="imagenet", **options)
-        assert read_samples(public, "public")["x"].shape == (3, 1856)
+        shown = read_samples(public, "public")
+        assert shown["x"].shape == (3, 1856)
+        np.testing.assert_array_equal(shown["images"][:, 0], images)
         samples = read_samples(private, "private")
         assert samples.meta["features"] == "imagenet"
+        assert "images" not in samples.arrays
         assert samples["x"].dtype == np.float32
         vectors.append(samples["x"][-1])
     np.testing.assert_array_equal(vectors[0], vectors[1])

@@ -10,17 +10,23 @@ _X = Field("uf", ("samples", "..."))
 _Y = Field("iu", ("samples",), low=0, below="classes")
 _ROW = Field("iu", ("samples",), low=0)
 
+#: Public images whose features `x` contains, for students that learn from images.
+_IMAGES = Field("u", ("samples", "channels", "height", "width"), optional=True)
+
 #: Labelled samples: the private data, the public data before the split, the test set. `owner` is the number of the
 #: person whose record it is, if known.
 SAMPLES = Layout(
     "samples",
-    {"x": _X, "y": _Y, "row": _ROW, "owner": Field("iu", ("samples",), low=0, optional=True)},
+    {"x": _X, "y": _Y, "row": _ROW, "owner": Field("iu", ("samples",), low=0, optional=True), "images": _IMAGES},
     ("dataset", "role", "classes", "class_names"),
 )
 
 #: The public pool that the student may see: samples without labels. `row` is the position in the public data.
 POOL = Layout(
-    "pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names", "seed", "split"), parents=("public",)
+    "pool",
+    {"x": _X, "row": _ROW, "images": _IMAGES},
+    ("dataset", "classes", "class_names", "seed", "split"),
+    parents=("public",),
 )
 
 #: A feature vector for each sample of the pool, learnt without labels; similar samples have close vectors.

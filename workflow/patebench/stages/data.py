@@ -44,14 +44,16 @@ def run(
 
     Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
     names the loader in the registry; by default it is NAME. The key `features` lists encoders that learn nothing,
-    separated by commas. Their outputs replace the images; each private record is encoded alone. The classes come from
-    the public samples or from --classes or --class-names, never from private samples. The array `row` identifies the
-    record of each sample: by its file name, by the user's array, or by its position in its part of the data set.
+    separated by commas. Their outputs replace the images; each private record is encoded alone. The public images are
+    kept for students. The classes come from the public samples or from --classes or --class-names, never from private
+    samples. The array `row` identifies the record of each sample: by its file name, by the user's array, or by its
+    position in its part of the data set.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
+    images = data.public_x
     if encoders is not None:
         data = _encoded(data, str(encoders).split(","))
     for role, x, y, rows, owners, out in (
@@ -59,10 +61,14 @@ def run(
         ("public", data.public_x, data.public_y, data.public_rows, data.public_owners, public),
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
+        arrays = {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}
+        if owners is not None:
+            arrays["owner"] = owners
         if encoders is not None:
             facts["features"] = encoders
-        arrays = {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}
-        write_arrays(out, SAMPLES, arrays if owners is None else {**arrays, "owner": owners}, facts)
+            if role == "public" and images.ndim == 4:
+                arrays["images"] = images
+        write_arrays(out, SAMPLES, arrays, facts)
         say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
         say(f"{name}: {note}")

@@ -40,11 +40,14 @@ def run(
     log.info("%s: left out %d test samples that are also in the pool", name, parts.in_pool)
     common = {"dataset": name, "classes": len(names), "class_names": names, "seed": seed}
     common |= {"split": parameters.model_dump()}
-    pool = shift_images(x[parts.pool], parameters.pool_shift)
-    digest = write_arrays(pool_out, POOL, {"x": pool, "row": parts.pool}, {**common, "public": samples.digest})
+    pool = {"x": shift_images(x[parts.pool], parameters.pool_shift), "row": parts.pool}
+    held_out = {"x": x[parts.test], "y": y[parts.test], "row": parts.test}
+    if "images" in samples.arrays:
+        pool["images"], held_out["images"] = samples["images"][parts.pool], samples["images"][parts.test]
+    digest = write_arrays(pool_out, POOL, pool, {**common, "public": samples.digest})
     write_arrays(truth_out, TRUTH, {"y": y[parts.pool]}, {"pool": digest, "classes": len(names)})
     test_facts = {**common, "role": "test", "pool": digest, "removed_duplicates": parts.in_pool}
-    write_arrays(test_out, SAMPLES, {"x": x[parts.test], "y": y[parts.test], "row": parts.test}, test_facts)
+    write_arrays(test_out, SAMPLES, held_out, test_facts)
 
 
 command = stage_command(run)

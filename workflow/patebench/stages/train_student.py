@@ -28,7 +28,7 @@ from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.core.text import plural
-from patebench.students import needs_features, reads_table
+from patebench.students import needs_features, reads_table, sees_images
 
 if TYPE_CHECKING:
     from patebench.students.interface import Features, Student, StudentData
@@ -70,6 +70,9 @@ def run(
     extracted = read_arrays(features, FEATURES) if features else None
     whole = _student_data(samples, released, queries, extracted, parameters)
     whole = replace(whole, features=_features(parameters.method, encoder, samples))
+    if sees_images(parameters.method) and "images" in samples.arrays:
+        whole = _of_images(whole, samples)
+        samples, test_set = (replace(part, arrays={**part.arrays, "x": part["images"]}) for part in (samples, test_set))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
     data = whole.without(held)
@@ -137,6 +140,18 @@ def _student_data(
     if whole_table and features:
         raise PatebenchError(f"the method '{parameters.method}' decodes a table with --encoder; leave out --features")
     return student_data(samples, released, queries, features, whole_table=whole_table)
+
+
+def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
+    """Return the same data with the images of the pool `samples`, whose features were computed before."""
+    vectors = data.features(samples["x"]) if data.features else None
+
+    def features(x: NDArray[Any]) -> NDArray[np.floating]:
+        if vectors is None or x is not samples["images"]:
+            raise PatebenchError("only the features of the pool's images are known")
+        return vectors
+
+    return replace(data, pool=samples["images"], features=features)
 
 
 def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features | None":

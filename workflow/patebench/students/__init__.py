@@ -7,7 +7,8 @@ need votes, such as distillation, are not students. The registry entry of a meth
 - `options`: those of "model" and "recipe" that users may choose;
 - `unlabelled` (default True): the method learns from samples of the pool without a label;
 - `needs_features` (default False): the method needs features of the pool;
-- `reads_table` (default False): the method reads a released table instead of labels.
+- `reads_table` (default False): the method reads a released table instead of labels;
+- `sees_images` (default False): of a data set of features, the method learns from the images they were computed from.
 
 Acquisition strategies select the samples to query next (`acquisition.py`). The entry of a strategy has these facts:
 
@@ -33,11 +34,20 @@ STUDENTS.add(
     "table-regression", "patebench.students.table_regression:trainer", options=(), needs_features=True, reads_table=True
 )
 STUDENTS.add(
-    "table-network", "patebench.students.table_network:trainer", options=(), needs_features=True, reads_table=True
+    "table-network",
+    "patebench.students.table_network:trainer",
+    options=(),
+    needs_features=True,
+    reads_table=True,
+    sees_images=True,
 )
-
 STUDENTS.add(
-    "table-finetuning", "patebench.students.table_finetuning:trainer", options=(), needs_features=True, reads_table=True
+    "table-finetuning",
+    "patebench.students.table_finetuning:trainer",
+    options=(),
+    needs_features=True,
+    reads_table=True,
+    sees_images=True,
 )
 
 STRATEGIES = Registry("strategy", "patebench.strategies", called_with("state", "queries", "seed"))
@@ -67,6 +77,11 @@ def needs_features(method: str) -> bool:
 def reads_table(method: str) -> bool:
     """Return True if `method` reads a released table of noisy counts instead of labels; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "reads_table", False))
+
+
+def sees_images(method: str) -> bool:
+    """Return True if `method` learns from images, even of a data set of features; PatebenchError if unknown."""
+    return bool(STUDENTS.fact(method, "sees_images", False))
 
 
 def refuse_choice(method: str, option: str) -> None:
