@@ -1,6 +1,6 @@
 """Digits, divided, with pool labels chosen by a test, and students trained on them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,14 @@ def change_record(path: Path, record: int, white: int = 255) -> None:
 class Divided:
     """Folder with the digits, divided into private data, pool and test set."""
 
-    def __init__(self, folder: Path, parameters: SplitParameters, stream: str) -> None:
+    def __init__(
+        self, folder: Path, parameters: SplitParameters, stream: str, option: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
         self.private, self.public = folder / "private.npz", folder / "public.npz"
         self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
-        data.run(name="digits", root=folder, download=False, option={}, private=self.private, public=self.public)
+        outputs = {"private": self.private, "public": self.public}
+        data.run(name="digits", root=folder, download=False, option=option or {}, **outputs)
         split.run(
             public=self.public, parameters=parameters, seed=0, stream=stream,
             pool_out=self.pool, truth_out=self.truth, test_out=self.test,

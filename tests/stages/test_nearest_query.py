@@ -1,5 +1,6 @@
 """Test one vote per record on files: a replaced record changes no public file and at most two cells of the table."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -50,8 +51,10 @@ SETTING = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
 class OneVote(Divided):
     """All stages on the embedded digits, with an encoder that is trained only briefly."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, SplitParameters(pool=100, test=100), STREAM)
+    def __init__(
+        self, folder: Path, parameters: SplitParameters | None = None, option: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(folder, parameters or SplitParameters(pool=100, test=100), STREAM, option)
 
     def file(self, name: str) -> Path:
         return self.folder / name

@@ -97,9 +97,10 @@ def run(
                 f"it allows shards without samples, on which '{training.model}' cannot be trained",
                 "give a partition made without --empty",
             )
-        if features is not None or (encoder is not None) != on_features(training.model):
-            options = "leave out --features and --encoder" if encoder else "give --encoder"
-            raise PatebenchError(f"teachers of '{training.model}' need other options; {options}")
+        if features is not None or (encoder is not None and not on_features(training.model)):
+            raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
+        if encoder is None and on_features(training.model):
+            raise PatebenchError(f"'{training.model}' reads features; give --encoder", code="encoder")
         public_encoder = read_encoder(encoder, queries) if encoder else None
         arrays, facts = _train_and_vote(chunk, queries, asked, test_set, training, (seed, stream), kept, public_encoder)
         if encoder:
