@@ -160,7 +160,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("datasets", {"mnist": OWN}, "taken", ".mnist"),
     (
         "experiments.more",
-        twin(ensembles=[{"teachers": 50, "model": "small-cnn", "chunk": 5}]),
+        twin(ensembles=[{"teachers": 50, "model": "small-cnn", "recipe": "modern", "chunk": 5}]),
         "disagreement",
         ".ensembles[0].chunk",
     ),
@@ -405,6 +405,18 @@ def test_yaml_reads_some_numbers_as_text() -> None:
     assert validate(changed(".accounting.delta", "1e-5")) == validate(GOOD)
     assert validate(changed(".mechanisms.lnmax.gamma", ["5e-2", "0.1"])) == validate(GOOD)
     assert validate(changed(".pool", "4e2")) == validate(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "recipe"),
+    [({"model": "mlp"}, "fast"), ({"model": "mlp", "recipe": "modern"}, "modern"), ({"model": "logistic"}, "modern"),
+     ({"model": "logistic", "recipe": "fast"}, "fast")],
+)  # fmt: skip
+def test_networks_of_teachers_have_a_fast_recipe_by_default(ensemble: dict[str, str], recipe: str) -> None:
+    """Folders of models without a recipe keep the name that they had before the default changed."""
+    made = next(iter(validate(changed(".ensembles", [{"teachers": 50, **ensemble}])).experiments[0].ensembles))
+    assert made.training.recipe == recipe
+    assert made.slug == f"teachers-50_iid_{ensemble['model']}_{recipe}"
 
 
 def test_defaults() -> None:

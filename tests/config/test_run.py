@@ -34,7 +34,14 @@ DEMO: dict[str, Any] = {
     "pool": 400,
     "test": 100,
     "ensembles": [
-        {"teachers": [10, 60], "model": "small-cnn", "epochs": 5, "soft": [1, 5], "hints": "probabilities"},
+        {
+            "teachers": [10, 60],
+            "model": "small-cnn",
+            "recipe": "modern",
+            "epochs": 5,
+            "soft": [1, 5],
+            "hints": "probabilities",
+        },
         {
             "teachers": 10,
             "model": "mlp",

@@ -23,7 +23,6 @@ from patebench.config.parameters import (
     SplitParameters,
     StudentParameters,
     TeacherParameters,
-    TrainingParameters,
 )
 from patebench.config.run import Run, audit_name
 from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
@@ -239,7 +238,7 @@ class _Expansion:
             self._check_owners(where, partition, split.data)
             if self.mode is Mode.RELEASE:
                 _check_protects(where, settings, partition)
-            work, training, queries = TeacherParameters.of(settings), TrainingParameters.of(settings), None
+            work, training, queries = TeacherParameters.of(settings), settings.training, None
             most = self.selected or self.settings.pool
             if training.neighbours is not None and training.neighbours > most:
                 line = f"{training.neighbours} exceeds the number of queries, {most}; use at most {most}"

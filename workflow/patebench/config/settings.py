@@ -50,7 +50,8 @@ from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.declaration import ImageParameters, TableDeclaration
 from patebench.features import ENCODERS, learns_nothing
-from patebench.models import on_queries
+from patebench.models import by_recipe, on_queries
+from patebench.students.interface import Recipe
 
 #: Parameters of each mechanism, by name; a parameter is a number or a list.
 Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
@@ -173,6 +174,7 @@ class DatasetSettings(ClassParameters):
 class EnsembleSettings(TrainingParameters, TeacherParameters):
     """Ensembles of teachers that share model and partition."""
 
+    recipe: Recipe = Field("fast", description=TrainingParameters.model_fields["recipe"].description)
     teachers: OneOrMore[PositiveWhole] = Field(
         description="Number of teachers; a list makes one ensemble for each number."
     )
@@ -182,6 +184,14 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
         " settings.",
         json_schema_extra={"or_text": True},
     )
+
+    @property
+    def training(self) -> TrainingParameters:
+        """Return only the training parameters; a recipe that is not given matters for networks alone."""
+        training = super().training
+        if "recipe" in self.model_fields_set or by_recipe(self.model):
+            return training
+        return training.model_copy(update={"recipe": TrainingParameters.model_fields["recipe"].default})
 
     @model_validator(mode="after")
     def _trains_a_network(self) -> Self:
