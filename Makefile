@@ -82,6 +82,7 @@ TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-te
 pages: setup
 	$(RUN) patebench config schema > config/config.schema.json
 	$(RUN) patebench config schema --of rows > docs/reference/rows.schema.json
+	$(RUN) patebench config schema --of entry > leaderboard/entry.schema.json
 	$(RUN) patebench config page > docs/reference/configuration.md
 	$(RUN) python -m patebench.cli.page > docs/reference/commands.md
 	$(RUN) python -m patebench.cli.bounds_page > docs/reference/bounds.md

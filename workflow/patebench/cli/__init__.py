@@ -47,6 +47,8 @@ COMMANDS = {
     "compare": "Compare the results of two runs.",
     "crate": "Pack a run for publication as a Workflow Run RO-Crate.",
     "check": "Check every artefact below a folder.",
+    "check_entry": "Check entries of the leaderboard and compute their ε.",
+    "leaderboard": "Write every entry of the leaderboard with its computed ε.",
     "describe": "Propose the declaration of a table from public records.",
     "init": "Write a configuration for your table.",
     "config": "Check a configuration; print the schema or the reference page.",

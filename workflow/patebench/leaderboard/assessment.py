@@ -32,6 +32,7 @@ from patebench.leaderboard.entry import (
     GaussianComposition,
     NoNoise,
     SampledGaussian,
+    Steps,
     Table,
     Unit,
     VoteMechanism,
@@ -142,6 +143,9 @@ def _missing(entry: Entry) -> Iterator[Problem]:
         yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
     elif entry.accuracy and entry.accuracy.seeds and entry.accuracy.seeds > 1 and entry.accuracy.std is None:
         yield Problem("missing-spread", f"accuracy.std over {plural(entry.accuracy.seeds, 'seed')} is missing")
+    sampled = entry.mechanism.parts if isinstance(entry.mechanism, SampledGaussian) else []
+    if any(part.sampling is None and part.rate < 1 for part in sampled):
+        yield Problem("unknown-sampling", "the sampling is not stated; its ε holds for Poisson sampling only")
     unstated = [
         *(f"paper.{name}" for name in ("authors", "url") if getattr(entry.paper, name) is None),
         *(f"data.{name}" for name in ("public", "encoder") if getattr(entry.data, name) is None),
@@ -298,7 +302,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     """Return the bound of sampled steps; replacing a record is removing one and adding another (group privacy)."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
-    kinds = [SubsampledGaussian(part.noise, part.rate, part.steps) for part in mechanism.parts]
+    kinds = [_steps(part) for part in mechanism.parts]
     bound = bound_together(kinds, delta)
     if (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD) or math.isinf(bound.epsilon):
         return bound
@@ -318,6 +322,13 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
             return replace(bound, epsilon=math.inf, source=f"{bound.source}; no finite ε by group privacy at this δ")
     least = bisect(holds, safe, 0.0, near=1e-3)
     return replace(bound, epsilon=2 * least, source=f"{bound.source}; group privacy: Vadhan 2017, Lemma 2.2")
+
+
+def _steps(part: Steps) -> SubsampledGaussian:
+    """Return steps for the accountant; shuffling puts each record in one batch per epoch, without amplification."""
+    if part.sampling == "shuffled":
+        return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
+    return SubsampledGaussian(part.noise, part.rate, part.steps)
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:

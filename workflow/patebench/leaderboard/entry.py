@@ -109,15 +109,18 @@ class VoteMechanism(_Part):
 
 
 class Steps(_Part):
-    """Equal noisy steps on Poisson samples of the records."""
+    """Equal noisy steps on samples of the records."""
 
+    sampling: Literal["poisson", "shuffled"] | None = Field(
+        None, description="Poisson sampling, or batches of shuffled records; null is checked as Poisson sampling."
+    )
     rate: float = Field(gt=0, le=1, description="Sampling rate.")
     noise: float = Field(ge=0, description="Noise multiplier: standard deviation divided by the clipping norm.")
     steps: _Count
 
 
 class SampledGaussian(_Part):
-    """DP-SGD, or any other steps of the Poisson-subsampled Gaussian mechanism."""
+    """DP-SGD, or any other steps of the Gaussian mechanism on samples of the records."""
 
     type: Literal["dp-sgd"]
     parts: list[Steps] = Field(min_length=1, description="Steps of each kind.")

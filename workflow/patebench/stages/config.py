@@ -28,11 +28,13 @@ def check(file: Path) -> None:
 
 
 @command.command("schema")
-@click.option("--of", type=click.Choice(["configuration", "rows"]), default="configuration", help="Subject.")
+@click.option("--of", type=click.Choice(["configuration", "rows", "entry"]), default="configuration", help="Subject.")
 def schema(of: str) -> None:
-    """Print the JSON schema of configurations, for editors, or of the file `rows.json` of a run."""
+    """Print the JSON schema of configurations, of the file `rows.json` of a run, or of a leaderboard entry."""
     if of == "rows":
         from patebench.reporting.rows import schema_text
+    elif of == "entry":
+        from patebench.leaderboard.entry import schema_text
     else:
         from patebench.config.schema import schema_text
 

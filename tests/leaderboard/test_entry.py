@@ -1,0 +1,362 @@
+"""Entries of the leaderboard: planted faults are rejected or flagged, correct entries are not, and files are valid."""
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from patebench.accounting.independent import gaussian_dp
+from patebench.core.errors import PatebenchError, separate
+from patebench.leaderboard.assessment import Assessed, Status, assess
+from patebench.leaderboard.collection import written_files
+from patebench.leaderboard.entry import Entry, entry_text, read_entry, schema_text
+
+ROOT = Path(__file__).parents[2]
+ENTRIES = ROOT / "leaderboard" / "entries"
+
+_REST: dict[str, Any] = {
+    "paper": {
+        "title": "A paper",
+        "authors": "A. Author",
+        "year": 2026,
+        "url": "https://example.org",
+        "place": "Table 1",
+    },
+    "data": {"private": "mnist", "records": 60_000, "public": "none", "public_samples": 0, "encoder": "none"},
+    "accuracy": {"mean": 0.97, "std": 0.002, "seeds": 3, "test_samples": 10_000},
+    "hygiene": {"true_labels": "none", "best_on_test": False},
+    "making": {"hardware": "2 cores", "minutes": 5, "command": "make", "commit": "abc"},
+}
+
+
+def content(
+    epsilon: float, mechanism: dict[str, Any], unit: str = "teacher's shard", adjacency: str = "replaced", **more: Any
+) -> dict[str, Any]:
+    privacy = {"unit": unit, "adjacency": adjacency, "delta": 1e-5}
+    claim = {"epsilon": epsilon, "kind": "worst_case"}
+    return copy.deepcopy({"method": "M", **_REST, "privacy": privacy, "claim": claim, "mechanism": mechanism, **more})
+
+
+GNMAX = content(
+    2.09,
+    {"type": "votes", "name": "gnmax", "parameters": {"sigma": 40}, "queries": 286, "teachers": 250, "classes": 10},
+)
+CONFIDENT = content(
+    3.36,
+    {
+        "type": "votes", "name": "confident-gnmax", "parameters": {"threshold": 200, "sigma1": 200, "sigma2": 50},
+        "queries": 1000, "teachers": 250, "classes": 10,
+    },
+)  # fmt: skip
+ONE_VOTE = content(
+    0.0859,
+    {"type": "votes", "name": "sparse-gnmax", "parameters": {"k": 1, "sigma": 50}, "queries": 50, "teachers": 60_000,
+     "classes": 10},
+    unit="record",
+)  # fmt: skip
+DPSGD = content(
+    1.0,
+    {"type": "dp-sgd", "parts": [{"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}]},
+    unit="record", adjacency="added or removed",
+)  # fmt: skip
+TABLE = content(0.0859, {"type": "table", "sigma": 50, "non_negative": True}, unit="record")
+GAUSSIAN = content(1.0, {"type": "gaussian", "mu": 0.26, "because": "one release of sensitivity 1, noise 4"})
+NO_PRIVACY = content(math.inf, {"type": "no noise", "because": "the noise cancels"})
+
+CORRECT = {
+    "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "dp-sgd": DPSGD, "table": TABLE,
+    "gaussian": GAUSSIAN, "no-privacy": NO_PRIVACY,
+}  # fmt: skip
+
+
+def check(entry: dict[str, Any], folder: Path | None = None) -> Assessed:
+    return assess(Entry.model_validate(entry), folder)
+
+
+def codes(assessed: Assessed) -> set[str]:
+    return {problem.code for problem in assessed.problems}
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_a_correct_entry_has_no_problem(name: str) -> None:
+    assessed = check(CORRECT[name])
+    assert assessed.problems == ()
+    assert assessed.status is Status.PROVED
+    assert not assessed.rejected
+    assert assessed.ranked
+
+
+def test_the_worst_case_is_computed_and_not_copied() -> None:
+    """Compare with the closed form of the Gaussian mechanism, for the sensitivity of each unit and adjacency."""
+    for unit, adjacency, non_negative, sensitivity in (
+        ("record", "added or removed", False, 1),
+        ("record", "replaced", True, math.sqrt(2)),
+        ("record", "replaced", False, 2),
+        ("label", "replaced", False, math.sqrt(2)),
+        ("owner", "added or removed", False, 3),
+        ("owner", "replaced", False, 6),
+    ):
+        table = {"type": "table", "sigma": 20, "tables": 4, "non_negative": non_negative, "records_per_owner": 3}
+        bound = check(content(9, table, unit, adjacency)).bound
+        assert bound is not None
+        assert bound.epsilon == pytest.approx(gaussian_dp(sensitivity * 2 / 20, 1e-5))
+
+
+def test_full_batches_of_a_replaced_record_have_twice_the_sensitivity() -> None:
+    steps = {"type": "dp-sgd", "parts": [{"sampling": "poisson", "rate": 1, "noise": 20, "steps": 100}]}
+    added = check(content(9, steps, "record", "added or removed")).bound
+    replaced = check(content(9, steps, "record", "replaced")).bound
+    assert added is not None
+    assert replaced is not None
+    assert added.epsilon == pytest.approx(gaussian_dp(0.5, 1e-5))
+    assert replaced.epsilon == pytest.approx(gaussian_dp(1.0, 1e-5))
+
+
+def test_a_replaced_record_of_a_sample_costs_two_changes() -> None:
+    assessed = check(DPSGD | {"privacy": {"unit": "record", "adjacency": "replaced", "delta": 1e-5}})
+    assert assessed.bound is not None
+    assert 2 * 0.999 < assessed.bound.epsilon < 3
+    assert assessed.status is Status.UNPROVED
+
+
+def test_shuffled_batches_have_no_amplification() -> None:
+    """Each record is in one batch of each of 15 epochs."""
+    shuffled = copy.deepcopy(DPSGD)
+    shuffled["mechanism"]["parts"][0]["sampling"] = "shuffled"
+    bound = check(shuffled).bound
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(gaussian_dp(math.sqrt(15) / 3.4, 1e-5))
+
+
+def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(entry: dict[str, Any]) -> None:
+        *parents, name = path.split(".")
+        for parent in parents:
+            entry = entry[int(parent)] if isinstance(entry, list) else entry[parent]
+        entry[name] = value
+
+    return change
+
+
+#: Planted fault → correct entry, change, expected code, and whether the entry is rejected.
+FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
+    "half the noise": (GNMAX, "mechanism.parameters.sigma", 20, "below-worst-case", False),
+    "ten times the queries": (GNMAX, "mechanism.queries", 2860, "below-worst-case", False),
+    "data-dependent ε stated as worst case": (GNMAX, "claim.epsilon", 0.63, "data-dependent", False),
+    "best on the test set": (GNMAX, "hygiene.best_on_test", True, "best-on-test", False),
+    "choices with true labels": (GNMAX, "hygiene.true_labels", "number of clusters", "true-labels", False),
+    "no seeds": (GNMAX, "accuracy.seeds", None, "missing-seeds", False),
+    "no spread": (GNMAX, "accuracy.std", None, "missing-spread", False),
+    "δ above 1/n": (DPSGD, "privacy.delta", 2e-5, "large-delta", False),
+    "δ above 1/teachers": (CONFIDENT, "privacy.delta", 5e-3, "large-delta", False),
+    "no δ": (GNMAX, "privacy.delta", None, "missing-delta", True),
+    "no unit": (GNMAX, "privacy.unit", None, "missing-unit", True),
+    "no adjacency": (GNMAX, "privacy.adjacency", None, "missing-adjacency", True),
+    "adjacency of the proof is another": (TABLE, "mechanism.non_negative", False, "below-worst-case", False),
+    "ε of an added record for a replaced one": (ONE_VOTE, "claim.epsilon", 0.0586, "below-worst-case", False),
+    "DP-SGD protects a shard": (DPSGD, "privacy.unit", "teacher's shard", "no-theorem", True),
+    "an owner has ten records": (
+        content(0.0586, {"type": "table", "sigma": 50, "records_per_owner": 10}, "owner", "added or removed"),
+        "note", "", "below-worst-case", False,
+    ),
+    "more steps": (DPSGD, "mechanism.parts.0.steps", 3000, "below-worst-case", False),
+    "shuffled, not Poisson": (DPSGD, "mechanism.parts.0.sampling", "shuffled", "below-worst-case", False),
+    "sampling not stated": (DPSGD, "mechanism.parts.0.sampling", None, "unknown-sampling", False),
+    "unknown mechanism": (GNMAX, "mechanism.name", "gnmaxx", "unknown-name", True),
+    "unknown parameter": (GNMAX, "mechanism.parameters.gamma", 1, "invalid", True),
+    "no mechanism": (GNMAX, "mechanism", None, "no-mechanism", False),
+    "a lower bound as claim": (GNMAX, "claim.kind", "audited_lower", "claims-lower-bound", True),
+    "an audit found more": (GNMAX, "audited", 3.0, "refuted", False),
+    "a second round of votes": (ONE_VOTE, "mechanism.rounds", 2, "below-worst-case", False),
+    "number of records unknown": (GNMAX, "data.records", None, "unknown-records", False),
+    "the noise cancels": (NO_PRIVACY, "claim.epsilon", 1.0, "refuted", False),
+    "hardware not stated": (GNMAX, "making.hardware", None, "not-stated", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    correct, path, value, code, rejected = FAULTS[fault]
+    entry = copy.deepcopy(correct)
+    _set(path, value)(entry)
+    assessed = check(entry)
+    assert code in codes(assessed)
+    assert assessed.rejected is rejected
+    if code == "below-worst-case":
+        assert assessed.status in (Status.UNPROVED, Status.VIOLATED)
+        assert not assessed.ranked
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 5.0])
+def test_a_claim_that_our_corrections_refute_is_violated(epsilon: float) -> None:
+    """The immutable noisy argmax of NZC: one vote decides the label."""
+    nzc = content(
+        epsilon,
+        {"type": "votes", "name": "immutable-lnmax", "parameters": {"c": 1e100, "gamma": 1e-10, "distance": 0},
+         "queries": 9000, "teachers": 250, "classes": 10},
+    )  # fmt: skip
+    nzc["claim"]["kind"] = "claimed"
+    assessed = check(nzc)
+    assert assessed.status is Status.VIOLATED
+    assert assessed.lower == math.inf
+    assert not assessed.ranked
+
+
+def test_a_worst_case_claim_below_the_worst_pair_is_violated() -> None:
+    assessed = check(GNMAX | {"claim": {"epsilon": 1.0, "kind": "worst_case"}})
+    assert assessed.status is Status.VIOLATED
+    assert assessed.lower is not None
+    assert assessed.bound is not None
+    assert 1.8 < assessed.lower < assessed.bound.epsilon
+
+
+def test_a_data_dependent_claim_is_unproved_and_not_violated() -> None:
+    assessed = check(GNMAX | {"claim": {"epsilon": 0.63, "kind": "data_dependent"}})
+    assert assessed.status is Status.UNPROVED
+    assert "refuted" not in codes(assessed)
+
+
+@pytest.fixture
+def attached(tmp_path: Path) -> Path:
+    labels = np.full(1000, -1, np.int8)
+    labels[:753] = 3
+    votes = np.zeros((250, 286), np.int8)
+    votes[:10] = 1
+    np.savez(tmp_path / "attached.npz", labels=labels, votes=votes, floats=np.zeros(4), negative=votes - 1)
+    return tmp_path
+
+
+def with_array(entry: dict[str, Any], array: str) -> dict[str, Any]:
+    return entry | {"attachment": {"file": "attached.npz", "array": array}}
+
+
+def test_attached_labels_give_the_number_of_answers(attached: Path) -> None:
+    alone, of_labels = check(CONFIDENT), check(with_array(CONFIDENT, "labels"), attached)
+    assert of_labels.problems == ()
+    assert alone.bound is not None
+    assert of_labels.bound is not None
+    assert of_labels.bound.epsilon < 0.9 * alone.bound.epsilon
+    counts = gaussian_dp(math.sqrt(1000 / 200**2 + 2 * 753 / 50**2), 1e-5)  # if all noisy counts were released
+    assert 0.8 * counts < of_labels.bound.epsilon < counts
+
+
+def test_attached_votes_tell_a_data_dependent_claim(attached: Path) -> None:
+    claimed = with_array(GNMAX | {"claim": {"epsilon": 0.7, "kind": "worst_case"}}, "votes")
+    assert "data-dependent" in codes(check(claimed, attached))
+    assert check(with_array(GNMAX, "votes"), attached).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "array", "path", "value"),
+    [
+        (CONFIDENT, "labels", "mechanism.answers", 700),
+        (CONFIDENT, "labels", "mechanism.queries", 900),
+        (CONFIDENT, "labels", "mechanism.classes", 3),
+        (GNMAX, "votes", "mechanism.teachers", 100),
+        (GNMAX, "absent", "note", ""),
+        (GNMAX, "floats", "note", ""),
+        (GNMAX, "negative", "note", ""),
+        (TABLE, "labels", "note", ""),
+    ],
+)
+def test_an_attached_array_must_fit(attached: Path, entry: dict[str, Any], array: str, path: str, value: Any) -> None:
+    entry = copy.deepcopy(with_array(entry, array))
+    _set(path, value)(entry)
+    assessed = check(entry, attached)
+    assert assessed.rejected
+    assert "attachment" in codes(assessed)
+
+
+def test_a_missing_attachment_is_rejected(tmp_path: Path) -> None:
+    assert check(with_array(GNMAX, "votes"), tmp_path).rejected
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where"),
+    [
+        ("accuracy.mean", 97.0, "accuracy.mean"),
+        ("claim.epsilon", -1, "claim.epsilon"),
+        ("claim.epsilon", "nan", "claim.epsilon"),
+        ("privacy.delta", 1.5, "privacy.delta"),
+        ("privacy.unit", "user", "privacy.unit"),
+        ("mechanism.type", "magic", "mechanism"),
+        ("mechanism.queries", 0, "mechanism.votes.queries"),
+        ("epsilon", 1, "epsilon"),
+        ("attachment", {"file": "../labels.npz", "array": "labels"}, "attachment.file"),
+    ],
+)
+def test_an_invalid_field_is_named(tmp_path: Path, path: str, value: Any, where: str) -> None:
+    entry = copy.deepcopy(GNMAX)
+    _set(path, value)(entry)
+    file = tmp_path / "entry.json"
+    file.write_text(json.dumps(entry))
+    with pytest.raises(PatebenchError) as raised:
+        read_entry(file)
+    assert [fault.code for fault in separate(raised.value)] == ["invalid-entry"]
+    assert f"{where}:" in str(raised.value)
+
+
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "entry.json").write_text("{")
+    with pytest.raises(PatebenchError) as raised:
+        read_entry(tmp_path / "entry.json")
+    assert raised.value.code == "not-json"
+
+
+def test_an_entry_survives_writing(tmp_path: Path) -> None:
+    entry = Entry.model_validate(NO_PRIVACY)
+    (tmp_path / "a.json").write_text(entry_text(entry))
+    assert read_entry(tmp_path / "a.json") == entry.model_copy(update={"name": "a"})
+
+
+def test_the_schema_is_up_to_date() -> None:
+    assert (ROOT / "leaderboard" / "entry.schema.json").read_text(encoding="utf-8") == schema_text()
+
+
+#: Entries written by hand that are not unchecked: their status and worst-case ε, computed by hand where it is simple.
+STATUS = {
+    "dp-randp-cifar10-eps-1": (Status.PROVED, 0.9796),
+    "dpsda-figure-5-as-printed": (Status.UNPROVED, gaussian_dp(math.sqrt(20 / 2), 1e-5)),
+    "dpsda-figure-5-corrected": (Status.PROVED, gaussian_dp(math.sqrt(5 / 8), 1e-5)),
+    "prom-pate-cifar10-e1": (Status.UNPROVED, 2.8822),
+    "prom-pate-cifar100-e4": (Status.UNPROVED, 7.5632),
+    "prom-pate-cifar100-e8": (Status.UNPROVED, 31.9075),
+    "scatternet-2021-cnn-cifar10": (Status.UNPROVED, gaussian_dp(math.sqrt(30) / 1.54, 1e-5)),
+    "scatternet-2021-cnn-fashion-mnist": (Status.UNPROVED, gaussian_dp(math.sqrt(40) / 2.15, 1e-5)),
+    "scatternet-2021-cnn-mnist": (Status.UNPROVED, gaussian_dp(math.sqrt(40) / 1.23, 1e-5)),
+}
+
+
+@pytest.mark.parametrize("path", written_files(ROOT), ids=lambda path: path.stem)
+def test_an_entry_of_the_repository_is_accepted(path: Path) -> None:
+    assessed = assess(read_entry(path), path.parent)
+    assert not assessed.rejected
+    status, epsilon = STATUS.get(path.stem, (Status.UNCHECKED, None))
+    assert assessed.status is status
+    assert (assessed.bound and assessed.bound.epsilon) == (epsilon and pytest.approx(epsilon, rel=2e-3))
+
+
+@pytest.mark.parametrize(
+    ("array", "settings", "counts"),
+    [
+        ("cifar10_e1", (1000, 200, 50), 3.349),
+        ("cifar100_e4", (2000, 100, 25), 8.934),
+        ("cifar100_e8", (2000, 50, 10), 40.29),
+    ],
+)
+def test_labels_of_prom_pate_cost_more_than_stated(array: str, settings: tuple[int, int, int], counts: float) -> None:
+    """The ε of all noisy counts, by Gaussian DP; the labels alone cost a little less, but more than stated."""
+    queries, sigma1, sigma2 = settings
+    labels = np.load(ENTRIES / "prom-pate-labels.npz")[array]
+    mu = math.sqrt(queries / sigma1**2 + 2 * int((labels >= 0).sum()) / sigma2**2)
+    assert len(labels) == queries
+    assert gaussian_dp(mu, 1e-5) == pytest.approx(counts, rel=1e-3)
+    path = ENTRIES / f"prom-pate-{array.replace('_', '-')}.json"
+    assessed = assess(read_entry(path), ENTRIES)
+    assert assessed.bound is not None
+    assert assessed.entry.claim.epsilon < assessed.bound.epsilon < counts

@@ -1,0 +1,51 @@
+"""Command `check_entry`: check entries of the leaderboard, and compute their ε from mechanism and parameters."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from patebench.cli.command import FILE, stage_command
+from patebench.core.errors import PatebenchError, separate
+from patebench.core.text import at_most
+
+
+def run(*, files: tuple[Path, ...], as_json: bool) -> None:
+    """Check leaderboard entries (JSON): compute their ε from mechanism, parameters and queries or steps.
+
+    Print one line per problem, and one with the status of each entry. The exit status is 1 if an entry is rejected,
+    because its file is invalid, or because its unit of privacy, adjacency or δ is missing. Labels or votes that an
+    entry names are read from its folder.
+    """
+    from patebench.leaderboard.assessment import assess
+    from patebench.leaderboard.entry import read_entry
+
+    rejected, results = False, []
+    for file in files:
+        try:
+            assessed = assess(read_entry(file), file.parent)
+        except PatebenchError as fault:
+            rejected = True
+            for error in separate(fault):
+                click.echo(f"rejected: {error.code}: {error}", err=as_json)
+            continue
+        rejected |= assessed.rejected
+        results.append(assessed.to_json())
+        if as_json:
+            continue
+        for problem in assessed.problems:
+            click.echo(f"{file}: {'rejected' if problem.rejected else 'flagged'}: {problem.code}: {problem.text}")
+        known = f"{at_most(assessed.bound.epsilon)} ({assessed.bound.accountant})" if assessed.bound else "unknown"
+        claim = assessed.entry.claim
+        click.echo(f"{file}: {assessed.status}: ε = {claim.epsilon:g} ({claim.kind.words}), worst case {known}")
+    if as_json:
+        click.echo(json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
+    sys.exit(1 if rejected else 0)
+
+
+command = stage_command(
+    run,
+    click.argument("files", type=FILE, nargs=-1, required=True),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON list of entries with their assessment."),
+)
