@@ -108,8 +108,7 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
     except PatebenchError as fault:
         problems.append(Problem(fault.code, str(fault), rejected=True))
         return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
-    claim, least = entry.claim, bound.epsilon if bound else None
-    lower = max([value for value in (entry.audited, _lower_bound(entry)) if value is not None], default=None)
+    claim, least, lower = entry.claim, bound.epsilon if bound else None, entry.audited
     if bound is None or least is None:
         status = Status.UNCHECKED
         if entry.mechanism is None:
@@ -121,6 +120,7 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
         text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but the worst case is {at_most(least)} "
         problems.append(Problem("below-worst-case", f"{text}({bound.accountant}: {bound.source})"))
         problems.extend(_data_dependent(entry, votes))
+        lower = max([value for value in (lower, _lower_bound(entry)) if value is not None], default=None)
     if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
         status = Status.VIOLATED
         problems.append(Problem("refuted", f"ε = {claim.epsilon:g} is stated, but at least {lower:.4g} is lost"))

@@ -35,11 +35,13 @@ from patebench.leaderboard.entry import (
     Release,
     SampledGaussian,
     Steps,
+    Table,
     Unit,
     VoteMechanism,
     read_entry,
 )
 from patebench.mechanisms import MECHANISMS
+from patebench.models import on_queries, weighted
 from patebench.reporting.outcomes import public_use
 from patebench.reporting.published import DP_SGD, PETDL, SYSTEMS, Published, Value, read_published
 from patebench.reporting.wording import in_words
@@ -54,8 +56,8 @@ _KEPT = Path("results", "reference")
 
 #: Numbers of private records and of classes of the data sets; no number of records for SVHN, whose use differs.
 _RECORDS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000, "adult": 32_561}
-_CLASSES = dict.fromkeys(("mnist", "fashion_mnist", "cifar10", "cifar10-jpeg", "cifar10-jpeg-30000", "svhn"), 10)
-_CLASSES |= {"adult": 2, "glyph": 150}
+_RECORDS |= {"cifar10-jpeg-30000": 30_000}
+_CLASSES = {**dict.fromkeys([*_RECORDS, "svhn"], 10), "adult": 2, "glyph": 150}
 
 #: Squared sensitivity of a noisy sum of PET-DL's sound forms (docs/explanation/proofs-systems.md).
 _SQUARES = {"noisy-gradient": 4.0, "noisy-knowledge": 2.0}
@@ -100,7 +102,7 @@ def assess_all(root: Path) -> list[Assessed]:
 
 def _number_of(entry: Entry) -> tuple[str, float, float | None]:
     """Return what identifies a printed number, so that an entry written by hand replaces a derived one."""
-    return entry.data.private, entry.claim.epsilon, entry.accuracy and entry.accuracy.mean
+    return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
 
 def written_files(root: Path) -> list[Path]:
@@ -132,9 +134,28 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                             title=f"patebench, {folder.name}", authors="The patebench developers", year=2026,
                             place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
                         ),
+                        "data": _of_config(entry.data, manifest["config"]),
                         "making": _making(folder.name, manifest),
                     }
                 )  # fmt: skip
+
+
+def _of_config(data: Data, config: Mapping[str, Any]) -> Data:
+    """Return the data of a kept run with the name of the original data set and the encoders of its configuration."""
+    declared = config.get("datasets", {}).get(data.private, {})
+    only = config.get("only") or list(config["experiments"])
+    experiments = (config["experiments"][name] for name in only if name in config["experiments"])
+    pools = {each["encoder"] for each in experiments if each.get("dataset") == data.private and each.get("encoder")}
+    features = declared.get("features") or []
+    encoders = [*([features] if isinstance(features, str) else features), *sorted(pools)]
+    return data.model_copy(update={"private": _base(data.private), "encoder": ", ".join(encoders) or "none"})
+
+
+def _base(dataset: str) -> str:
+    """Return the known data set of which `dataset` is a variant, such as "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
+    dataset = dataset.replace("fashion-mnist", "fashion_mnist")
+    known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
+    return max(known, key=len, default=dataset)
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -158,15 +179,19 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
     if not row["worst_case_epsilon_mean"]:
         return None
     teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
-    mechanism = VoteMechanism(
-        type="votes",
-        name=row["mechanism"],
-        parameters=parameters,
-        queries=int(row["queries"]),
-        teachers=teachers,
-        classes=_CLASSES[row["dataset"]],
-        rounds=row["rounds_in_words"].count(" + ") + 1,
-    )
+    rounds, mechanism = row["rounds_in_words"].count(" + ") + 1, None
+    if weighted(row["model"]) and row["mechanism"] == "sparse-gnmax":
+        mechanism = Table(type="table", sigma=parameters["sigma"] / math.sqrt(parameters["k"]), tables=rounds)
+    elif not weighted(row["model"]):
+        mechanism = VoteMechanism(
+            type="votes",
+            name=row["mechanism"],
+            parameters=parameters,
+            queries=int(row["queries"]),
+            teachers=teachers,
+            classes=_facts_of(_CLASSES, row["dataset"]),
+            rounds=rounds,
+        )
     same = {name: row[name] for name in ("dataset", "teachers", "mechanism", "noise", "queries", "delta")}
     audited = [
         float(audit[name])
@@ -183,7 +208,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
         paper=_UNNAMED,
         data=_data(row, use, samples),
         privacy=Privacy(
-            unit=Unit.RECORD if teachers == _RECORDS.get(row["dataset"]) else Unit.SHARD,
+            unit=Unit.RECORD if on_queries(row["model"]) else Unit.SHARD,
             adjacency=Change.REPLACED,
             delta=float(row["delta"]),
         ),
@@ -270,7 +295,14 @@ def _data(row: Mapping[str, str], use: str, samples: int) -> Data:
     """Return the data of a kept run, whose public samples come from the test files."""
     dataset = row["dataset"]
     public = f"unlabelled samples of the test files: {use}"
-    return Data(private=dataset, records=_RECORDS.get(dataset), public=public, public_samples=samples, encoder="none")
+    return Data(
+        private=dataset, records=_facts_of(_RECORDS, dataset), public=public, public_samples=samples, encoder="none"
+    )
+
+
+def _facts_of(facts: Mapping[str, int], dataset: str) -> int | None:
+    """Return the number for a data set, or for the one of which it is a variant; None if unknown."""
+    return facts.get(dataset, facts.get(_base(dataset)))
 
 
 def _accuracy(row: Mapping[str, str]) -> Accuracy:
