@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test quick lint unit bench reference format pages docs dag clean clean-venv
+.PHONY: run setup test quick lint unit entries bench reference format pages docs dag clean clean-venv
 
 # Show one line per stage and a progress bar; Snakemake's full output is in .snakemake/log. Errors are shown last.
 run: setup
@@ -50,6 +50,10 @@ lint: setup
 
 unit: setup
 	$(RUN) $(PYTEST)
+
+# Check the entries of the leaderboard, and compute their ε.
+entries: setup
+	$(RUN) patebench check_entry leaderboard/entries/*.json
 
 # Measure the accounting, teachers, students, workflow, start of commands and large ensembles, and write
 # results/reference/benchmarks-*.md.

@@ -179,7 +179,8 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
     if not row["worst_case_epsilon_mean"]:
         return None
     teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
-    rounds, mechanism = row["rounds_in_words"].count(" + ") + 1, None
+    rounds = row["rounds_in_words"].count(" + ") + 1
+    mechanism: Release | None = None
     if weighted(row["model"]) and row["mechanism"] == "sparse-gnmax":
         mechanism = Table(type="table", sigma=parameters["sigma"] / math.sqrt(parameters["k"]), tables=rounds)
     elif not weighted(row["model"]):

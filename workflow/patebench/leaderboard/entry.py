@@ -247,7 +247,7 @@ def read_entry(path: Path) -> Entry:
     except ValidationError as fault:
         faults = [
             PatebenchError(
-                f"{'.'.join(map(str, error['loc'])) or 'the file'}: {error['msg']}; see docs/how-to/leaderboard.md",
+                f"{'.'.join(map(str, error['loc'])) or 'the file'}: {error['msg']}; see docs/how-to/submit-entry.md",
                 code="invalid-entry",
                 where=path,
             )
