@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from patebench.accounting.sparse import weighted_distance
 from patebench.accounting.votes import Votes
 from patebench.accounting.weighted_votes import UNIT, WeightedVotes, quantised
 from patebench.core.bound import Conversion
@@ -56,9 +57,9 @@ def test_one_record_moves_the_table_as_far_as_stated_and_no_further(k: int, othe
     replaced = squared_distances(with_record, with_record)
     rounding = 1 if k in (1, 2, 5) else 1 - 4 / UNIT  # no vector of the grid has the squared norm 3
     for distances, limit in (
-        (replaced, 4 * k),
+        (replaced, weighted_distance(k)),
         (squared_distances(with_record, without), k),
-        (replaced[same_vector], 2 * k),
+        (replaced[same_vector], weighted_distance(k, labels=True)),
     ):
         assert rounding * limit * UNIT**2 <= distances.max() <= limit * UNIT**2
 

@@ -28,6 +28,8 @@ rule data:
 rule split:
     input:
         public="<results>/<data>/public.npz",
+        # Read only if its samples are public and only their labels private.
+        private=used(RUN.label_splits, SPLIT, "<results>/<data>/private.npz"),
     output:
         pool="<results>/<split>/pool.npz",
         truth="<results>/<split>/truth.npz",
@@ -42,9 +44,10 @@ rule split:
         mem_mb=memory(8000),
         runtime=10,
     params:
+        private=each("private"),
         options=options,
     shell:
-        "patebench split --public {input.public:q} {params.options}"
+        "patebench split --public {input.public:q} {params.private} {params.options}"
         " --pool-out {output.pool:q} --truth-out {output.truth:q} --test-out {output.test:q} --log {log:q}"
 
 

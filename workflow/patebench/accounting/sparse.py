@@ -3,8 +3,9 @@
 The mechanism keeps the first k votes of a row in each round (`votes.capped`), so neighbours differ in at most 2m cells,
 by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T. Rounds
 compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
-Theorem 3.3). Votes with weights v ⊗ e_y, ‖v‖² ≤ k, differ by an L2 distance of at most 2√k in each round. Labels and
-all other results are functions of the table, which is released completely.
+Theorem 3.3). Votes with weights v ⊗ e_y, ‖v‖² ≤ k, differ by an L2 distance of at most 2√k in each round. If only the
+label y of a teacher's single record is private, v is public, and ‖v ⊗ e_y − v ⊗ e_y'‖ = √2·‖v‖ ≤ √(2k). Labels and all
+other results are functions of the table, which is released completely.
 Proof: docs/explanation/proofs-systems.md, "Tables with few votes of a teacher".
 """
 
@@ -28,14 +29,15 @@ def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
     return sum(min(most, end - start) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
 
-def weighted_distance(most: int, rounds: Sequence[int] = ()) -> int:
+def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
     """Return the largest squared L2 distance between tables of all rounds of weighted votes if a teacher is replaced.
 
     `rounds` are the numbers of queries of each round; empty: one round. The votes of a teacher have a squared norm of
     at most `most` in each round. That is the squared distance if they are added or removed. Those of two teachers may
-    be opposite, so their distance is up to twice the norm.
+    be opposite, so their distance is up to twice the norm. With `labels`, the label of a teacher's single record is
+    replaced, which moves the same weights to another column.
     """
-    return 4 * most * max(1, len(rounds))
+    return (2 if labels else 4) * most * max(1, len(rounds))
 
 
 def most_votes(votes: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -43,6 +43,8 @@ class Votes:
         Numbers of queries of successive rounds of release; empty: all queries are one release.
     weighted
         Votes with weights, whose sums are then the `counts`, in units of 1/`unit`; None: each vote has weight 1.
+    labels_only
+        True if each teacher is one record with a public sample, so that neighbours differ in one record's label alone.
     """
 
     counts: Counts
@@ -51,6 +53,7 @@ class Votes:
     electorate: int | None = None
     rounds: tuple[int, ...] = ()
     weighted: WeightedVotes | None = None
+    labels_only: bool = False
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
@@ -88,7 +91,9 @@ class Votes:
         matrix = None if self.matrix is None else self.matrix[:, queries]
         predictions = None if self.predictions is None else self.predictions[queries]
         weighted = None if self.weighted is None else self.weighted.at(queries)
-        return Votes(self.counts[queries], matrix, predictions, self.electorate, weighted=weighted)
+        return replace(
+            self, counts=self.counts[queries], matrix=matrix, predictions=predictions, rounds=(), weighted=weighted
+        )
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
         """Return these votes with class probabilities (queries × classes) predicted by the student."""

@@ -17,7 +17,7 @@ from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.data.division import hash_samples
-from patebench.data.partitions import check_disjoint
+from patebench.data.partitions import Change, check_disjoint
 from patebench.features import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries, weighted
 
@@ -43,6 +43,14 @@ def read_samples(path: Path, role: str) -> Artefact:
             code="kind",
         )
     return samples
+
+
+def check_partners(private: Artefact, public: Artefact) -> None:
+    """Refuse private and public SAMPLES of different data sets, classes or shapes."""
+    for entry in ("dataset", "classes", "class_names"):
+        public.require(entry, private.meta[entry], str(private.path))
+    if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
+        raise ArtefactError(public.path, f"its samples have another shape or dtype than those of {private.path}")
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -132,11 +140,36 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 
 def votes_of(source: Artefact) -> Votes:
     """Return the votes in an artefact VOTES; raise PatebenchError if they contradict its metadata."""
-    classes = int(source.meta["classes"])
+    classes, labels_only = int(source.meta["classes"]), protects_labels_only(source)
     if "votes" in source.arrays:
-        return Votes.of(source["votes"], classes, abstentions=may_abstain(source))
+        return replace(
+            Votes.of(source["votes"], classes, abstentions=may_abstain(source)),
+            labels_only=labels_only,
+        )
     weighted = WeightedVotes.of(source["weights"], source["row_labels"], source["row_teachers"], classes)
-    return Votes.from_weights(weighted, int(source.meta["teachers"]), classes)
+    if labels_only and len(np.unique(weighted.teachers)) < len(weighted.teachers):
+        raise PatebenchError("a teacher has votes for several labels, but it must be one record", code="labels")
+    return replace(Votes.from_weights(weighted, int(source.meta["teachers"]), classes), labels_only=labels_only)
+
+
+def protects_labels_only(source: Artefact) -> bool:
+    """Return True if only the label of a record is private in a PARTITION, or in votes or labels made from it."""
+    return source.meta.get("protects") == [Change.LABEL]
+
+
+def check_pool_protection(pool: Artefact, partition: Artefact | None = None) -> None:
+    """Refuse a POOL of private samples, which is only for a PARTITION that protects labels alone.
+
+    Without `partition`, the caller protects whole records.
+    """
+    drawn = (pool.meta["split"] or {}).get("protects") is not None
+    if drawn and (partition is None or not protects_labels_only(partition)):
+        raise ArtefactError(
+            pool.path,
+            "it consists of private samples, of which only the labels are protected",
+            "use a split and a partition made with the same --protects",
+            code="labels",
+        )
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:

@@ -32,6 +32,7 @@ KINDS: Mapping[str, Change | None] = {
     "owner leaves": Change.OWNER,
     "twin in pool": Change.REPLACE,
     "twin in test": Change.REPLACE,
+    "label": Change.LABEL,
 }
 
 
@@ -95,6 +96,9 @@ class World:
                 other = int(rng.choice(others)) if len(others) else int(rng.integers(len(y)))
                 what = f"record {at} becomes a copy of record {other}, of label {y[other]}"
                 return what, self._with(at, x[other], y[other])
+            case "label":
+                label = int(rng.choice(np.setdiff1d(y, y[at])))
+                return f"record {at} gets the label {label} instead of {y[at]}", self._with(at, x[at], label)
             case "outlier":  # larger than all others, but its square is still finite in single precision
                 largest = float(np.abs(x).max()) or 1.0
                 shown, values = _extreme(x, min(1000 * largest, max(largest, 1e18)))

@@ -45,7 +45,7 @@ def checks(where: str, settings: ExperimentSettings, mode: Mode, data: Data, kno
 
     `where` is the key of the experiment in the configuration.
     """
-    yield partial(_check_public, where, settings, data.name, known.public)
+    yield partial(_check_public, where, settings, data.name, known)
     if settings.encoder is not None:
         yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
     if settings.pool_shift is not None:
@@ -61,8 +61,13 @@ def _at(where: str, check: Callable[..., object], *values: object) -> None:
         check(*values)
 
 
-def _check_public(where: str, settings: ExperimentSettings, name: str, public: int) -> None:
-    pool, test = settings.pool, settings.test or 1
+def _check_public(where: str, settings: ExperimentSettings, name: str, known: Outline) -> None:
+    pool, test, public = settings.pool, settings.test or 1, known.public
+    if settings.protects:  # the pool consists of the training samples
+        if pool > known.private:
+            line = f"{pool} exceeds the {known.private} training samples of {name}; use at most {known.private}"
+            raise PatebenchError(line, code="bound", where=f"{where}.pool")
+        pool = 0
     if pool + test > public:
         key, value, most = ("test", test, public - pool) if pool < public else ("pool", pool, public - 1)
         part = "test set" if key == "test" else "pool"

@@ -33,9 +33,16 @@ from patebench.core.seeds import Mode
 from patebench.core.text import plural
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.dataset import OWN_DATA
-from patebench.data.partitions import PARTITIONS, protecting
+from patebench.data.partitions import PARTITIONS, Change, protecting
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
+from patebench.mechanisms.base import (
+    Mechanism,
+    check_adaptive,
+    check_budget,
+    check_labels_only,
+    check_releasable,
+    make_mechanism,
+)
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.models import on_queries, weighted
 from patebench.students import initial_strategy
@@ -47,6 +54,9 @@ Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
 #: Number of classes in checks of costs; it does not change which costs are known.
 _ANY_CLASSES = 2
+
+#: Keys of an experiment with results that have no theorem for private labels of public samples.
+_OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "public_reference")
 
 #: Strategies for the `queries` of an experiment, without and with `neighbours`.
 _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
@@ -120,6 +130,8 @@ class _Expansion:
         if not settings.mechanisms and not settings.rounds and not settings.petdl:
             line = "the key is missing; add at least one mechanism, which aggregates the votes"
             raise PatebenchError(line, code="missing", where=f"{where}.mechanisms")
+        if settings.protects:
+            self._check_labels_only()
         queries = self._queries()
         grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
         budget = (accounting.budget, accounting.delta) if accounting.budget else None
@@ -142,6 +154,18 @@ class _Expansion:
             label_sets += of_pool
         if settings.audit:
             self._audits(settings.audit, label_sets, queries)
+
+    def _check_labels_only(self) -> None:
+        """Raise PatebenchError for settings without a theorem for private labels of public samples."""
+        self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
+        for key in _OF_RECORDS:
+            if getattr(self.settings, key):
+                line = f"its ε is not for private labels of public samples ({self.where}.protects); leave it out"
+                raise PatebenchError(line, code="labels", where=f"{self.where}.{key}")
+        for where, ensembles in _entries(f"{self.where}.ensembles", self.settings.ensembles):
+            if Change.REPLACE not in PARTITIONS.fact(ensembles.partition.strategy, "protects"):
+                line = "private labels need one record per teacher, dealt at random; leave it out"
+                raise PatebenchError(line, code="labels", where=f"{where}.partition")
 
     @property
     def mode(self) -> Mode:
@@ -205,6 +229,8 @@ class _Expansion:
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
         mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
+        if self.settings.protects:
+            check_labels_only(type(mechanism))
         ensembles = [each for each in self.settings.ensembles if teachers is None or {*each.teachers} & {*teachers}]
         abstaining = [each.model for each in ensembles if on_queries(each.model)]
         if abstaining and not mechanism.abstentions:

@@ -31,7 +31,7 @@ from patebench.core.fields import (
 from patebench.core.seeds import Mode
 from patebench.core.spelling import slug
 from patebench.data.division import SHIFTS
-from patebench.data.partitions import PARTITIONS, default_strategy
+from patebench.data.partitions import LABELS, PARTITIONS, default_strategy
 from patebench.features import DEFAULT as DEFAULT_ENCODER
 from patebench.features import ENCODERS
 from patebench.models import by_recipe, check_compressible, on_queries, weighted
@@ -111,6 +111,11 @@ class SplitParameters(Parameters):
         None,
         description="Distribution shift of the pool's images: inverted, or rotated by 90 degrees. Private and test"
         " images stay unchanged.",
+    )
+    protects: Annotated[Text, one_of(lambda: (LABELS,))] | None = Field(
+        None,
+        description=f"Unit of privacy: `{LABELS}` for private labels of public samples. The pool then consists of the"
+        " training samples, and each teacher is one record. By default whole records are private.",
     )
 
 

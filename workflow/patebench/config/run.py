@@ -51,6 +51,7 @@ class Run:
     chunks : folder of votes → the chunks of teachers that are trained by one job each.
     selections : ensemble → the queries that are selected before its teachers vote: none or one.
     uses_features, uses_encoder : files (votes, queries, students, models) made from the pool's features or its encoder.
+    label_splits : splits whose pool consists of the private data's samples, because only their labels are private.
     sources, owners : data set → the user's own data files; ensemble → the user's own file of owners, if any.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
     records : kind of record → the files that tables and figures are made of.
@@ -78,6 +79,7 @@ class Run:
     selections: dict[str, list[str]] = field(default_factory=dict)
     uses_features: set[str] = field(default_factory=set)
     uses_encoder: set[str] = field(default_factory=set)
+    label_splits: set[str] = field(default_factory=set)
     sources: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[str, list[str]] = field(default_factory=dict)
     gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -181,6 +183,8 @@ class Run:
 
     def add_split(self, split: Split) -> None:
         self.add_data(split.data)
+        if split.parameters.protects:
+            self.label_splits.add(split.name)
         self._add("split", split.name, "pool.npz", {**split.parameters.options(), **split.random(split.name)})
 
     def add_selection(self, split: Split, selection: SelectionParameters) -> str:
@@ -195,7 +199,8 @@ class Run:
         split, name = ensemble.split, ensemble.name
         self.add_split(split)
         empty = {"empty": True} if ensemble.votes_by_query else {}
-        options = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **split.random(name)}
+        unit = {"protects": split.parameters.protects} if split.parameters.protects else {}
+        options = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **unit, **split.random(name)}
         self._add("partition", name, "partition.npz", options)
         self.owners[name] = [ensemble.partition.owners] if ensemble.partition.owners else []
         if not ensemble.votes_by_query:

@@ -45,6 +45,7 @@ class Adjacency(StrEnum):
     REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
     ADD_OR_REMOVE_RECORD = "add_or_remove_record"  # one private sample is present or absent
     REPLACE_RECORD = "replace_record"  # one private sample, with its label, is another one
+    REPLACE_LABEL = "replace_label"  # one private sample, which is public itself, has another label
 
 
 class Conversion(StrEnum):

@@ -10,7 +10,7 @@ _X = Field("uf", ("samples", "..."))
 _Y = Field("iu", ("samples",), low=0, below="classes")
 _ROW = Field("iu", ("samples",), low=0)
 
-#: Public images whose features `x` contains, for students that learn from images.
+#: Images whose features `x` contains, for students that learn from public images.
 _IMAGES = Field("u", ("samples", "channels", "height", "width"), optional=True)
 
 #: Labelled samples: the private data, the public data before the split, the test set. `owner` is the number of the

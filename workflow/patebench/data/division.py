@@ -89,17 +89,27 @@ class PublicSplit:
     in_pool: int
 
 
-def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> PublicSplit:
+def divide(
+    public: NDArray[np.uint64],
+    pool: int,
+    test: int | None,
+    rng: np.random.Generator,
+    training: NDArray[np.uint64] | None = None,
+) -> PublicSplit:
     """Divide the public samples at random into `pool` samples of the pool and `test` test samples (None: all others).
 
-    `public` are hashes of the samples. Samples that also occur in the pool are left out of the test set. Raises
-    PatebenchError if there are too few samples for either.
+    `public` are hashes of the samples. If `training` are given, which are hashes of samples with private labels, the
+    pool is drawn from these. Samples that also occur in the pool are left out of the test set. Raises PatebenchError if
+    there are too few samples for either.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")
     order = rng.permutation(len(public))
     queries, others = order[:pool], order[pool:]
-    unseen = others[~np.isin(public[others], public[queries])]
+    if training is not None:
+        queries, others = rng.permutation(len(training))[:pool], order
+    source = public if training is None else training
+    unseen = others[~np.isin(public[others], source[queries])]
     split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(

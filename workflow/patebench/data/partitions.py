@@ -34,6 +34,13 @@ class Change(StrEnum):
     REMOVE = "remove"  # remove one record
     ADD = "add"  # add one record with a new row
     OWNER = "owner"  # any of these, for any number of records of one owner
+    LABEL = "label"  # replace the label of one record, whose sample is public
+
+
+#: Name of the unit of privacy if samples are public and labels private; part of the name of a split.
+LABELS = "labels"
+#: Text of the change from which the bounds of private labels of public samples protect.
+PROTECTS_LABEL = "the label of one record; its sample is public"
 
 
 PARTITIONS = Registry("partition")

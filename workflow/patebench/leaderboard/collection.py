@@ -42,6 +42,7 @@ from patebench.leaderboard.entry import (
 )
 from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries, weighted
+from patebench.reporting.frames import of_labels
 from patebench.reporting.outcomes import public_use
 from patebench.reporting.published import DP_SGD, PETDL, SYSTEMS, Published, Value, read_published
 from patebench.reporting.wording import in_words
@@ -175,8 +176,8 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 
 
 def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry | None:
-    """Return the entry of a student in the table utility-privacy; None without a worst-case ε."""
-    if not row["worst_case_epsilon_mean"]:
+    """Return the entry of a student in the table utility-privacy; None without a worst-case ε for records or shards."""
+    if not row["worst_case_epsilon_mean"] or of_labels(row["setting"]):
         return None
     teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
     rounds = row["rounds_in_words"].count(" + ") + 1

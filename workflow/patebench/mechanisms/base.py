@@ -25,7 +25,7 @@ from patebench.accounting.accountant import (
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, best_order, queries_within
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.votes import Counts, Votes
-from patebench.core.bound import Bound, Conversion, Kind, check_delta
+from patebench.core.bound import Adjacency, Bound, Conversion, Kind, check_delta
 from patebench.core.checks import check_real, quote
 from patebench.core.entropy import Rehearsal
 from patebench.core.errors import PatebenchError
@@ -122,6 +122,9 @@ class Mechanism(ABC):
 
     #: True if votes may have weights (`accounting/weighted_votes.py`).
     weights: ClassVar[bool] = False
+
+    #: True if a theorem covers votes of which only the label is private (`Votes.labels_only`).
+    labels: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -253,7 +256,8 @@ class Mechanism(ABC):
         if publishable is not None:
             stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
         bounds = [bound for accountant in stated for bound in accountant.bounds_of_both(with_curve, delta)]
-        return bounds + [bound for accountant in sanitised for bound in accountant.bounds(requested, delta)]
+        bounds += [bound for accountant in sanitised for bound in accountant.bounds(requested, delta)]
+        return [replace(bound, adjacency=Adjacency.REPLACE_LABEL) for bound in bounds] if votes.labels_only else bounds
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:
@@ -331,7 +335,12 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse votes of teachers that may abstain if the mechanism's theorems assume that every teacher votes."""
+    """Refuse votes that the mechanism's theorems do not cover.
+
+    These are abstentions, weights, and votes of which only the labels are private.
+    """
+    if votes.labels_only:
+        check_labels_only(type(mechanism))
     if votes.weighted is not None and not mechanism.weights:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).weights]
         raise PatebenchError(
@@ -344,6 +353,16 @@ def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
         raise PatebenchError(
             f"the proof of {type(mechanism).__name__} assumes that teachers vote on every query, but these teachers "
             f"may abstain; mechanisms that allow abstentions: {', '.join(able) or 'none yet'}"
+        )
+
+
+def check_labels_only(kind: type[Mechanism]) -> None:
+    """Refuse a mechanism without a theorem for private labels of public samples."""
+    if not kind.labels:
+        able = ", ".join(name for name in MECHANISMS if MECHANISMS.load(name).labels)
+        raise PatebenchError(
+            f"no theorem of {kind.__name__} states the ε of a private label whose sample is public; use {able}",
+            code="labels",
         )
 
 

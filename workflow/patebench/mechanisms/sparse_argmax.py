@@ -126,6 +126,8 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
         cells = _Cells(self, votes)
         worst_case = self.worst_case(cells.any_votes, votes.teachers)
+        if votes.labels_only:  # each counted vote moves to another class, as if the record were replaced
+            return worst_case
         if self.draws_per_count(votes.teachers) == 1:  # shares of noise are accounted for in pairs of cells
             removed = self.worst_case(lambda T: cells.any_votes(T) // 2, votes.teachers)
             worst_case = with_added(worst_case, removed)
@@ -186,6 +188,7 @@ class SparseGNMax(SparseArgmax):
     """
 
     weights = True
+    labels = True
 
     shown = Shown("sparse GNMax", color="blue", marker="P")
     published = ("gdp", Conversion.NONE)
@@ -199,11 +202,13 @@ class SparseGNMax(SparseArgmax):
     def accountants(self, votes: Votes) -> list[Accountant]:
         if votes.weighted is None:
             return super().accountants(votes)
-        distance = weighted_distance(int(self.k), votes.rounds)
+        distance = weighted_distance(int(self.k), votes.rounds, labels=votes.labels_only)
         replaced = self.worst_case(lambda T: distance, votes.teachers)
-        removed = self.worst_case(lambda T: distance // 4, votes.teachers)
-        gdp, renyi = with_added(replaced, removed)
-        theorem = "accounting/sparse.py, L2 distance 2√k of weighted votes"
+        if not votes.labels_only:
+            replaced = with_added(replaced, self.worst_case(lambda T: distance // 4, votes.teachers))
+        gdp, renyi = replaced
+        how = "√(2k) of votes with another label" if votes.labels_only else "2√k of weighted votes"
+        theorem = f"accounting/sparse.py, L2 distance {how}"
         return [
             replace(gdp, discrete=None, source=f"Balle & Wang 2018, Theorem 8; {theorem}"),
             replace(renyi, source=f"Mironov 2017, Proposition 7; {theorem}"),
@@ -255,6 +260,8 @@ class SparseLNMax(SparseArgmax):
     A cell that changes, changes by one, so it is γ-DP, also with discrete Laplace noise. Cells that do not change cost
     nothing.
     """
+
+    labels = True
 
     shown = Shown("sparse LNMax", color="orange", marker="P")
     published = ("basic", Conversion.NONE)

@@ -71,7 +71,10 @@ def reason_unprotected(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Refuse a release from VOTES, a CHUNK or LABELS whose partition protects nothing."""
+    """Refuse a release from VOTES, a CHUNK or LABELS whose partition protects nothing, or only labels."""
+    if mode is Mode.RELEASE and source.meta.get("protects") == [Change.LABEL]:
+        why = "it protects only labels, and the ledger of releases adds up the ε of whole records"
+        raise ArtefactError(source.path, why, "use labels from a seed", code="labels")
     if mode is Mode.RELEASE and (fault := reason_unprotected(source)):
         fix = f"use votes of a partition by one of {protecting()}"
         raise ArtefactError(source.path, fault, fix, code="unprotected")

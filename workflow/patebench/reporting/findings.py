@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
+from patebench.data.partitions import PROTECTS_LABEL
+from patebench.reporting.frames import of_labels
 from patebench.reporting.outcomes import account_of_paper
 from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.wording import (
@@ -61,7 +63,10 @@ def _explain_weak(finding: str) -> str:
 
 def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """Yield sentences about the most accurate student of each data set, preferably at an ε of at most `WEAK`."""
-    for dataset, rows in _by_dataset(students[students["accuracy_mean"].notna()]):
+    students = students[students["accuracy_mean"].notna()]
+    labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
+    units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
+    for dataset, rows in (each for unit in units for each in _by_dataset(unit)):
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
         if finite.empty:
             known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
@@ -232,6 +237,8 @@ def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
 
 def protected(row: Mapping[Any, Any]) -> str:
     """Return the unit that the ε of a student's labels protects, such as "the shard of one of 250 teachers"."""
+    if of_labels(row.get("setting", "")):
+        return PROTECTS_LABEL
     return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from patebench.core.bound import Bound, Kind
 from patebench.core.class_accuracy import is_unbalanced
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.data.partitions import LABELS
 from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.models import MODELS, by_recipe
 
@@ -170,11 +171,26 @@ class Records:
     private_models: "pd.DataFrame"
     audits: "pd.DataFrame"
 
+    def of_records(self) -> "Records":
+        """Return these records without those of splits that protect only labels, whose ε is in another unit."""
+        frames = {item.name: getattr(self, item.name) for item in fields(self)}
+        return Records(
+            **{
+                name: frame[~frame["setting"].map(of_labels).astype(bool)] if "setting" in frame else frame
+                for name, frame in frames.items()
+            }
+        )
+
     def of_whole_pool(self) -> "Records":
         """Return these records without the label sets, bounds and students of queries that were selected in rounds."""
         frames = {item.name: getattr(self, item.name) for item in fields(self)}
         whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
         return Records(**{**frames, **whole})
+
+
+def of_labels(setting: str) -> bool:
+    """Return True if the split `setting` protects only labels; text about it names the split, to show the unit of ε."""
+    return LABELS in setting.split("_")
 
 
 def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:

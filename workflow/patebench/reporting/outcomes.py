@@ -58,6 +58,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
 
     The columns are those of `STUDENT`, `delta` and `seeds`, and mean and standard deviation over the seeds of
     `answered`, `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy`.
+    `adjacency` is that of every ε of the row.
     Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
     the labels are a release with that worst-case ε, and `add_or_remove` is the smallest ε, over the accountants, if a
     teacher's votes are added or removed. `uncovered` names the classes that the labels of some seed lack.
@@ -67,8 +68,8 @@ def outcomes(records: Records) -> "pd.DataFrame":
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
     key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
-    bounds = over_seeds(records.bounds, settings, ["epsilon"])
-    deltas = bounds[[*key, "delta"]].drop_duplicates()
+    bounds = over_seeds(records.bounds, [*settings, "adjacency"], ["epsilon"])
+    deltas = bounds[[*key, "delta", "adjacency"]].drop_duplicates()
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.text import cell_in_json
-from patebench.reporting.frames import Records, deviation, mean_recall, sort_rows, worst_case_bounds
+from patebench.reporting.frames import Records, deviation, mean_recall, of_labels, sort_rows, worst_case_bounds
 from patebench.reporting.outcomes import (
     LABEL_SET,
     PRIVATE_MODEL,
@@ -112,7 +112,10 @@ class Row(_Form):
     epochs: int | None = Field(ge=1, description="Epochs of each teacher; null without training.")
     queries: int | None = Field(ge=0)
     delta: float = Field(gt=0, lt=1)
-    protects: str = Field(description="Difference between adjacent data sets.")
+    protects: str = Field(
+        description="Difference between adjacent data sets: a teacher's shard or a label is replaced, or a record is"
+        " added or removed. Compare ε only within one of these units."
+    )
     epsilon: Costs
     accuracy: Spread
     label_accuracy: Spread | None
@@ -160,8 +163,10 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
         dependent = stated[stated["kind"] == Kind.DATA_DEPENDENT]
         same = {name: row[name] for name in ("dataset", "teachers", "mechanism", "queries", "delta")}
         parameters = {name: float(value) for name, value in row["parameters"].items()}
-        printed = [] if row["rounds"] else published.select("epsilon", **same)
+        labels_only = of_labels(row["setting"])  # printed and audited ε are in another unit
+        printed = [] if row["rounds"] or labels_only else published.select("epsilon", **same)
         of_audit = [*same, "noise"]
+        audited = audits[:0] if labels_only else audits
         use, samples = public_use(row)
         yield Row(
             dataset=row["dataset"],
@@ -184,7 +189,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
                 worst_case=_least(worst_case_bounds(own)),
                 add_or_remove=_least(worst_case_bounds(own), "add_or_remove"),
                 exact=_least(own[own["exact"] & (own["kind"] == Kind.DATA_DEPENDENT)]),
-                audited=_largest(group[of_audit].head(1).merge(audits, on=of_audit)),
+                audited=_largest(group[of_audit].head(1).merge(audited, on=of_audit)),
                 publishable=_least(worst_case_bounds(own[own["publishable"]])),
             ),
             accuracy=_spread(group, "accuracy"),

@@ -88,7 +88,7 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    measures = _Measures(records, published)
+    measures = _Measures(records.of_records(), published)
     rows = [
         {**{name: getattr(value, name) for name in _PRINTED}, "published": value.value, **verdict}
         for value in published.values

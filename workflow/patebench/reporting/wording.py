@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import number
 from patebench.core.text import above_zero, decimal_places, downward, shortest_decimal, upward
-from patebench.data.partitions import PARTITIONS, Change
+from patebench.data.partitions import LABELS, PARTITIONS, Change
 from patebench.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -24,11 +24,14 @@ _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
     Adjacency.REPLACE_RECORD: "one replaced record",
+    Adjacency.REPLACE_LABEL: "one label",
     **{kind: kind.words for kind in Kind},
     **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
     **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
+#: Whole parts of names, with their text.
+_PARTS = {LABELS: "ε per label"}
 #: Words within names, with their text.
 _PIECES = {
     **{"pld": "PLD", "rdp": "Rényi", "gdp": "Gaussian DP"},
@@ -110,7 +113,11 @@ def _in_words(value: float) -> str:
 
 def name_words(name: str) -> list[str]:
     """Return the texts of the parts of a name: ["small CNN", "modern"] for "small-cnn_modern"."""
-    return [_NAMES[name]] if name in _NAMES else [_label(part) or _piece(part) for part in re.split("_|, ", name)]
+    return (
+        [_NAMES[name]]
+        if name in _NAMES
+        else [_PARTS.get(part) or _label(part) or _piece(part) for part in re.split("_|, ", name)]
+    )
 
 
 def in_words(name: str) -> str:

@@ -28,14 +28,14 @@ from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_any_arrays, read_arrays, read_facts, read_json
-from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, VOTES
+from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, TRUTH, VOTES
 from patebench.core.progress import progress
 from patebench.core.registry import imported
 from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
 from patebench.data import DATASETS
 from patebench.data.division import digest_records
-from patebench.data.partitions import NOBODY, read_owners
+from patebench.data.partitions import NOBODY, Change, read_owners
 
 #: Number of neighbouring teachers that are retrained together, unless all are retrained.
 _TOGETHER = 3
@@ -132,6 +132,7 @@ class Rerun:
         for option in command.params:
             name = option.opts[0].lstrip("-")
             needed = option.required or (features and name in ("features", "encoder"))
+            needed |= stage == "split" and name == "private" and bool(self.run.label_splits)
             if option.type is FILE and needed and name not in options:
                 options[name] = nearest_file(folder, f"{name}.npz")
         words = [Path(target).parent.name] if stage == "data" else []
@@ -178,6 +179,8 @@ class Rerun:
         for chunk in (read_arrays(path, CHUNK) for path in self.train(chunks)):
             for place, teacher in enumerate(chunk["teachers"].tolist()):
                 rows = [chunk[name][place] for name in ("votes", "test_votes") if name in chunk.arrays]
+                if "weights" in chunk.arrays:
+                    rows = [chunk[name][chunk["row_teachers"] == teacher] for name in ("weights", "row_labels")]
                 votes[teacher] = (
                     votes.get(teacher, "") + hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
                 )
@@ -195,14 +198,15 @@ class Rerun:
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
+        layouts = {**_LAYOUTS, "truth.npz": TRUTH} if self.run.label_splits else _LAYOUTS  # labels of private data
         public = {"the names of files": "\n".join(str(path.relative_to(self.folder)) for path in files)}
         for path in files:
             name = "/".join(path.parts[-2:]) if path.parent.name.startswith("round-") else path.name
             facts: dict[str, Any] = {}
             if path.name == "ensemble.json":
                 facts = read_json(path, "join_votes")
-            elif path.name in _LAYOUTS or path.parent.name == "chunks":
-                facts = read_facts(path, _LAYOUTS.get(path.name, CHUNK))
+            elif path.name in layouts or path.parent.name == "chunks":
+                facts = read_facts(path, layouts.get(path.name, CHUNK))
             else:
                 public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
             public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in facts.keys() - _PRIVATE}
@@ -329,6 +333,8 @@ class Comparison:
     def audit(self, changes: int) -> AuditedData:
         """Make every kind of change of the private data `changes` times, and return the findings."""
         kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
+        labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public, and none of them changes
+        kinds = [kind for kind in kinds if (KINDS[kind] is Change.LABEL) == labels_only]
         findings: list[ChangeFinding] = []
         with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
             for repeat in range(changes):

@@ -44,16 +44,16 @@ def run(
 
     Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
     names the loader in the registry; by default it is NAME. The key `features` lists encoders that learn nothing,
-    separated by commas. Their outputs replace the images; each private record is encoded alone. The public images are
-    kept for students. The classes come from the public samples or from --classes or --class-names, never from private
-    samples. The array `row` identifies the record of each sample: by its file name, by the user's array, or by its
-    position in its part of the data set.
+    separated by commas. Their outputs replace the images; each private record is encoded alone. The images are kept for
+    students, which see those of private records only if only their labels are private. The classes come from the public
+    samples or from --classes or --class-names, never from private samples. The array `row` identifies the record of
+    each sample: by its file name, by the user's array, or by its position in its part of the data set.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
-    images = data.public_x
+    images = {"private": data.private_x, "public": data.public_x}
     if encoders is not None:
         data = _encoded(data, str(encoders).split(","))
     for role, x, y, rows, owners, out in (
@@ -66,8 +66,8 @@ def run(
             arrays["owner"] = owners
         if encoders is not None:
             facts["features"] = encoders
-            if role == "public" and images.ndim == 4:
-                arrays["images"] = images
+            if images[role].ndim == 4:
+                arrays["images"] = images[role]
         write_arrays(out, SAMPLES, arrays, facts)
         say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import check_together, read_encoder, read_samples
+from patebench.artefacts.reading import check_pool_protection, check_together, read_encoder, read_samples
 from patebench.cli.command import stage_command, threads
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.files import read_arrays, write_json
@@ -47,6 +47,7 @@ def run(
     samples, answers, test_set = read_arrays(pool, POOL), read_arrays(truth, TRUTH), read_samples(test, "test")
     known, asked = read_arrays(features, FEATURES), read_arrays(selected, QUERIES)
     check_together(pool=samples, truth=answers, features=known, queries=asked)
+    check_pool_protection(samples)
     vectors, classes, clusters = known["vectors"], int(samples.meta["classes"]), len(asked["queries"])
     means = centres(vectors, asked["queries"])
     in_pool = nearest(vectors, means)

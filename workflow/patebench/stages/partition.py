@@ -7,18 +7,21 @@ from typing import Annotated
 import click
 import numpy as np
 
-from patebench.artefacts.reading import read_samples
+from patebench.artefacts.reading import check_partners, read_samples
 from patebench.cli.command import stage_command
 from patebench.config.parameters import PartitionParameters
-from patebench.core.errors import ArtefactError
-from patebench.core.files import Artefact, write_arrays
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
 from patebench.data.dataset import OWN_DATA
 from patebench.data.division import digest_records, hash_samples
 from patebench.data.partitions import (
+    LABELS,
     NOBODY,
     PARTITIONS,
+    PROTECTS_LABEL,
+    Change,
     PartitionInputs,
     assigns_people,
     check_disjoint,
@@ -42,6 +45,7 @@ def run(
     stream: str,
     out: Annotated[Path, "Output file with the shards."],
     empty: bool = False,
+    protects: str | None = None,
 ) -> None:
     """Divide the private samples among the teachers.
 
@@ -49,10 +53,16 @@ def run(
     stored as `left_out`. `protects` stores which change of the private data alters at most one shard. With the strategy
     "owners", there is one teacher per owner, and --teachers is not needed. A shard without samples is refused, unless
     --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is refused too.
+
+    With --protects labels, the samples are public. Then a sample that is also in the pool stays in its shard, as the
+    pool consists of these samples, and a shard of several records is refused.
     """
     strategy = PARTITIONS.load(parameters.strategy)
+    if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):
+        line = f"with '{parameters.strategy}', another label may move other records; leave the strategy out"
+        raise PatebenchError(line, code="labels", where="--strategy")
     samples, others = read_samples(private, "private"), read_samples(public, "public")
-    _check_partners(samples, others)
+    check_partners(samples, others)
     inputs = PartitionInputs(
         y=samples["y"],
         rows=samples["row"],
@@ -84,6 +94,9 @@ def run(
     check_disjoint(indices, offsets, len(samples["y"]), empty=empty)
     if parameters.every_class:
         check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
+    if protects is not None and sizes.max() > 1:
+        line = f"private labels need one record per teacher, and a shard has {sizes.max()}; use {len(known)} teachers"
+        raise PatebenchError(line, code="labels", where="--teachers")
     facts = {
         "private": samples.digest,
         "records": digest_records(samples["x"], samples["y"]),
@@ -92,8 +105,8 @@ def run(
         "left_out": left_out,
         "teachers": count,
         "strategy": parameters.slug,
-        "protects": PARTITIONS.fact(parameters.strategy, "protects"),
-        "protection": PARTITIONS.fact(parameters.strategy, "protection"),
+        "protects": [Change.LABEL] if protects else PARTITIONS.fact(parameters.strategy, "protects"),
+        "protection": PROTECTS_LABEL if protects else PARTITIONS.fact(parameters.strategy, "protection"),
     }
     if empty:
         facts["empty"] = True
@@ -102,15 +115,9 @@ def run(
     log.info("left out %d private samples that are also public", left_out)
 
 
-def _check_partners(private: Artefact, public: Artefact) -> None:
-    for entry in ("dataset", "classes", "class_names"):
-        public.require(entry, private.meta[entry], str(private.path))
-    if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
-        raise ArtefactError(public.path, f"its samples have another shape or dtype than those of {private.path}")
-
-
 command = stage_command(
     run,
+    click.option("--protects", type=click.Choice([LABELS]), default=None, help="Protect only labels; see split."),
     click.option("--teachers", type=int, default=None, help="Number of shards."),
     click.option("--empty", is_flag=True, help="Allow shards without samples, for teachers that may abstain."),
 )

@@ -12,13 +12,14 @@ import click
 import numpy as np
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.reading import may_abstain, partition_facts, voting_facts
+from patebench.artefacts.reading import may_abstain, partition_facts, protects_labels_only, voting_facts
 from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
+from patebench.mechanisms.base import check_labels_only
 from patebench.release.conditions import check_protects, check_size_of_delta
 from patebench.release.ledger_file import Place
 from patebench.secure.shares import Party, secure_mechanisms
@@ -84,6 +85,8 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
             "its votes have weights, which secure aggregation does not add",
             "use a single aggregating party",
         )
+    if protects_labels_only(chunk):
+        check_labels_only(type(party.mechanism))
     votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
     if votes.abstentions and not party.mechanism.abstentions:
         raise ArtefactError(

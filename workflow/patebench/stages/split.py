@@ -1,12 +1,13 @@
-"""Stage `split`: divide the public samples into the student's pool and the test set."""
+"""Stage `split`: choose the student's pool and the test set."""
 
 import logging
 from pathlib import Path
 from typing import Annotated
 
-from patebench.artefacts.reading import read_samples
+from patebench.artefacts.reading import check_partners, read_samples
 from patebench.cli.command import stage_command
 from patebench.config.parameters import SplitParameters
+from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
@@ -18,6 +19,7 @@ log = logging.getLogger("patebench")
 def run(
     *,
     public: Annotated[Path, "Public samples."],
+    private: Annotated[Path | None, "Samples with private labels, for --protects labels."] = None,
     parameters: SplitParameters,
     seed: int,
     stream: str,
@@ -30,22 +32,31 @@ def run(
     A test sample that equals a pool sample byte for byte is left out; the number is logged and stored in the test set
     as `removed_duplicates`. The array `row` is the position in the public data. The private data is not read, because
     pool and test set are public. A shift (--pool-shift) changes only the pool.
+
+    With --protects labels, the samples of the private data are public, and only their labels are private. The pool is
+    drawn from these samples, and `row` is the position there. Their labels are written to the true labels only.
     """
     samples = read_samples(public, "public")
-    x, y = samples["x"], samples["y"]
-    parts = divide(hash_samples(x), parameters.pool, parameters.test, generator(seed, stream, "split"))
-    check_apart(hash_samples(x[parts.pool]), hash_samples(x[parts.test]))
+    if (private is not None) != (parameters.protects is not None):
+        raise PatebenchError("--private and --protects belong together; give both or none", code="labels")
+    source = samples if private is None else read_samples(private, "private")
+    check_partners(source, samples)
+    x, hashes = samples["x"], hash_samples(samples["x"])
+    queries = hashes if private is None else hash_samples(source["x"])
+    training = None if private is None else queries
+    parts = divide(hashes, parameters.pool, parameters.test, generator(seed, stream, "split"), training)
+    check_apart(queries[parts.pool], hashes[parts.test])
     name, names = samples.meta["dataset"], list(samples.meta["class_names"])
     log.info("%s: %d queries and %d test samples", name, len(parts.pool), len(parts.test))
     log.info("%s: left out %d test samples that are also in the pool", name, parts.in_pool)
     common = {"dataset": name, "classes": len(names), "class_names": names, "seed": seed}
     common |= {"split": parameters.model_dump()}
-    pool = {"x": shift_images(x[parts.pool], parameters.pool_shift), "row": parts.pool}
-    held_out = {"x": x[parts.test], "y": y[parts.test], "row": parts.test}
-    if "images" in samples.arrays:
-        pool["images"], held_out["images"] = samples["images"][parts.pool], samples["images"][parts.test]
+    pool = {"x": shift_images(source["x"][parts.pool], parameters.pool_shift), "row": parts.pool}
+    held_out = {"x": x[parts.test], "y": samples["y"][parts.test], "row": parts.test}
+    if "images" in samples.arrays and "images" in source.arrays:
+        pool["images"], held_out["images"] = source["images"][parts.pool], samples["images"][parts.test]
     digest = write_arrays(pool_out, POOL, pool, {**common, "public": samples.digest})
-    write_arrays(truth_out, TRUTH, {"y": y[parts.pool]}, {"pool": digest, "classes": len(names)})
+    write_arrays(truth_out, TRUTH, {"y": source["y"][parts.pool]}, {"pool": digest, "classes": len(names)})
     test_facts = {**common, "role": "test", "pool": digest, "removed_duplicates": parts.in_pool}
     write_arrays(test_out, SAMPLES, held_out, test_facts)
 

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
-from patebench.artefacts.reading import locate_faults, read_encoder, read_samples, records_outside
+from patebench.artefacts.reading import (
+    check_pool_protection,
+    locate_faults,
+    read_encoder,
+    read_samples,
+    records_outside,
+)
 from patebench.baselines import DPSGD_FORMS, form_of
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DpsgdParameters
@@ -68,6 +74,7 @@ def run(
     if encoder is not None and not form_of(DPSGD_FORMS, training.form).from_encoder:
         raise PatebenchError(f"the form {training.form} uses no encoder; leave out --encoder")
     samples, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
+    check_pool_protection(public)
     if training.views is not None and public["x"].ndim != 4:
         raise PatebenchError("random views need images, but these samples are not images; leave out --views")
     x, y = records_outside(samples, test_set)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import check_together, locate_faults, read_samples
+from patebench.artefacts.reading import check_pool_protection, check_together, locate_faults, read_samples
 from patebench.artefacts.records import ensemble_slug, select_entries
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PetdlParameters
@@ -66,6 +66,7 @@ def run(
     if summary.get("votes") != source.digest:
         raise ArtefactError(ensemble, f"it was made with other votes than {votes}", code="mismatch")
     check_together(pool=public, test=test_set, votes=source)
+    check_pool_protection(public)
     check_size_of_delta(Mode.SEEDED, len(source["votes"]), parameters.delta, votes=source)
     known, layer = _knowledge(chunk, source)
     form: Form = FORMS.load(parameters.form)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import check_together, locate_faults, read_encoder, read_samples, records_outside
+from patebench.artefacts.reading import (
+    check_pool_protection,
+    check_together,
+    locate_faults,
+    read_encoder,
+    read_samples,
+    records_outside,
+)
 from patebench.baselines import KNN_FORMS, form_of, knn_accounting
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
@@ -60,6 +67,7 @@ def run(
     form_of(KNN_FORMS, parameters.form)
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
+    check_pool_protection(public)
     check_together(pool=public, truth=true)
     if parameters.queries > len(public["x"]):
         line = f"--queries is {parameters.queries}, but {pool} has {plural(len(public['x']), 'sample')}; use fewer"

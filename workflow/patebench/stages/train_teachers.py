@@ -15,6 +15,7 @@ from patebench.accounting.weighted_votes import WeightedVotes
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_distinct,
+    check_pool_protection,
     check_together,
     partition_facts,
     read_encoder,
@@ -69,6 +70,7 @@ def run(
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
     check_together(partition=shards, pool=queries)  # else a shard might hold a query
+    check_pool_protection(queries, shards)
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
         line = f"teachers {first}-{last} are not among the {shards.meta['teachers']} teachers of {partition}"

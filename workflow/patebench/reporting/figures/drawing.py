@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from patebench.reporting.frames import of_labels
 from patebench.reporting.style import BLACK, GREY, LineStyle, logarithmic, percent
 from patebench.reporting.wording import in_words
 
@@ -24,7 +25,8 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
     """Return one panel title per group of rows with equal values in the columns `by`; the keys are these values.
 
-    A title names the split only if its data set has several splits, and the partition only if it is not "iid".
+    A title names the split only if its data set has several splits or the split protects only labels, and the partition
+    only if it is not "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
@@ -36,7 +38,8 @@ def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
         parts.append(in_words(name["model"]) + (f", {name['recipe']} recipe" if name["recipe"] else ""))
     if name.get("partition", "iid") != "iid":
         parts.append(in_words(name["partition"]))
-    if frame[frame["dataset"] == name["dataset"]]["setting"].nunique() > 1:
+    several = frame[frame["dataset"] == name["dataset"]]["setting"].nunique() > 1
+    if several or ("adjacency" not in name and of_labels(name["setting"])):
         parts.append(in_words(name["setting"]))
     if "adjacency" in name:
         parts.append(f"ε of {in_words(name['adjacency'])}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.drawing import at_values, level, means, members, ticks_at
-from patebench.reporting.frames import Records, distinct, over_seeds
+from patebench.reporting.frames import Records, distinct, of_labels, over_seeds
 from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, caps, outcomes, petdl_students
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
@@ -89,7 +89,8 @@ def _draw_sweep(
     costs = frame.groupby(lines)["worst_case_epsilon_mean"].min()
     ordered = sorted(distinct(frame, lines), key=lambda line: float(costs[line if len(line) > 1 else line[0]]))
     styles, groups = styles_in_order(ordered), distinct(frame, by)
-    differ = [place for place, values in enumerate(zip(*groups, strict=True)) if place > 2 and len(set(values)) > 1]
+    further = list(enumerate(zip(*groups, strict=True)))[3:]
+    differ = [place for place, each in further if len(set(each)) > 1 or any(of_labels(str(value)) for value in each)]
     figure, axes = panels([_title(group, differ) for group in groups])
     for axis, group in zip(axes, groups, strict=True):
         shown = members(frame, group, by)

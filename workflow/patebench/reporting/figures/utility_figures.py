@@ -32,7 +32,7 @@ from patebench.reporting.figures.drawing import (
     stretch,
     titles,
 )
-from patebench.reporting.frames import Records
+from patebench.reporting.frames import Records, of_labels
 from patebench.reporting.outcomes import frontier, outcomes, private_models
 from patebench.reporting.published import (
     COMPARISONS,
@@ -230,10 +230,11 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         _draw_models(axis, own_models)
         _draw_students(axis, own, "mechanism" if by == "method" else "method")
         staircase(axis, own[frontier(own)], "frontier of worst-case ε")
-        _draw_published(axis, published, panel[0])
+        if not (labels_only := of_labels(panel[1])):
+            _draw_published(axis, published, panel[0])
         # If teachers are records, a shard is one record, as for DP-SGD.
         records_vote = any(model in MODELS and on_queries(model) for model in own["model"])
-        of_one_record = len(own_models) > 0 or records_vote
+        of_one_record = not labels_only and (len(own_models) > 0 or records_vote)
         if of_one_record:
             for value, accuracy in published.of(*OF_RECORDS).points("private_model_accuracy", dataset=panel[0]):
                 marker, words = "so^Dv"[OF_RECORDS.index(value.paper)], f"published: {value.source}, of one record"

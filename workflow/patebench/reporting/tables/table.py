@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.frames import Records
+from patebench.reporting.frames import Records, of_labels
 from patebench.reporting.published import Published
 from patebench.reporting.sections import FURTHER
 from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
@@ -135,11 +135,16 @@ class Table:
     section: str = FURTHER
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
-        """Return all columns for `frame`, including empty ones, and one for the split if a data set has several."""
+        """Return all columns for `frame`, including empty ones, and one for the split if readers need it.
+
+        They do if a data set has several splits, or if a split protects only labels.
+        """
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]
-        if "dataset" in fields and "setting" in frame and (frame.groupby("dataset")["setting"].nunique() > 1).any():
-            columns.insert(fields.index("dataset") + 1, Column("setting", "Split"))
+        if "dataset" in fields and "setting" in frame:
+            several = (frame.groupby("dataset")["setting"].nunique() > 1).any()
+            if several or frame["setting"].map(of_labels).any():
+                columns.insert(fields.index("dataset") + 1, Column("setting", "Split"))
         return columns
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:

@@ -167,7 +167,6 @@ def _students_bits(records: Records) -> "pd.DataFrame":
         system=PATE,
         way=frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", "),
         learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
-        adjacency=str(Adjacency.REPLACE_TEACHER),
         epsilon=frame["worst_case_epsilon_mean"],
         **{name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)},
     )
@@ -316,7 +315,6 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
         system=PATE,
         way=frame["mechanism"],
         learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
-        adjacency=str(Adjacency.REPLACE_TEACHER),
         kind=str(Kind.WORST_CASE),
         epsilon=frame["worst_case_epsilon_mean"],
     )
@@ -324,7 +322,7 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
     # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
-    by_record = frame["model"].map(_votes_by_record)
+    by_record = frame["model"].map(_votes_by_record) & (frame["adjacency"] != str(Adjacency.REPLACE_LABEL))
     frame.loc[by_record, "adjacency"] = str(Adjacency.REPLACE_RECORD)
     return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], by_record)
 
@@ -390,7 +388,7 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    rows = []
+    rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
     for dataset, setting in panels.itertuples(index=False):
