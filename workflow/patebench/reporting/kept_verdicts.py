@@ -168,8 +168,9 @@ def _rows(reference: Path, name: str) -> "pd.DataFrame":
 
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
-    means = {column: column.removesuffix("_mean") for column in rows if str(column).endswith("_mean")}
-    rows = rows.rename(columns=means).assign(parameters=[Settings()] * len(rows))
+    rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
+    nothing: Any = Settings()
+    rows["parameters"] = pd.Series([nothing] * len(rows), dtype="object")
     return rows.assign(seed=0, split="", ensemble=rows.get("ensemble", ""))
 
 
