@@ -1,7 +1,9 @@
-"""Steps of the site's build that MkDocs lacks: links out of docs/, formulas, the Python interface, all commands."""
+"""Steps of the site's build that MkDocs lacks: links out of docs/, formulas, generated pages and the leaderboard."""
 
+import hashlib
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,17 @@ from mkdocs.structure.pages import Page
 
 import patebench
 from patebench.cli.page import options
+from patebench.core.files import write_text
+from patebench.leaderboard.board_pages import board_files
+from patebench.leaderboard.collection import assess_all
 
 ROOT = Path(__file__).parents[2]
+#: Folder of the site with the leaderboard, and where its files are written. They are made again if an input changes.
+BOARD, MADE = "leaderboard", ROOT / "build" / "leaderboard"
+BOARD_INPUTS = (
+    *("workflow/patebench/**/*", "results/reference/*/manifest.json", "results/reference/*/tables/*.csv"),
+    *("config/published.csv", "leaderboard/entries/*", "docs/explanation/corrections.md"),
+)
 #: Pages and pictures outside docs/ that are part of the site, by pattern, and the folder in which they appear.
 INCLUDED = {
     "results/reference/*.md": "kept",
@@ -38,8 +49,27 @@ def _included() -> dict[Path, str]:
     return {**places, ROOT / "README.md": "index.md"}
 
 
+def _write_board() -> None:
+    """Write the leaderboard, unless its files were made from the same inputs."""
+    paths = sorted({path for pattern in BOARD_INPUTS for path in ROOT.glob(pattern) if path.is_file()})
+    inputs = [path for path in paths if path.suffix != ".pyc"]
+    lines = [f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in inputs]
+    stamp, content = MADE / "inputs.txt", "\n".join(lines)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == content:
+        return
+    shutil.rmtree(MADE, ignore_errors=True)
+    for name, text in board_files(ROOT, assess_all(ROOT)).items():
+        write_text(MADE / name, text)
+    write_text(stamp, content)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the included files."""
+    """Add the included files and the leaderboard."""
+    _write_board()
+    for path in sorted(MADE.rglob("*.*")):
+        if path.name != "inputs.txt":
+            place = f"{BOARD}/{path.relative_to(MADE).as_posix()}"
+            files.append(File.generated(config, place, abs_src_path=str(path)))
     for path, place in _included().items():
         files.append(File.generated(config, place, abs_src_path=str(path)))
     return files
@@ -53,6 +83,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         objects = [getattr(patebench, name) for name in patebench.__all__]
         documented = [thing for thing in objects if isinstance(thing, type) or callable(thing)]
         markdown += "".join(f"\n::: {thing.__module__}.{thing.__qualname__}\n" for thing in documented)
+    if page.file.src_uri.startswith(f"{BOARD}/"):  # its links are those of the site
+        return markdown
     source = Path(str(page.file.abs_src_path))
     places = _included()
 

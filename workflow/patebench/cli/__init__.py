@@ -48,7 +48,7 @@ COMMANDS = {
     "crate": "Pack a run for publication as a Workflow Run RO-Crate.",
     "check": "Check every artefact below a folder.",
     "check_entry": "Check entries of the leaderboard and compute their ε.",
-    "leaderboard": "Write every entry of the leaderboard with its computed ε.",
+    "leaderboard": "Write the leaderboard: every entry with its computed ε, and the pages.",
     "describe": "Propose the declaration of a table from public records.",
     "init": "Write a configuration for your table.",
     "config": "Check a configuration; print the schema or the reference page.",

@@ -145,10 +145,11 @@ def records_of_tables(reference: Path) -> Records:
     students[["rounds", "strategy"]] = students[["rounds", "strategy"]].astype(object).fillna("")
     costs = students.rename(columns={"worst_case_epsilon": "epsilon", "worst_case_accountant": "accountant"})
     student = ["run", *(name for name in STUDENT if name in students)]
-    petdl = petdl.assign(system=ALL_SYSTEMS[PETDL], ensemble=[str(place) for place in range(len(petdl))], model="")
-    petdl["parameters"] = [
+    chosen: list[Any] = [
         Settings({name: row[name] for name in PETDL_CHOSEN if name in row}) for row in petdl.to_dict("records")
     ]
+    names = [str(place) for place in range(len(petdl))]
+    petdl = petdl.assign(system=ALL_SYSTEMS[PETDL], ensemble=names, model="", parameters=chosen)
     teachers = petdl.drop(columns="model").rename(
         columns={name: name.removeprefix("teacher_") for name in PETDL_TEACHERS}
     )
@@ -169,9 +170,8 @@ def _rows(reference: Path, name: str) -> "pd.DataFrame":
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
-    nothing: Any = Settings()
-    rows["parameters"] = pd.Series([nothing] * len(rows), dtype="object")
-    return rows.assign(seed=0, split="", ensemble=rows.get("ensemble", ""))
+    further: dict[str, Any] = {"seed": 0, "split": "", "parameters": [Settings()] * len(rows)}
+    return rows.assign(**further, ensemble=rows.get("ensemble", ""))
 
 
 def _like(frame: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,28 +1,32 @@
-"""Command `leaderboard`: write every entry of the leaderboard, with its computed ε and status."""
+"""Command `leaderboard`: write every entry of the leaderboard with its computed ε and status, and its pages."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import click
 
 from patebench.cli.command import stage_command
+from patebench.core.files import write_text
 from patebench.core.text import plural
 
 
 def run(
     *,
     root: Annotated[Path, "Root of the repository."] = Path(),
-    out: Annotated[Path, "Output folder, which gets one JSON file per entry."],
+    out: Annotated[Path, "Output folder."],
 ) -> None:
-    """Write the entries written by hand, of kept runs and of published values, each with its computed ε and status."""
+    """Assess the entries written by hand, of kept runs and of published values, and write the leaderboard.
+
+    Each entry is written to `entries/NAME.json` with its computed ε and status. The pages are Markdown for the
+    documentation site: `index.md`, the entries of each data set, and all published values with the best evidence of
+    all kept runs. The same commit gives the same bytes.
+    """
+    from patebench.leaderboard.board_pages import board_files
     from patebench.leaderboard.collection import assess_all
 
     assessed = assess_all(root)
-    out.mkdir(parents=True, exist_ok=True)
-    for entry in assessed:
-        text = json.dumps(entry.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
-        (out / f"{entry.entry.name}.json").write_text(text + "\n", encoding="utf-8")
+    for name, text in board_files(root, assessed).items():
+        write_text(out / name, text)
     click.echo(f"{out}: {plural(len(assessed), 'entry')}")
 
 

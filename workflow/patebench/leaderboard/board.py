@@ -1,0 +1,181 @@
+"""Order the entries of the leaderboard: rows per data set, the most accurate proved entries, and ranks of methods.
+
+Only entries whose ε is proved are ranked. They are compared within one data set, unit of privacy and adjacency, at the
+worst-case ε that our accountants compute.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby
+from pathlib import Path
+
+from patebench.core.text import plural
+from patebench.leaderboard.assessment import Assessed, Status
+from patebench.leaderboard.entry import Origin
+from patebench.reporting.significance import CONFIDENCE, ENOUGH_SEEDS, Ranks, difference_interval, rank_methods
+from patebench.reporting.wording import in_words
+
+#: Largest ε at which the best entries are shown and methods ranked over data sets, and that of sentences on the lead.
+TARGETS = (0.1, 1.0, 3.0, 8.0)
+LEAD_AT = 1.0
+
+#: Data sets that come first; others follow by name.
+_FIRST = ("fashion_mnist", "mnist", "cifar10", "cifar10-jpeg", "svhn", "adult")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Row of a table of the leaderboard: an entry with an accuracy, and its rank if it has one."""
+
+    assessed: Assessed
+    rank: int | None = None
+
+    @property
+    def dataset(self) -> str:
+        return self.assessed.entry.data.private
+
+    @property
+    def method(self) -> str:
+        return self.assessed.entry.method
+
+    @property
+    def accuracy(self) -> float:
+        accuracy = self.assessed.entry.accuracy
+        return math.nan if accuracy is None else accuracy.mean
+
+    @property
+    def epsilon(self) -> float:
+        """Return the recomputed worst-case ε, or the reported ε if none can be computed."""
+        bound = self.assessed.bound
+        return self.assessed.entry.claim.epsilon if bound is None else bound.epsilon
+
+    @property
+    def unit(self) -> str:
+        """Return unit and adjacency as text."""
+        privacy = self.assessed.entry.privacy
+        return f"{privacy.unit or 'unit not stated'}, {privacy.adjacency or 'adjacency not stated'}"
+
+    @property
+    def source(self) -> str:
+        """Return the paper, or "patebench" for a kept run."""
+        entry = self.assessed.entry
+        return "patebench" if entry.origin is Origin.KEPT else entry.paper.title
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the codes of problems other than missing statements, as text."""
+        codes = dict.fromkeys(problem.code for problem in self.assessed.problems if problem.code != "not-stated")
+        return [code.replace("-", " ") for code in codes]
+
+    def within(self, target: float) -> bool:
+        """Return True if the entry is ranked and its ε is at most `target`."""
+        return self.assessed.ranked and self.epsilon <= target * (1 + 1e-9)
+
+
+def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Row]]:
+    """Return the rows of each data set: ranked ones by unit and accuracy, then the others by accuracy.
+
+    An entry is left out if another one of the same method, unit and status is as accurate at the same or a smaller ε.
+    """
+    datasets: dict[str, list[Row]] = {}
+    for assessed in entries:
+        if assessed.entry.accuracy is not None:
+            datasets.setdefault(assessed.entry.data.private, []).append(Row(assessed))
+    order = {name: place for place, name in enumerate(_FIRST)}
+    names = sorted(datasets, key=lambda name: (order.get(name, len(order)), name))
+    return {name: _ranked(_undominated(datasets[name])) for name in names}
+
+
+def _undominated(rows: list[Row]) -> list[Row]:
+    kept: dict[tuple[str, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.assessed.entry.name)):
+        same = kept.setdefault((row.method, row.source, row.unit, row.assessed.status), [])
+        if not same or row.accuracy > same[-1].accuracy:
+            same.append(row)
+    return [row for same in kept.values() for row in same]
+
+
+def _ranked(rows: list[Row]) -> list[Row]:
+    """Sort rows and number the ranked ones of each unit by accuracy; equal accuracies share a rank."""
+    ordered = sorted(
+        rows, key=lambda row: (not row.assessed.ranked, row.unit * row.assessed.ranked, -row.accuracy, row.epsilon)
+    )
+    numbered: list[Row] = []
+    for (ranked, _), group in groupby(ordered, key=lambda row: (row.assessed.ranked, row.unit * row.assessed.ranked)):
+        members = list(group)
+        better = [sum(other.accuracy > row.accuracy for other in members) for row in members]
+        numbered += [
+            Row(row.assessed, count + 1 if ranked else None) for row, count in zip(members, better, strict=True)
+        ]
+    return numbered
+
+
+def units(rows: Sequence[Row]) -> list[str]:
+    """Return the units of ranked rows, those of single records first."""
+    return sorted({row.unit for row in rows if row.assessed.ranked}, key=lambda unit: (unit[:6] != "record", unit))
+
+
+def leader(rows: Iterable[Row], unit: str, target: float) -> Row | None:
+    """Return the most accurate ranked row of a unit with ε at most `target`, with the smallest ε of equal ones."""
+    within = [row for row in rows if row.unit == unit and row.within(target)]
+    return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.method), default=None)
+
+
+def lead(rows: Sequence[Row], unit: str, target: float) -> str:
+    """Return a sentence on the lead of the best row over the best one of another method; "" if there is none."""
+    first = leader(rows, unit, target)
+    second = leader([row for row in rows if first and row.method != first.method], unit, target)
+    if first is None or second is None:
+        return ""
+    text = f"{first.method} leads {second.method} by {100 * (first.accuracy - second.accuracy):.2f} points"
+    by_seed = [(row.assessed.entry.accuracy and row.assessed.entry.accuracy.by_seed) or {} for row in (second, first)]
+    seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
+    if len(seeds) < 2:
+        return f"{text}; without common seeds there is no interval."
+    theirs, ours = ([values[seed] for seed in seeds] for values in by_seed)
+    low, high = difference_interval(theirs, ours, paired=True)
+    narrow = f", too narrow for fewer than {ENOUGH_SEEDS}" if len(seeds) < ENOUGH_SEEDS else ""
+    interval = f"{100 * low:.2f} to {100 * high:.2f}"
+    return f"{text} ({CONFIDENCE:.0%} interval over {plural(len(seeds), 'common seed')} {interval}{narrow})."
+
+
+def rank_over_datasets(datasets: Mapping[str, Sequence[Row]], unit: str, target: float) -> Ranks | None:
+    """Rank the methods that have a proved entry of `unit` with ε at most `target` on several data sets.
+
+    Of all sets of data sets, the one with the most entries of at least three common methods is used; None if there is
+    none with two data sets.
+    """
+    import pandas as pd
+
+    best = {
+        (in_words(name), method): found.accuracy
+        for name, rows in datasets.items()
+        for method in sorted({row.method for row in rows if row.unit == unit})
+        if (found := leader([row for row in rows if row.method == method], unit, target))
+    }
+    frame = pd.Series(best, dtype=float).unstack() if best else pd.DataFrame()
+    choices = [list(names) for size in range(2, len(frame) + 1) for names in combinations(frame.index, size)]
+    complete = [frame.loc[names].dropna(axis=1) for names in choices]
+    return rank_methods(max(complete, key=lambda part: part.size * (part.shape[1] > 2), default=frame))
+
+
+def corrections(page: Path) -> dict[str, int]:
+    """Return the number of corrections of each paper on the page docs/explanation/corrections.md."""
+    counts: dict[str, int] = {}
+    paper = ""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            paper = line.removeprefix("## ").strip()
+        elif paper and line.startswith("| ") and not line.startswith(("| where", "|---", "| ---")):
+            counts[paper] = counts.get(paper, 0) + 1
+    return counts
+
+
+#: Meaning of each status.
+MEANINGS = {
+    Status.PROVED: "The reported ε is not below the worst-case ε that our accountants compute. Only these are ranked.",
+    Status.UNPROVED: "The reported ε is below that worst case: it depends on the private votes, or its proof fails.",
+    Status.VIOLATED: "The reported ε is below a lower bound on the true ε, so it is wrong.",
+    Status.UNCHECKED: "The source does not state enough to compute an ε.",
+}
