@@ -58,4 +58,5 @@ wildcard_constraints:
     petdl=r"[^/]+",
     dpsgd=r"[^/]+",
     private_knn=r"[^/]+",
+    on_features=r"[^/]+",
     teachers=r"teachers-\d+",

@@ -117,6 +117,9 @@ WRONG: list[tuple[str, Any, str, str]] = [
     (".dpsgd", [{"form": "linear", "epsilon": 1, "delta": 1e-12}], "bound", "[0].delta"),
     (".private_knn", [KNN | {"form": "published", "answers": 10}], "value", "[0].answers"),
     (".private_knn", [KNN | {"queries": 401}], "bound", "[0].queries"),
+    (".feature_methods", [{"method": "dppl-mean", "epsilon": [1, 0]}], "bound", "[0].epsilon[1]"),
+    (".feature_methods", [{"method": "dppl-mean", "epsilon": 1, "rounds": 2}], "value", "[0].rounds"),
+    (".feature_methods", [{"method": "dppl-public", "epsilon": 1, "prototypes": 401}], "bound", "[0].prototypes"),
     (".distillation", [{"samples": 100, "model": "small-cnn"}], "knowledge", "[0]"),
     (".petdl", [{"form": "published", "noise": 1}], "knowledge", "[0]"),
     (".petdl", [{"form": "published"}], "value", "[0].noise"),
@@ -262,6 +265,7 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
         ("distillation", {"samples": 100, "model": "small-cnn"}),
         ("dpsgd", dpsgd),
         ("private_knn", KNN),
+        ("feature_methods", {"method": "dppl-mean", "epsilon": 1}),
     ):
         settings = release(ensembles=soft, **{key: [model]})
         validate(settings | {"mode": "seeded"})

@@ -71,6 +71,7 @@ DEMO: dict[str, Any] = {
     "private_knn": [
         {"form": "published", "rate": 0.5, "neighbours": 9, "threshold": 6, "sigma1": 2, "sigma2": 1, "queries": 50}
     ],
+    "feature_methods": [{"method": "dppl-mean", "epsilon": [1, 2], "dimensions": 8}],
     "true_label_baseline": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
 }
@@ -178,6 +179,7 @@ STREAMS = [
     "digits/seed-0_pool-400_test-100/dpsgd/scratch_epsilon-1_delta-1e-05_mlp_rate-0.1",
     "digits/seed-0_pool-400_test-100/private-knn/"
     "published_rate-0.5_neighbours-9_threshold-6_sigma1-2_sigma2-1_queries-50_consistency_delta-1e-05",
+    "digits/seed-0_pool-400_test-100/on-features/dppl-mean_epsilon-2_delta-1e-05_change-replaced_dimensions-8",
     "digits/seed-0_pool-400/queries/prototypes-30",
     "digits/seed-0_pool-400/teachers-500_queries-30_iid_nearest-query_modern/sparse-gnmax/k-1_sigma-3",
     "digits/audit/teachers-10/gnmax/sigma-20",
@@ -251,9 +253,13 @@ def test_every_label_set_and_student_is_collected_once() -> None:
 
 def test_tables_read_a_record_of_every_model() -> None:
     made = run(demo())
-    models = [path for name in ("petdl.json", "dpsgd.json", "private_knn.json") for path in targets(made, name)]
+    models = [
+        path
+        for name in ("petdl.json", "dpsgd.json", "private_knn.json", "on_features.json")
+        for path in targets(made, name)
+    ]
     assert sorted(str(Path(path).parent) for path in made.records["models"]) == sorted(models)
-    assert len(models) == 2 + 3 + 1
+    assert len(models) == 2 + 3 + 1 + 2
     assert len(made.records["baselines"]) == 2
     from_encoder = {path for path in made.uses_encoder if "/dpsgd/" in path}
     assert from_encoder == {path for path in made.records["models"] if "/dpsgd/linear" in path}
@@ -290,7 +296,7 @@ def test_features_of_a_pool_are_extracted_once_for_all_that_read_them() -> None:
     selected = {folder for folder in targets(made, "queries.npz") if "prototypes" in folder}
     assert {str(Path(path).parent) for path in made.uses_features} == selected
     assert len(selected) == 2 * 2 * 3, "two rounds of three ensembles with two seeds"
-    assert targets(run(demo(dpsgd=[], private_knn=[])), "features.npz") == []
+    assert targets(run(demo(dpsgd=[], private_knn=[], feature_methods=[])), "features.npz") == []
 
 
 def test_distillations_of_one_ensemble_are_one_job() -> None:

@@ -15,6 +15,7 @@ from patebench.config.parameters import (
     AccountParameters,
     DistilParameters,
     DpsgdParameters,
+    FeatureMethodParameters,
     KeptOutputs,
     LearnerParameters,
     PartitionParameters,
@@ -39,6 +40,7 @@ from patebench.stages import (
     split,
     train_baseline,
     train_dpsgd,
+    train_on_features,
     train_petdl,
     train_private_knn,
     train_student,
@@ -186,6 +188,12 @@ STAGES: list[tuple[Callable[..., None], str, str, dict[str, Any]]] = [
         "private pool truth test encoder",
         "pool truth encoder",
         {"parameters": PrivateKnnParameters(form="sound", **KNN)},
+    ),
+    (
+        train_on_features.run,
+        "private pool truth test encoder",
+        "pool truth encoder",
+        {"parameters": FeatureMethodParameters(method="dppl-mean", epsilon=1, delta=1e-5)},
     ),
     (account.run, "votes labels", "votes labels", {"accounting": AccountParameters(delta=1e-5)}),
 ]

@@ -57,6 +57,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "dpsgd": {"epsilon": 8, "steps": 5},
     "private_knn": {"neighbours": 5, "threshold": 3, "queries": QUERIES, "answers": 15, "sigma1": 6, "sigma2": 2}
     | {"student": "label-spreading"},
+    "feature_methods": {},
 }
 SINGLE: dict[str, dict[str, Any]] = {
     "accounting": {"queries": QUERIES},

@@ -176,3 +176,31 @@ rule train_private_knn:
         "patebench train_private_knn --private {input.private:q} --pool {input.pool:q} --truth {input.truth:q}"
         " --test {input.test:q} --encoder {input.encoder:q} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
+
+
+rule train_on_features:
+    input:
+        private="<results>/<data>/private.npz",
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
+        encoder="<results>/<split>/encoder.npz",
+    output:
+        "<results>/<on_features>/on_features.json",
+    log:
+        "<logs>/train_on_features/<on_features>.log",
+    benchmark:
+        "<benchmarks>/train_on_features/<on_features>.tsv"
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=memory(4000),
+        runtime=240,
+    params:
+        options=options,
+    shell:
+        "patebench train_on_features --private {input.private:q} --pool {input.pool:q} --truth {input.truth:q}"
+        " --test {input.test:q} --encoder {input.encoder:q} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"

@@ -58,6 +58,7 @@ PETDL = f"{ENSEMBLE}/petdl/{{petdl}}"
 BASELINE = f"{SPLIT}/baseline/{{training}}"
 DPSGD = f"{SPLIT}/dpsgd/{{dpsgd}}"
 PRIVATE_KNN = f"{SPLIT}/private-knn/{{private_knn}}"
+ON_FEATURES = f"{SPLIT}/on-features/{{on_features}}"
 AUDIT = f"{DATA}/audit/{{teachers}}/{{mechanism}}/{{noise}}"
 
 # Labels come from `secure_open` if the noise setting ends with the number of aggregators, else from `aggregate`.
@@ -83,6 +84,7 @@ pathvars:
     baseline=BASELINE,
     dpsgd=DPSGD,
     private_knn=PRIVATE_KNN,
+    on_features=ON_FEATURES,
     audit=AUDIT,
 
 

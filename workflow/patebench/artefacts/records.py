@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 #: Kinds of artefacts of private models.
-PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")
+PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn", "train_on_features")
 
 #: Entries that records take from a private model: required ones, then optional ones.
 _PRIVATE_MODEL = (

@@ -16,6 +16,7 @@ from patebench.config.parameters import (
     ClassParameters,
     DistilParameters,
     DpsgdParameters,
+    FeatureMethodParameters,
     PartitionParameters,
     PetdlParameters,
     PrivateKnnParameters,
@@ -56,7 +57,7 @@ Grid = Mapping[str, Mapping[str, Sequence[float]]]
 _ANY_CLASSES = 2
 
 #: Keys of an experiment with results that have no theorem for private labels of public samples.
-_OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "public_reference")
+_OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "feature_methods", "public_reference")
 
 #: Strategies for the `queries` of an experiment, without and with `neighbours`.
 _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
@@ -122,7 +123,7 @@ class _Expansion:
         settings, where, accounting = self.settings, self.where, self.settings.accounting
         sizes = [size for ensembles in settings.ensembles for size in ensembles.teachers]
         self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes))
-        for key in ("dpsgd", "private_knn", "petdl"):
+        for key in ("dpsgd", "private_knn", "feature_methods", "petdl"):
             for path, models in _entries(f"{where}.{key}", getattr(settings, key)):
                 self._refuse_in_release(path, "its noise is drawn from a seed")
                 if models.delta is not None:
@@ -393,7 +394,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models that students are compared with: baselines, the public reference, DP-SGD and Private-kNN."""
+        """Add the models that students are compared with, such as baselines, the public reference and DP-SGD."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -412,6 +413,11 @@ class _Expansion:
             _check_pool(f"{where}.queries", [knn_entry.queries], pool)
             for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
                 self.run.add_private_knn(split, knn)
+        for where, method_entry in _entries(f"{self.where}.feature_methods", settings.feature_methods):
+            for key in ("prototypes", "candidates"):
+                _check_pool(f"{where}.{key}", [number for number in [getattr(method_entry, key)] if number], pool)
+            for method in self._combinations(where, method_entry, FeatureMethodParameters):
+                self.run.add_feature_method(split, method)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
         """Add an audit of each mechanism and ensemble of the label sets `pool`."""

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
 from patebench.baselines import DPSGD_FORMS, KNN_FORMS
 from patebench.baselines.knn_accounting import KNNSettings
+from patebench.baselines.on_features import CHANGES, FEATURE_METHODS
 from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.fields import (
     NOT_IN_PATH,
@@ -436,6 +437,60 @@ class PrivateKnnParameters(Parameters):
     def settings(self) -> KNNSettings:
         """Return the parameters that determine the privacy cost of the labels."""
         return KNNSettings(**self.model_dump(exclude={"form", "student", "delta"}))
+
+
+class FeatureMethodParameters(Parameters):
+    """Classifier of public features that a method on private records releases with noise, and a student of it."""
+
+    method: Annotated[Text, known_to(FEATURE_METHODS)] = Field(
+        description="Name of the method: "
+        + "; ".join(f"{name} ({FEATURE_METHODS.fact(name, 'about')})" for name in FEATURE_METHODS)
+        + "."
+    )
+    epsilon: PositiveNumber = Field(description="Target ε of the classifier, at `delta`, for the `change`.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of that ε.")
+    change: Annotated[Text, one_of(lambda: CHANGES)] = Field(
+        "replaced",
+        description="Change of a private record for which `epsilon` is the target: replaced, or added-or-removed. ε is"
+        " stated for both.",
+    )
+    dimensions: PositiveWhole | None = Field(
+        None,
+        description="With dppl-mean and least-squares, number of principal axes of the pool's features that are used;"
+        " fewer need less noise. All by default.",
+    )
+    prototypes: PositiveWhole | None = Field(
+        None, description="With dppl-public, number of public samples for each class; default 1."
+    )
+    rounds: PositiveWhole | None = Field(
+        None, description="With private-evolution, number of histograms, which share the budget; default 1."
+    )
+    candidates: PositiveWhole | None = Field(
+        None, description="With private-evolution, number of public samples for which records vote; default 300."
+    )
+    student: Method | None = Field(
+        None,
+        description="Method of a student that learns the classifier's labels of the pool; without it, the classifier's"
+        " own accuracy is reported.",
+    )
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        for key in ("dimensions", "prototypes", "rounds", "candidates"):
+            if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
+                raise mistake(f"the method '{self.method}' does not use it; leave it out", key)
+        return self
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """Return the given parameters of the method by name, without its target."""
+        names = FEATURE_METHODS.fact(self.method, "options")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def slug(self) -> str:
+        privacy = (("epsilon", self.epsilon), ("delta", self.delta), ("change", self.change))
+        return slug(self.method, *privacy, *self.parts("method", "epsilon", "delta", "change"))
 
 
 class PetdlParameters(Parameters):

@@ -16,6 +16,7 @@ from patebench.config.parameters import (
     AuditParameters,
     DistilParameters,
     DpsgdParameters,
+    FeatureMethodParameters,
     KeptOutputs,
     LedgerSettings,
     PetdlParameters,
@@ -341,6 +342,13 @@ class Run:
         options = {**parameters.options(), **split.random(name)}
         self._add("train_private_knn", name, "private_knn.json", options, record="models")
         self._use(split, f"{name}/private_knn.json")
+
+    def add_feature_method(self, split: Split, parameters: FeatureMethodParameters) -> None:
+        self.add_split(split)
+        name = f"{split.name}/on-features/{parameters.slug}"
+        options = {**parameters.options(), **split.random(name)}
+        self._add("train_on_features", name, "on_features.json", options, record="models")
+        self._use(split, f"{name}/on_features.json")
 
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters

@@ -15,6 +15,7 @@ from patebench.config.parameters import (
     ClassParameters,
     DistilParameters,
     DpsgdParameters,
+    FeatureMethodParameters,
     LearnerParameters,
     LedgerSettings,
     PartitionParameters,
@@ -252,6 +253,10 @@ class PrivateKnnSettings(with_lists(PrivateKnnParameters, by_default=_DELTA)):  
     """Settings of Private-kNN: students of labels that the nearest private records vote for."""
 
 
+class FeatureMethodSettings(with_lists(FeatureMethodParameters, "epsilon", by_default=_DELTA)):  # type: ignore[misc]
+    """Classifiers of public features that a method releases, one for each ε."""
+
+
 class PetdlSettings(_OfEnsembles, with_lists(PetdlParameters, *_PETDL_LISTS, by_default=_DELTA)):  # type: ignore[misc]
     """Students of PET-DL, one for each ensemble and each combination of listed values."""
 
@@ -333,6 +338,11 @@ class ExperimentSettings(SplitParameters):
         [],
         description="Students of labels that the nearest private records vote for (Private-kNN), as published or in a"
         " sound form.",
+    )
+    feature_methods: List[FeatureMethodSettings] = Field(
+        [],
+        description="Classifiers of public features, released by related methods: class means, public prototypes, least"
+        " squares and Private Evolution.",
     )
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="Model trained on true labels of the pool, for comparison with students."

@@ -110,8 +110,8 @@ class Bound:
     tables, by default its name. `variant` marks an accountant that is shown only to compare it with a similar one.
     `exact` marks an accountant that computes the divergence for these votes exactly instead of bounding it.
 
-    `epsilon` is for the `adjacency` of this bound. If that is the replacement of one teacher's votes, `add_or_remove`
-    is ε by the same theorem for their addition or removal; None if the theorem has no such form.
+    `epsilon` is for the `adjacency` of this bound. If that is the replacement of one teacher's votes or of one record,
+    `add_or_remove` is ε by the same theorem for their addition or removal; None if the theorem has no such form.
     """
 
     epsilon: float

@@ -89,10 +89,10 @@ def private_models(records: Records) -> "pd.DataFrame":
     """Return one row per private model and bound on its ε, in natural order.
 
     The columns are those of `PRIVATE_MODEL`, `seeds`, and mean and standard deviation over the seeds of `epsilon`,
-    `seconds`, `answered`, `baseline_accuracy`, `accuracy` and `label_accuracy`, the last two with the columns of
-    `BESIDE_ACCURACY`.
+    `add_or_remove`, `seconds`, `answered`, `baseline_accuracy`, `accuracy` and `label_accuracy`, the last two with the
+    columns of `BESIDE_ACCURACY`.
     """
-    frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "seconds", *_MEASURED])
+    frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "add_or_remove", "seconds", *_MEASURED])
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 

@@ -58,7 +58,8 @@ class Costs(_Form):
     recomputed: Epsilon | None = Field(description="By the accountant of the method's paper.")
     worst_case: Epsilon | None = Field(description="Smallest worst-case bound.")
     add_or_remove: Epsilon | None = Field(
-        None, description="Smallest worst-case bound if a teacher's votes are added or removed, not replaced."
+        None,
+        description="Smallest worst-case bound if a teacher's votes or a record are added or removed, not replaced.",
     )
     exact: Epsilon | None = Field(
         description="Smallest data-dependent bound, computed exactly; it leaks information and must not be published."
@@ -100,7 +101,7 @@ class Row(_Form):
     """Result of one setting of a method on one data set."""
 
     dataset: str
-    method: str = Field(description="PATE, PET-DL, Private-kNN or DP-SGD.")
+    method: str = Field(description="PATE, or the system of a private model, such as DP-SGD or DPPL.")
     variant: str = Field(description="Mechanism or form.")
     parameters: dict[str, Any] = Field(description="Parameters of the mechanism or form.")
     learner: str = Field(description="Trained method and network.")
@@ -224,6 +225,7 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
                 reported=_as_printed(_printed_of_model(published, row)),
                 recomputed=_least(group[group["kind"] == Kind.CLAIMED]),
                 worst_case=_least(worst_case_bounds(group)),
+                add_or_remove=_least(worst_case_bounds(group), "add_or_remove"),
                 exact=None,
                 audited=cell_in_json(float(group["audited"].max())),
                 publishable=_least(worst_case_bounds(group[group["publishable"]])),

@@ -65,6 +65,11 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "PET-DL, noisy-knowledge": LineStyle(SKY, "P"),
     "Private-kNN, published": LineStyle(VERMILLION, "X"),
     "Private-kNN, sound": LineStyle(VERMILLION, "*"),
+    "DPPL, mean": LineStyle(GREEN, "X"),
+    "DPPL, public": LineStyle(GREEN, "*"),
+    "least squares, public covariance": LineStyle(BLUE, "X"),
+    "least squares, private covariance": LineStyle(BLUE, "*"),
+    "Private Evolution, public pool": LineStyle(ORANGE, "X"),
 }
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from patebench.artefacts.reading import (
     check_pool_protection,
     check_together,
-    locate_faults,
     read_encoder,
     read_samples,
     records_outside,
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from patebench.baselines.knn_labels import NearestVotes
 
 log = logging.getLogger("patebench")
-
-#: Number of test samples in the learning curve; the final accuracy uses all.
-_CURVE_SAMPLES = 1000
 
 #: Statement in the result.
 _SEEDED = (
@@ -63,6 +59,8 @@ def run(
     Private samples that equal a pool or test sample byte for byte are left out, as in the partition. The true labels
     are used only to measure the accuracy of the labels.
     """
+    from patebench.stages.train_student import student_of_labels
+
     started = time.monotonic()
     form_of(KNN_FORMS, parameters.form)
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
@@ -82,7 +80,7 @@ def run(
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")
     log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right["label_accuracy"])
-    student = _student(parameters, public, labels, test_set, derive(seed, stream))
+    student = student_of_labels(parameters.student, public, labels, test_set, derive(seed, stream))
     log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
     result = {
         "private": samples.digest,
@@ -144,35 +142,6 @@ def _labelled(
         sampler = PoissonSampler(settings.rate, random("sampling"))
         labels, spent = sound_labels(votes, settings, sampler, random("noise"), done)
         return labels, knn_accounting.sound(settings, delta, spent)
-
-
-def _student(
-    parameters: PrivateKnnParameters,
-    public: Artefact,
-    labels: np.ndarray[Any, np.dtype[np.int64]],
-    test_set: Artefact,
-    seed: int,
-) -> dict[str, Any]:
-    """Train a student on the labels and the pool, and return the facts on its model, learning curve and accuracy."""
-    from patebench.stages.train_student import accuracy_on_test
-    from patebench.students.interface import StudentConfig, StudentData
-    from patebench.students.student_training import train
-
-    padded = np.full(len(public["x"]), -1, np.int64)
-    padded[: len(labels)] = labels
-    data = StudentData(pool=public["x"], labels=padded, classes=int(public.meta["classes"]))
-
-    named = f"{parameters.student} student of {plural(len(data.labelled), 'label')}"
-    with progress(named, None, "epochs") as done, locate_faults(public):
-        trainer, curve = train(
-            data,
-            StudentConfig(method=parameters.student),
-            seed=seed,
-            progress=done,
-            evaluate=lambda student: {"accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"]},
-        )
-    model = f"{parameters.student}, {trainer.model}"
-    return {"model": model, "model_parameters": None, "curve": curve, **accuracy_on_test(trainer, test_set)}
 
 
 command = stage_command(run, threads)

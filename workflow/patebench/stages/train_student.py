@@ -170,6 +170,32 @@ def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = 
     return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
 
 
+def student_of_labels(
+    method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
+) -> dict[str, Any]:
+    """Train a student on `labels` (queries,) of the first samples of a POOL, −1 for none, and on the whole pool.
+
+    Return its model, learning curve and accuracies.
+    """
+    from patebench.students.interface import StudentConfig, StudentData
+    from patebench.students.student_training import train
+
+    padded = np.full(len(public["x"]), -1, np.int64)
+    padded[: len(labels)] = labels
+    data = StudentData(pool=public["x"], labels=padded, classes=int(public.meta["classes"]))
+    named = f"{method} student of {plural(len(data.labelled), 'label')}"
+    with progress(named, None, "epochs") as done, locate_faults(public):
+        trainer, curve = train(
+            data,
+            StudentConfig(method=method),
+            seed=seed,
+            progress=done,
+            evaluate=lambda student: {"accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"]},
+        )
+    model = f"{method}, {trainer.model}"
+    return {"model": model, "model_parameters": None, "curve": curve, **accuracy_on_test(trainer, test_set)}
+
+
 def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
     """Return the predicted class of each sample in `x`, shape (samples,); raise NotFiniteError for NaN."""
     predicted = student.log_probabilities(x)

@@ -199,7 +199,11 @@ _KINDS = {
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
 }
 #: Units that the ε of a private model protects, by adjacency.
-_PROTECTED: dict[str, str] = {Adjacency.ADD_OR_REMOVE_RECORD: "one record", Adjacency.REPLACE_TEACHER: "one shard"}
+_PROTECTED: dict[str, str] = {
+    Adjacency.ADD_OR_REMOVE_RECORD: "one record",
+    Adjacency.REPLACE_RECORD: "one replaced record",
+    Adjacency.REPLACE_TEACHER: "one shard",
+}
 
 
 def draw_frontier(records: Records, published: Published) -> "Figure":

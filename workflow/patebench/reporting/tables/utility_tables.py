@@ -85,7 +85,8 @@ UTILITY_PRIVACY = Table(
 
 
 _MEASURED_PRIVATE_MODELS = [
-    *means_and_deviations(["epsilon", "answered", "label_accuracy", "accuracy", "baseline_accuracy", "seconds"]),
+    *means_and_deviations(["epsilon", "add_or_remove", "answered", "label_accuracy", "accuracy", "baseline_accuracy"]),
+    *means_and_deviations(["seconds"]),
     *_BALANCE,
 ]
 
@@ -107,6 +108,7 @@ PRIVATE_MODELS = Table(
         Column("queries", "Noisy steps", "count"),
         Column("delta", "δ", "number"),
         Column("epsilon_mean", "ε, of fresh noise", "epsilon"),
+        Column("add_or_remove_mean", "ε if a record is added or removed", "epsilon"),
         Column("kind", "Kind of ε"),
         Column("label", "Accountant"),
         Column("answered_mean", "Labels", "count"),
@@ -351,9 +353,10 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
     frame = private_models(records)
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
+    frame = frame.assign(add_or_remove=frame["add_or_remove_mean"])
     frame = _add_differing_settings(frame, _chosen(frame, records))
     least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
-    return least[[*METHOD, *_FOUND]]
+    return _with_added(least, least["adjacency"] == Adjacency.REPLACE_RECORD)
 
 
 def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":

@@ -1,0 +1,320 @@
+"""Methods on public features: their cost, what one record changes in every small world, and planted faults."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import chisquare, kstest, norm
+
+from patebench.baselines.on_features import FEATURE_METHODS, class_means, evolution, feature_sums, least_squares
+from patebench.baselines.on_features import public_prototypes as prototypes
+from patebench.baselines.on_features.feature_method import FeatureMethod, Fitted, GaussianSums, PrivateRecords
+from patebench.core.bound import Adjacency, Kind
+
+DELTA, CLASSES = 1e-5, 3
+SUMS = ["dppl-mean", "least-squares", "least-squares-private", "private-evolution"]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "private-evolution": {"rounds": 2, "candidates": 3},
+    "dppl-public": {"prototypes": 2},
+}
+POOL = np.random.default_rng(3).normal(size=(6, 2))
+#: Opposite, equal, long, short and zero features.
+POINTS = np.array([[1.0, 0], [-1, 0], [0.6, 0.8], [-0.6, -0.8], [9, -9], [-9, 9], [0.01, 0], [0, 0]])
+
+
+def _method(name: str, noise: float = 1.0, **options: Any) -> Any:
+    return FEATURE_METHODS.load(name)(noise=noise, **{**OPTIONS.get(name, {}), **options})
+
+
+# The cost.
+
+
+def _epsilon(mu: float, delta: float = DELTA) -> float:
+    """ε of μ-GDP by the plain formula."""
+
+    def gap(epsilon: float) -> float:
+        return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)) - delta
+
+    return float(brentq(gap, 0, 50))
+
+
+@pytest.mark.parametrize(
+    ("name", "replaced", "added"),
+    [
+        ("dppl-mean", 2, 1),
+        ("least-squares", 2 * math.sqrt(15 / 16), 1),
+        ("least-squares-private", math.sqrt(15 / 4 + 2), math.sqrt(2)),
+        ("private-evolution", 2, math.sqrt(2)),
+    ],
+)
+def test_epsilon_is_that_of_the_gaussian_mechanism(name: str, replaced: float, added: float) -> None:
+    for noise in (2.0, 10, 50, 400):
+        bound = _method(name, noise).bound(DELTA)
+        assert bound.epsilon == pytest.approx(_epsilon(replaced / noise), rel=1e-6)
+        assert bound.add_or_remove == pytest.approx(_epsilon(added / noise), rel=1e-6)
+    assert (bound.adjacency, bound.kind, bound.publishable) == (Adjacency.REPLACE_RECORD, Kind.WORST_CASE, False)
+
+
+def test_known_values_at_noise_50() -> None:
+    assert _method("dppl-mean", 50).bound(DELTA).epsilon == pytest.approx(0.1254, abs=5e-5)
+    assert _method("dppl-mean", 50).bound(DELTA).add_or_remove == pytest.approx(0.0586, abs=5e-5)
+    assert _method("private-evolution", 50, rounds=1).bound(DELTA).epsilon == pytest.approx(0.0858, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", FEATURE_METHODS)
+def test_the_least_noise_keeps_its_target_and_no_noise_costs_infinity(name: str) -> None:
+    none = _method(name, 0).bound(DELTA)
+    assert none.epsilon == none.add_or_remove == math.inf
+    for change, place in (("replaced", 0), ("added-or-removed", 1)):
+        method = FEATURE_METHODS.load(name).calibrated(0.5, DELTA, change, **OPTIONS.get(name, {}))
+        reached = method.costs(DELTA)[place]
+        assert reached <= 0.5
+        assert reached == pytest.approx(0.5, rel=1e-6)
+
+
+# What one record changes.
+
+
+def _releasing(name: str, sums: list[np.ndarray]) -> FeatureMethod:
+    """Return a method whose releases do not depend on the records, and which appends the sums to a list."""
+    kind = FEATURE_METHODS.load(name)
+
+    class Fixed(kind):  # type: ignore[misc, valid-type]
+        def noisy(self, exact: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            sums.append(exact)
+            return np.random.default_rng(len(sums)).normal(size=exact.shape)
+
+        def choose(self, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            sums.append(scores)
+            return np.arange(2 * scores.shape[1]).reshape(-1, 2)
+
+    return Fixed(noise=1.0, **OPTIONS.get(name, {}))  # type: ignore[no-any-return]
+
+
+def _released(name: str, records: tuple[tuple[int, int], ...]) -> tuple[list[np.ndarray], Fitted]:
+    """Return the exact sums of a method on records (point, label), and its classifier."""
+    sums: list[np.ndarray] = []
+    points, labels = (np.array(part, dtype=int) for part in (zip(*records, strict=True) if records else ((), ())))
+    private = PrivateRecords(POINTS[points], labels)
+    return sums, _releasing(name, sums).fit(private, POOL, CLASSES, np.random.default_rng(0))
+
+
+ONE = list(itertools.product(range(len(POINTS)), range(CLASSES)))
+
+
+def _largest_distances(name: str) -> tuple[float, float]:
+    """Return the largest squared distance of all sums if a record is replaced, and if one is added or removed."""
+    other = ((2, 0),)  # a record that stays
+    of_one = [np.concatenate([part.ravel() for part in _released(name, (one, *other))[0]]) for one in ONE]
+    without = np.concatenate([part.ravel() for part in _released(name, other)[0]])
+    replaced = max(float(np.square(one - two).sum()) for one, two in itertools.combinations(of_one, 2))
+    return replaced, max(float(np.square(one - without).sum()) for one in of_one)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_record_changes_sums_by_at_most_the_stated_distances(name: str) -> None:
+    stated, found = _method(name).distances, _largest_distances(name)
+    assert all(distance <= bound for distance, bound in zip(found, stated, strict=True))
+    # Opposite vectors of one class have equal v·v', so both distances are not reached together.
+    near = 0.6 if name == "least-squares-private" else 0.99
+    assert all(distance >= near * bound for distance, bound in zip(found, stated, strict=True))
+
+
+@pytest.mark.parametrize("name", FEATURE_METHODS)
+def test_nothing_but_what_is_released_depends_on_the_records(name: str) -> None:
+    asked = np.random.default_rng(1).normal(size=(20, 2))
+    (_, first), *others = [_released(name, records) for records in [(), *((one,) for one in ONE), tuple(ONE)]]
+    for _, fitted in others:
+        assert np.array_equal(fitted.scores(asked), first.scores(asked))
+        assert fitted.model == first.model
+        assert (fitted.labels is None and first.labels is None) or np.array_equal(fitted.labels, first.labels)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_every_coordinate_has_independent_noise(name: str) -> None:
+    zero = np.zeros((40, 50))
+    noise = _method(name, 7.0).noisy(zero, np.random.default_rng(0))
+    for part in (noise.ravel(), noise[:, 0], noise[0]):
+        assert kstest(part / 7, "norm").pvalue > 1e-3
+    assert abs(np.corrcoef(noise.T)[np.triu_indices(50, 1)]).max() < 0.75
+    assert np.array_equal(_method(name, 0.0).noisy(zero + 1, np.random.default_rng(0)), zero + 1)
+
+
+def test_sums_do_not_depend_on_the_order_or_the_other_records() -> None:
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(501, 37)), rng.integers(0, 3, 501)
+    scaling = feature_sums.Scaling.of(rng.normal(size=(60, 37)), 11, 0.25)
+    units = scaling.units(features)
+    assert np.array_equal(units[1:], scaling.units(features[1:]))
+    assert (np.square(units).sum(axis=1) <= feature_sums.UNIT**2).all()
+    shuffled = rng.permutation(501)
+    for total in (lambda rows: feature_sums.class_sums(units[rows], labels[rows], 3),
+                  lambda rows: feature_sums.outer_sums(units[rows])):  # fmt: skip
+        assert np.array_equal(total(slice(None)), total(shuffled))
+        assert np.array_equal(total(slice(None)) - total(slice(1, None)), total(slice(0, 1)))
+
+
+def test_coordinates_keep_the_norm_of_a_symmetric_matrix() -> None:
+    square = np.random.default_rng(0).normal(size=(5, 5))
+    matrix = square + square.T
+    vector = feature_sums.to_coordinates(matrix)
+    assert np.linalg.norm(vector) == pytest.approx(np.linalg.norm(matrix))
+    assert feature_sums.from_coordinates(vector, 5) == pytest.approx(matrix)
+
+
+# Public prototypes.
+
+
+def _probabilities(scores: np.ndarray, rate: float, count: int) -> dict[tuple[int, ...], float]:
+    """Probability of each set of public samples, proportional to e^(rate · smallest score)."""
+    sets = list(itertools.combinations(range(len(scores)), count))
+    weights = np.exp([rate * scores[list(each)].min() for each in sets])
+    return dict(zip(sets, weights / weights.sum(), strict=True))
+
+
+def test_prototypes_are_drawn_with_the_stated_probabilities() -> None:
+    scores = np.array([[0.0, 2.5], [1, 0], [1, 3], [2.5, 0.5], [0.3, 1]])
+    method, rng = prototypes.PublicPrototypes(noise=0.8, prototypes=2), np.random.default_rng(0)
+    drawn = [method.choose(scores, rng) for _ in range(8000)]
+    for label in range(2):
+        expected = _probabilities(scores[:, label], 1 / 0.8, 2)
+        counts = dict.fromkeys(expected, 0)
+        for chosen in drawn:
+            counts[tuple(sorted(map(int, chosen[label])))] += 1
+        assert chisquare(list(counts.values()), [8000 * p for p in expected.values()]).pvalue > 1e-3
+    exact = prototypes.PublicPrototypes(noise=0.0, prototypes=2).choose(scores, rng)
+    assert [set(map(int, own)) for own in exact] == [{3, 2}, {2, 0}] or [set(own) for own in exact] == [{3, 1}, {2, 0}]
+
+
+def _largest_ratios(scored: Callable[[tuple[tuple[int, int], ...]], np.ndarray], rate: float) -> tuple[float, float]:
+    """Return the largest log-ratio of outcomes of all classes, if a record is replaced, or added or removed."""
+
+    def log_probabilities(records: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
+        return [np.log(list(_probabilities(own, rate, 2).values())) for own in scored(records).T]
+
+    other = ((2, 0),)
+    of_one, without = [log_probabilities((one, *other)) for one in ONE], log_probabilities(other)
+
+    def gap(one: list[np.ndarray], two: list[np.ndarray]) -> float:
+        return sum(float((p - q).max()) for p, q in zip(one, two, strict=True))  # classes are independent
+
+    replaced = max(gap(one, two) for one, two in itertools.permutations(of_one, 2))
+    return replaced, max(max(gap(one, without), gap(without, one)) for one in of_one)
+
+
+def test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_cost() -> None:
+    for noise in (0.4, 2.0):
+        method = _method("dppl-public", noise)
+        found = _largest_ratios(lambda records: _released("dppl-public", records)[0][0], 1 / noise)
+        for ratio, stated in zip(found, method.costs(DELTA), strict=True):
+            assert 0.5 * stated <= ratio <= stated + 1e-9
+
+
+# Planted faults, each of which a test above finds.
+
+
+def _clip_after_summing(self: Any, features: np.ndarray) -> np.ndarray:
+    vectors: np.ndarray = np.trunc(self.along(features) / self.length * feature_sums.UNIT)
+    return vectors if not self.constant else np.column_stack([vectors, np.full(len(vectors), self.constant)])
+
+
+@pytest.mark.parametrize("name", ["dppl-mean", "least-squares", "least-squares-private"])
+def test_clipping_after_summing_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_sums.Scaling, "units", _clip_after_summing)
+    with pytest.raises(AssertionError):
+        test_a_record_changes_sums_by_at_most_the_stated_distances(name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "distances"),
+    [
+        (class_means.ClassMeans, "dppl-mean", (2.0, 1.0)),  # √2, for features that may be negative
+        (least_squares.LeastSquares, "least-squares", (2.0, 1.0)),
+        (least_squares.PrivateLeastSquares, "least-squares-private", (2.0, 1.0)),  # the covariance for free
+        (evolution.PrivateEvolution, "private-evolution", (2.0, 1.0)),  # one of two rounds
+    ],
+)
+def test_too_small_a_sensitivity_is_found(
+    kind: Any, name: str, distances: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "distances", distances)
+    with pytest.raises(AssertionError):
+        test_a_record_changes_sums_by_at_most_the_stated_distances(name)
+
+
+def test_votes_of_all_records_for_two_candidates_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evolution, "nearest", lambda x, pool: np.repeat(np.arange(len(x)) % len(pool), 2))
+    with pytest.raises(AssertionError):
+        test_a_record_changes_sums_by_at_most_the_stated_distances("private-evolution")
+
+
+@dataclass
+class _Forgetful:
+    """Random numbers without noise for one class."""
+
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        noise = self.rng.standard_normal(shape)
+        noise[:, 0] = 0
+        return noise
+
+
+def test_noise_forgotten_in_one_class_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = GaussianSums.noisy
+    monkeypatch.setattr(GaussianSums, "noisy", lambda self, sums, rng: honest(self, sums, _Forgetful()))  # type: ignore[arg-type]
+    with pytest.raises(AssertionError):
+        test_every_coordinate_has_independent_noise("dppl-mean")
+
+
+def test_a_covariance_without_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exact(self: Any, units: np.ndarray, pool: np.ndarray, records: float, rng: Any) -> np.ndarray:
+        return feature_sums.outer_sums(np.concatenate([units, pool])) / (len(units) + len(pool))
+
+    monkeypatch.setattr(least_squares.PrivateLeastSquares, "_covariance", exact)
+    with pytest.raises(AssertionError):
+        test_nothing_but_what_is_released_depends_on_the_records("least-squares-private")
+
+
+def test_prototypes_chosen_without_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = prototypes.PublicPrototypes.fit
+
+    def best(self: Any, private: PrivateRecords, pool: np.ndarray, classes: int, rng: Any) -> Fitted:
+        fitted = fit(self, private, pool, classes, rng)
+        means = [private.features[private.labels == label].sum(axis=0) for label in range(classes)]
+        chosen = pool[[int((pool @ mean).argmax()) for mean in means]]
+        return Fitted(lambda features: features @ chosen.T, fitted.model)
+
+    monkeypatch.setattr(prototypes.PublicPrototypes, "fit", best)
+    with pytest.raises(AssertionError):
+        test_nothing_but_what_is_released_depends_on_the_records("dppl-public")
+
+
+def test_a_score_above_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    score = prototypes._scores
+    monkeypatch.setattr(prototypes, "_scores", lambda *given: 3 * score(*given))
+    with pytest.raises(AssertionError):
+        test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_cost()
+
+
+# What is learned.
+
+
+@pytest.mark.parametrize("name", FEATURE_METHODS)
+def test_a_classifier_of_separate_classes_is_right(name: str) -> None:
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(CLASSES, 8))
+    labels, asked, shown = (rng.integers(0, CLASSES, size) for size in (3000, 500, 400))
+    x, test, pool = (means[y] + 0.3 * rng.normal(size=(len(y), 8)) for y in (labels, asked, shown))
+    options = {"candidates": 40} if name == "private-evolution" else {}
+    method = FEATURE_METHODS.load(name).calibrated(1.0, DELTA, "replaced", **options)
+    fitted = method.fit(PrivateRecords(x, labels), pool, CLASSES, rng)
+    assert np.mean(fitted.scores(test).argmax(axis=1) == asked) > 0.95
+    if fitted.labels is not None:
+        chosen = fitted.labels >= 0
+        assert np.mean(fitted.labels[chosen] == shown[chosen]) > 0.8

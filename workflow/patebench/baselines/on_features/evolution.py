@@ -1,0 +1,104 @@
+"""Private Evolution (Lin et al., ICLR 2024) on a public pool: a class keeps the samples that its records vote for.
+
+The candidates of all classes are first the same random samples of the pool. Each private record votes for the candidate
+of its class that is nearest to it. The histograms of all classes are released with noise. Counts above a threshold are
+weights, by which half of the candidates of the next round are drawn; the others are samples of the pool near these. The
+weighted candidates of the last round train a linear classifier, and are the labels for a student.
+
+Differences from the authors' code (microsoft/DPSDA): samples of the pool replace those of a generator, and classes have
+equal numbers of candidates instead of the private class frequencies.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.baselines.on_features.feature_method import Array, Fitted, GaussianSums, PrivateRecords, Scores
+from patebench.features.cells import nearest, nearest_several
+
+#: Threshold on noisy counts, in standard deviations of the noise.
+_THRESHOLD = 2.0
+#: Number of samples of the pool, per candidate that is needed, among which samples near others are drawn.
+_NEAR = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateEvolution(GaussianSums):
+    """Histograms of `rounds` rounds over `candidates` public samples for each class.
+
+    A record has one vote in each round: if it is replaced, two counts change by one, and one if it is added or removed.
+    """
+
+    rounds: int = 1
+    candidates: int = 300
+
+    @property
+    def distances(self) -> tuple[float, float]:
+        return 2.0 * self.rounds, 1.0 * self.rounds
+
+    @property
+    def releases(self) -> int:
+        return self.rounds
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
+        places = [rng.permutation(len(pool))[: self.candidates]] * classes
+        weights = self._weights(private, pool, places, rng)
+        for _ in range(self.rounds - 1):
+            places = [_next(own, weights[:, label], pool, rng) for label, own in enumerate(places)]
+            weights = self._weights(private, pool, places, rng)
+        strength = np.zeros((len(pool), classes))
+        for label, own in enumerate(places):
+            np.add.at(strength[:, label], own, weights[:, label])
+        labels = np.where(strength.any(axis=1), strength.argmax(axis=1), -1)
+        return Fitted(_linear(pool, strength), "linear on chosen samples", pool.shape[1] * classes, labels)
+
+    def _weights(
+        self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
+    ) -> Array:
+        """Return weights of candidates (candidates, classes) from noisy votes; they add up to 1 in each class.
+
+        `places` contains the positions in the pool of the candidates of each class.
+        """
+        votes = [
+            np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))
+            for label, own in enumerate(places)
+        ]
+        counts = self.noisy(np.column_stack(votes).astype(np.float64), rng)
+        above = np.maximum(counts - _THRESHOLD * self.noise, 0)
+        # Without a count above the threshold, the largest one is kept.
+        above = np.where(above.any(axis=0), above, counts == counts.max(axis=0))
+        weights: Array = above / above.sum(axis=0)
+        return weights
+
+
+def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return as many new candidates: up to half of them drawn by their weights, the others near these."""
+    size = len(places)
+    drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]
+    near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))
+    others = rng.permutation(np.setdiff1d(near, drawn))[: size - len(drawn)]
+    return np.resize(np.concatenate([drawn, others]), size)
+
+
+def _linear(pool: Array, strength: Array) -> Scores:
+    """Return the scores of a ridge regression on samples of the pool with weights `strength` (samples, classes).
+
+    The penalty is the mean variance of the features.
+    """
+    weight = strength.sum(axis=1)
+    used = weight > 0
+    x, share = pool[used], weight[used] / weight.sum()
+    mean = share @ x
+    centred = x - mean
+    covariance = (centred * share[:, None]).T @ centred
+    penalty = max(float(np.trace(covariance)) / len(covariance), 1e-9)
+    target = strength[used] / weight.sum() - share[:, None] / strength.shape[1]
+    weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), centred.T @ target)
+
+    def scores(features: Array) -> Array:
+        result: Array = (features - mean) @ weights
+        return result
+
+    return scores

@@ -1,0 +1,123 @@
+"""Define methods on public features: their noise, their cost, and the classifier that they release.
+
+The features of a record follow from the record alone, and have at most unit length. A *record is replaced* by any other
+record with any label, or it is *added or removed*; a method states its ε for both. All other inputs are public.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.independent import gaussian_dp
+from patebench.accounting.searches import edge
+from patebench.baselines.on_features import CHANGES
+from patebench.core.bound import Adjacency, Bound, Kind, check_delta
+
+Array = NDArray[np.float64]
+#: Function from features (samples, features) to scores (samples, classes); the largest one is the class.
+Scores = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRecords:
+    """Features (records, features) of private records, each computed alone, and their labels (records,)."""
+
+    features: Array
+    labels: NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Released classifier.
+
+    `model` is its name and `size` its number of parameters. `labels` (pool,) are the labels for a student, −1 for none;
+    None if the classifier labels the whole pool.
+    """
+
+    scores: Scores
+    model: str
+    size: int | None = None
+    labels: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureMethod(ABC):
+    """Method on public features. More `noise` costs less; without noise, ε is ∞."""
+
+    #: Accountant of the cost, its name in tables, and its theorem.
+    accounted: ClassVar[tuple[str, str, str]]
+
+    noise: float
+
+    @abstractmethod
+    def costs(self, delta: float) -> tuple[float, float]:
+        """Return ε at `delta` if a record is replaced, and if a record is added or removed."""
+
+    @abstractmethod
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
+        """Return a classifier that depends on private records only through noisy releases.
+
+        `pool` (samples, features) are the features of the public pool.
+        """
+
+    @property
+    def releases(self) -> int:
+        """Return the number of noisy releases."""
+        return 1
+
+    def bound(self, delta: float) -> Bound:
+        """Return the worst-case ε of all releases; it is not publishable, as the noise is seeded."""
+        accountant, label, source = self.accounted
+        replaced, added = self.costs(check_delta(delta))
+        return Bound(
+            epsilon=replaced,
+            delta=delta,
+            queries=self.releases,
+            accountant=accountant,
+            kind=Kind.WORST_CASE,
+            publishable=False,
+            source=source,
+            adjacency=Adjacency.REPLACE_RECORD,
+            label=label,
+            add_or_remove=added,
+        )
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, change: str, **options: Any) -> Self:
+        """Return the method with the least noise, rounded up, whose ε at `delta` for the `change` is at most `epsilon`.
+
+        Raises PatebenchError if no noise reaches the target.
+        """
+        place = list(CHANGES).index(change)
+        return cls(noise=edge(lambda noise: cls(noise=noise, **options).costs(delta)[place], epsilon), **options)
+
+
+class GaussianSums(FeatureMethod):
+    """Method that releases sums over the records with noise N(0, `noise`²) on each coordinate.
+
+    The releases together are μ-GDP for μ = √distance/noise: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and
+    Corollary 3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md,
+    "Sums of features".
+    """
+
+    accounted = ("gdp", "Gaussian DP, PLD", "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3")
+
+    @property
+    @abstractmethod
+    def distances(self) -> tuple[float, float]:
+        """Return the squared L2 distance of all sums if a record is replaced, and if one is added or removed."""
+
+    def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
+        """Return sums over the records with noise on each coordinate; all that is released passes through here."""
+        released: Array = sums + self.noise * rng.standard_normal(sums.shape)
+        return released
+
+    def costs(self, delta: float) -> tuple[float, float]:
+        if self.noise == 0:
+            return np.inf, np.inf
+        replaced, added = (gaussian_dp(float(np.sqrt(distance)) / self.noise, delta) for distance in self.distances)
+        return replaced, added

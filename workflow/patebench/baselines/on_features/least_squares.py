@@ -1,0 +1,111 @@
+"""Least squares on features (Mehta et al., TMLR 2023): class sums with noise, and a covariance.
+
+A record has the vector v with a constant c as last coordinate. The class sums Σ v ⊗ e_y are released with noise, and
+regressed on n times the mean of v·v', with n the number of records as estimated from the constants. That mean is the
+pool's, or Σ v·v' is released with noise too, as in the paper (DP-LS).
+
+Along principal axis i of the mean, of variance a, the sum n·a·w + N(0, σ² + r·n·a) determines the weight w, which has
+the prior N(0, τ²·aᵖ). σ² is the variance of the noise, r·n·a that of a sample of records. r, p and τ maximise the
+evidence (MacKay 1992), which follows from what was released, so no label is needed to choose them.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from patebench.baselines.on_features.feature_method import Array, Fitted, GaussianSums, PrivateRecords
+from patebench.baselines.on_features.feature_sums import (
+    UNIT,
+    Scaling,
+    class_sums,
+    from_coordinates,
+    outer_sums,
+    to_coordinates,
+)
+
+#: The constant c in a vector. With it, opposite vectors of one class differ by 2·√(1 − c²).
+CONSTANT = 0.25
+
+#: Values tried for r times the number of classes, for p, and for ln τ².
+_ERRORS, _POWERS, _VARIANCES = (0.25, 1.0, 4.0, 16.0), (-1.0, -0.5, 0.0, 0.5, 1.0), np.arange(-12.0, 16.0, 0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquares(GaussianSums):
+    """Class sums with noise, regressed on the covariance of the public pool."""
+
+    distances = 4 * (1 - CONSTANT**2), 1.0
+
+    #: Number of principal axes of the pool that are used; None for all.
+    dimensions: int | None = None
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
+        scaling = Scaling.of(pool, self.dimensions, CONSTANT)
+        units = scaling.units(private.features)
+        table = self.noisy(class_sums(units, private.labels, classes), rng)
+        covariance = self._covariance(units, scaling.units(pool), table[-1].sum() / CONSTANT, rng)
+        return _regressed(table, self.noise, covariance, scaling)
+
+    def _covariance(self, units: Array, pool: Array, records: float, rng: np.random.Generator) -> Array:
+        """Return the mean of v·v' (features, features) over vectors like the private ones, `units`."""
+        return outer_sums(pool) / len(pool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateLeastSquares(LeastSquares):
+    """Class sums and Σ v·v', both with noise.
+
+    For ‖v‖, ‖v'‖ ≤ 1, ‖v·v' ‖ ≤ 1 in Frobenius norm, and two such matrices have a non-negative inner product, so they
+    differ by at most √2. Squared distances of the two releases add up.
+    """
+
+    distances = 4 * (1 - CONSTANT**2) + 2, 2.0
+
+    @property
+    def releases(self) -> int:
+        return 2
+
+    def _covariance(self, units: Array, pool: Array, records: float, rng: np.random.Generator) -> Array:
+        size = units.shape[1]
+        noisy = from_coordinates(self.noisy(to_coordinates(outer_sums(units)), rng), size)
+        variance, axes = np.linalg.eigh(noisy)
+        # Eigenvalues of the noise alone are at most noise·√(2·size) (Wigner's semicircle); those below tell nothing.
+        kept = np.maximum(variance, self.noise * np.sqrt(2 * size))
+        result: Array = axes * kept @ axes.T / max(records, 1.0)
+        return result
+
+
+def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
+    """Return the classifier of the class sums `table` (features, classes), whose noise is N(0, noise²)."""
+    counts = np.maximum(table[-1] / CONSTANT, 0)
+    records = max(float(counts.sum()), 1.0)
+    shares = counts / records if counts.any() else np.full(table.shape[1], 1 / table.shape[1])
+    rest = table - records * (covariance[:, -1:] / CONSTANT) * shares
+    variance, axes = np.linalg.eigh(covariance)
+    kept = variance > 1e-9 * variance[-1]
+    weights = axes[:, kept] @ _weights(axes[:, kept].T @ rest, variance[kept], records, noise)
+
+    def scores(features: Array) -> Array:
+        result: Array = scaling.units(features) / UNIT @ weights + shares
+        return result
+
+    return Fitted(scores, "linear", table.size)
+
+
+def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
+    """Return the most likely weights (axes, classes), from sums along principal axes of the given variance."""
+    best: tuple[float, Any] = (-np.inf, None)
+    signal, classes = records * variance, sums.shape[1]
+    squares = np.square(sums).sum(axis=1)
+    for error, power in product(_ERRORS, _POWERS):
+        own = noise**2 + error / classes * signal
+        prior = np.exp(_VARIANCES)[:, None] * variance**power
+        total = prior * signal**2 + own
+        evidence = -0.5 * (classes * np.log(total) + squares / total).sum(axis=1)
+        top = int(evidence.argmax())
+        if evidence[top] > best[0]:
+            best = float(evidence[top]), (prior[top] * signal / total[top])[:, None] * sums
+    weights: Array = best[1]
+    return weights

@@ -1,0 +1,105 @@
+"""DPPL-Public (Wahdany et al., AAAI 2025): the exponential mechanism chooses public samples as prototypes of a class.
+
+The utility of K public samples for a class is the smallest of their scores; the score of a public sample is the sum
+over the class's private records of their similarity to it, clipped and scaled to 0 … 1. The K samples are drawn
+together, with probability proportional to e^(η·utility): first the lowest-ranked one, at rank j with weight
+C(j − 1, K − 1), and then the others among the better ones (DPPL-Public Top-K). Proof:
+docs/explanation/proofs-systems.md, "Prototypes from the exponential mechanism".
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from patebench.baselines.on_features.feature_method import Array, FeatureMethod, Fitted, PrivateRecords
+
+#: Grid units in a length of 1, at which sums of products of two vectors are exact in single precision (24 bits).
+_SHORT = 2.0**12
+#: Grid units in coordinates before they are scaled.
+_FINE = 2.0**20
+#: Grid units in a score of 1, and records per block, whose sums of scores are exact in single precision.
+_SCORE, _BLOCK = 2.0**12, 1 << 11
+#: Quantiles of the similarities within the pool that become the scores 0 and 1.
+_CLIPPED = 0.5, 0.99
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicPrototypes(FeatureMethod):
+    """`prototypes` public samples for each class, drawn with η = 1/`noise`.
+
+    A record that is added or removed changes the utilities of its class alone, all in one direction, by at most 1: the
+    cost is η. A record that is replaced is removed and another one added: 2η. δ is not used.
+    """
+
+    accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
+
+    prototypes: int = 1
+
+    def costs(self, delta: float) -> tuple[float, float]:
+        rate = np.inf if self.noise == 0 else 1 / self.noise
+        return 2 * rate, rate
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
+        mean = np.asarray(pool, dtype=np.float64).mean(axis=0)
+        public = _directions(pool - mean)
+        low, high = _range(public)
+        scores = np.zeros((len(pool), classes))
+        for label in range(classes):
+            own = private.features[private.labels == label]
+            scores[:, label] = _scores(public, _directions(own - mean), low, high)
+        chosen = self.choose(scores, rng)
+        prototypes = public[chosen].astype(np.float64) / _SHORT
+
+        def similarity(features: Array) -> Array:
+            nearest: Array = np.max(np.einsum("sd,ckd->csk", features - mean, prototypes, optimize=True), axis=2).T
+            return nearest
+
+        return Fitted(similarity, f"{self.prototypes} public prototypes per class", classes * self.prototypes)
+
+    def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Return positions (classes, prototypes) in the pool, drawn by the exponential mechanism for each class.
+
+        `scores` is (pool, classes); one record changes those of its class by at most 1. All that is released passes
+        through here.
+        """
+        count = min(self.prototypes, len(scores))
+        rank = np.arange(count - 1, len(scores))
+        ways = gammaln(rank + 1) - gammaln(count) - gammaln(rank - count + 2)
+        chosen = np.empty((scores.shape[1], count), dtype=np.intp)
+        for label, own in enumerate(scores.T):
+            order = np.argsort(-own, kind="stable")
+            # Gumbel noise: the largest sum is a draw with probability proportional to e^weight, here at noise 1/η.
+            last = int(rank[np.argmax(own[order[rank]] + self.noise * (ways + rng.gumbel(size=len(rank))))])
+            chosen[label] = order[np.append(rng.permutation(last)[: count - 1], last)]
+        return chosen
+
+
+def _directions(vectors: Array) -> NDArray[np.float32]:
+    """Scale vectors (samples, features) to unit length, each alone, and return them in units of 1/`_SHORT`."""
+    fine = np.rint(np.asarray(vectors, dtype=np.float64) * _FINE)
+    norms = np.sqrt(np.square(fine).sum(axis=1, keepdims=True))
+    unit: NDArray[np.float32] = np.trunc(fine * (_SHORT * (1 - 1e-9) / np.maximum(norms, 1))).astype(np.float32)
+    return unit
+
+
+def _range(public: NDArray[np.float32]) -> tuple[float, float]:
+    """Return the similarities that become the scores 0 and 1, from those of the first 1,000 samples of the pool."""
+    some = public[:1000]
+    similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
+    low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
+    return float(low), max(float(high), float(low) + 1e-6)
+
+
+def _scores(public: NDArray[np.float32], own: NDArray[np.float32], low: float, high: float) -> Array:
+    """Return the score of each public sample (samples,): sums of integers, exact in any order of the records."""
+    total = np.zeros(len(public))
+    for start in range(0, len(own), _BLOCK):
+        similar = own[start : start + _BLOCK] @ public.T
+        similar -= np.float32(low * _SHORT**2)
+        similar *= np.float32(_SCORE / (high - low) / _SHORT**2)
+        np.clip(similar, 0, _SCORE, out=similar)
+        np.trunc(similar, out=similar)
+        total += np.ones(len(similar), np.float32) @ similar
+    return total / _SCORE

@@ -1,0 +1,137 @@
+"""Stage `train_on_features`: train a classifier of public features that a method on private records releases.
+
+The features of each private record are computed alone, by an encoder learned only from the public pool. All further
+steps on private records are in `baselines/on_features`.
+"""
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.artefacts.reading import (
+    check_pool_protection,
+    check_together,
+    locate_faults,
+    read_encoder,
+    read_samples,
+    records_outside,
+)
+from patebench.baselines.on_features import FEATURE_METHODS
+from patebench.cli.command import stage_command, threads
+from patebench.config.parameters import FeatureMethodParameters
+from patebench.core.bound import large_delta
+from patebench.core.checks import check_finite
+from patebench.core.class_accuracy import class_accuracy
+from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.formats import ENCODER, POOL, TRUTH
+from patebench.core.progress import progress
+from patebench.core.seeds import derive, generator
+
+if TYPE_CHECKING:
+    from patebench.baselines.on_features.feature_method import FeatureMethod
+
+log = logging.getLogger("patebench")
+
+#: Statement in the result.
+_SEEDED = (
+    "The noise of this classifier comes from a named seed. Anyone who knows the seed can remove the noise, so the"
+    " classifier is not a release. Its ε is for fresh noise."
+)
+
+
+def run(
+    *,
+    private: Annotated[Path, "All private samples."],
+    pool: Annotated[Path, "Public pool."],
+    truth: Annotated[Path, "True labels of the pool, used only to measure accuracy."],
+    test: Annotated[Path, "Test set."],
+    encoder: Annotated[Path, "Encoder learned from the pool."],
+    parameters: FeatureMethodParameters,
+    seed: int,
+    stream: str,
+    out: Annotated[Path, "Output file with the result."],
+) -> None:
+    """Train a classifier of public features by a method that releases noisy sums or choices of private records.
+
+    Private samples that equal a pool or test sample byte for byte are left out, as in the partition. With --student, a
+    student is trained on the classifier's labels of the pool.
+    """
+    started = time.monotonic()
+    samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
+    test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
+    check_pool_protection(public)
+    check_together(pool=public, truth=true)
+    if fault := large_delta(parameters.delta, None, len(samples["x"])):
+        log.warning(fault)
+    method: FeatureMethod = FEATURE_METHODS.load(parameters.method).calibrated(
+        parameters.epsilon, parameters.delta, parameters.change, **parameters.settings
+    )
+    bound = method.bound(parameters.delta)
+    known, reached = _fit(method, samples, public, test_set, encoder, generator(seed, stream))
+    answered = known >= 0
+    names = public.meta["class_names"]
+    right = class_accuracy(true["y"][answered], known[answered], names, "label_{}")
+    if parameters.student:
+        from patebench.stages.train_student import student_of_labels
+
+        own = {"classifier": reached["model"], "classifier_accuracy": reached["accuracy"]}
+        student = student_of_labels(parameters.student, public, known, test_set, derive(seed, stream, "student"))
+        reached = {**own, **student}
+    system, form = (FEATURE_METHODS.fact(parameters.method, what) for what in ("system", "form"))
+    log.info("%s, %s: %.2f%% on the test set at ε = %.4g", system, form, 100 * reached["accuracy"], bound.epsilon)
+    result = {
+        "private": samples.digest,
+        "pool": public.digest,
+        "test": test_set.digest,
+        "encoder": read_arrays(encoder, ENCODER).digest,
+        "dataset": test_set.meta["dataset"],
+        "split": test_set.meta["split"],
+        "seed": seed,
+        "system": system,
+        "form": form,
+        "private_model": parameters.slug,
+        "parameters": {**parameters.model_dump(), "noise": method.noise},
+        "answered": int(answered.sum()),
+        **right,
+        "public_use": "features, student" if parameters.student else "features",
+        "public_samples": len(public["x"]),
+        **reached,
+        "seconds": round(time.monotonic() - started, 1),
+        "statement": _SEEDED,
+        "bounds": [bound.to_json()],
+    }
+    write_json(out, "train_on_features", result)
+
+
+def _fit(
+    method: "FeatureMethod",
+    samples: Artefact,
+    public: Artefact,
+    test_set: Artefact,
+    encoder: Path,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Return the labels (pool,) of the pool, −1 for none, and the facts and accuracies of the classifier."""
+    from patebench.baselines.on_features.feature_method import PrivateRecords
+
+    learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])
+    x, y = records_outside(samples, public, test_set)
+    with progress("features of private records", len(x), "records") as done:
+        records = PrivateRecords(learnt.features_alone(x, done), y)
+    features = learnt.features(public["x"])
+    with locate_faults(public):
+        check_finite("the features of the pool are not finite", features, public["x"])
+    fitted = method.fit(records, features, classes, rng)
+    scores = fitted.scores(learnt.features(test_set["x"]))
+    with locate_faults(test_set):
+        check_finite("the classifier's scores are NaN", scores, test_set["x"], infinite=True)
+    labels = fitted.scores(features).argmax(axis=1) if fitted.labels is None else fitted.labels
+    accuracies = class_accuracy(test_set["y"], scores.argmax(axis=1), test_set.meta["class_names"])
+    return labels, {"model": fitted.model, "model_parameters": fitted.size, **accuracies}
+
+
+command = stage_command(run, threads)
