@@ -609,6 +609,25 @@ def test_the_schema_agrees_with_the_settings() -> None:
     assert list(validator.iter_errors(changed(".poll", 4)))
 
 
+def test_the_file_of_an_own_encoder_is_an_input_and_option_of_its_stage(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").touch()
+    own = {"encoder": "mine", "encoder_file": str(tmp_path / "net.onnx"), "encoder_data": "LAION-400M"}
+    run = validate({"seeds": 0, "experiments": {"one": ONE_VOTE | own}})
+    (features,) = options(run, "features.npz")
+    assert features["network"] == own["encoder_file"]
+    assert run.networks == {"digits/seed-0_pool-100_mine": [own["encoder_file"]]}
+    (split,) = options(run, "pool.npz")
+    assert (split["encoder"], split["encoder-data"]) == ("mine", "LAION-400M")
+    for change, code, key in (
+        ({"encoder_file": "none.onnx"}, "missing-file", "encoder_file"),
+        ({"encoder_file": None}, "missing", "encoder_file"),
+        ({"encoder": "imagenet"}, "value", "encoder_data"),
+        ({"encoder_data": None}, "unknown-name", "encoder"),
+    ):
+        with refuses(code, f"experiments.one.{key}"):
+            validate({"seeds": 0, "experiments": {"one": ONE_VOTE | own | change}})
+
+
 ONE_VOTE = {
     "dataset": "digits",
     "pool": 100,

@@ -10,7 +10,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.reporting.findings import findings
-from patebench.reporting.outcomes import frontier, outcomes
+from patebench.reporting.outcomes import data_seen, frontier, outcomes
 from patebench.reporting.tables import TABLES
 
 PUBLISHED = made.PRINTED
@@ -146,7 +146,11 @@ def frame(tmp_path: Path) -> Any:
         for clusters, named, matched in ((10, 0.7, 0.6), (50, 0.9, None), (100, 0.95, None)):
             naming = made.naming(clusters, named + seed / 50, seed, matched)
             compared.append(made.write_naming(tmp_path / f"naming-{clusters}-{seed}.json", naming))
-    model = made.private_model(1.0, 0.9) | {"public_use": "features", "public_samples": 9000}
+    model = made.private_model(1.0, 0.9) | {
+        "public_use": "features",
+        "public_samples": 9000,
+        "encoder_data": "ImageNet",
+    }
     models = [made.write_private_model(tmp_path / "model.json", model)]
     return made.table("bits", collected, compared, models=models)
 
@@ -169,6 +173,10 @@ def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame:
     assert set(few["public_samples"]) == {100}, "a supervised student sees what it has labels of"
     (model,) = frame[frame["system"] == "DP-SGD"].to_dict("records")
     assert (model["public_use"], model["public_samples"], model["epsilon"]) == ("features", 9000, 1.0)
+    assert model["encoder_data"] == "ImageNet"
+    assert set(few["encoder_data"]) == {"none"}
+    assert data_seen({"encoder_data": "ImageNet", "features_data": "LAION"}, "features, queries") == "LAION; ImageNet"
+    assert data_seen({"encoder_data": "ImageNet", "features_data": "LAION"}, "queries") == "LAION"
 
 
 def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_queries(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.data.division import hash_samples
 from patebench.data.partitions import Change, check_disjoint
-from patebench.features import DEFAULT, ENCODERS
+from patebench.features import DEFAULT, encoder_class
 from patebench.models import MODELS, on_queries, weighted
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
-        encoder: Encoder = ENCODERS.load(encoder_of(pool)).of(stored.arrays)
+        encoder: Encoder = encoder_class(encoder_of(pool)).of(stored.arrays)
     except PatebenchError as fault:
         raise ArtefactError(path, str(fault)) from None
     return encoder

@@ -18,6 +18,7 @@ from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.seeds import Mode
 from patebench.core.spelling import parameters_slug, slug
+from patebench.features import ENCODERS, data_seen
 from patebench.release.conditions import mechanism_of
 
 if TYPE_CHECKING:
@@ -59,10 +60,15 @@ def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of records that describe the split of an artefact.
 
     `setting` is the slug of the split without its seed, `beside_pool` also without the settings of its pool.
+    `encoder_data` and `features_data` are the public data, besides the pool, that the encoder and the data set's own
+    features have seen.
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
     named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
+    own = cut.encoder not in (None, *ENCODERS)
+    named["encoder_data"] = (own and cut.encoder_data) or data_seen(cut.encoder)
+    named["features_data"] = (not own and cut.encoder_data) or ""
     return {**facts, **named, "pool": cut.pool, "beside_pool": slug(*cut.parts("pool"))}
 
 

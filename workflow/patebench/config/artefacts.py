@@ -57,11 +57,15 @@ class Data:
 
 @dataclass(frozen=True)
 class Split:
-    """Division of the public data, shuffled by `seed`, into the pool and the test set."""
+    """Division of the public data, shuffled by `seed`, into the pool and the test set.
+
+    `encoder_file` contains the network of an encoder of the user's own.
+    """
 
     data: Data
     seed: int
     parameters: SplitParameters
+    encoder_file: str | None = None
 
     @property
     def name(self) -> str:

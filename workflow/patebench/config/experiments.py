@@ -133,13 +133,15 @@ class _Expansion:
             raise PatebenchError(line, code="missing", where=f"{where}.mechanisms")
         if settings.protects:
             self._check_labels_only()
+        if settings.encoder_file is not None:
+            _check_exists(f"{where}.encoder_file", settings.encoder_file)
         queries = self._queries()
         grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
         budget = (accounting.budget, accounting.delta) if accounting.budget else None
         self._check_mechanisms(grid, sizes, budget is not None)
         label_sets: list[LabelSet] = []
         for seed in seeds:
-            split = Split(self._data(), seed, SplitParameters.of(settings))
+            split = Split(self._data(), seed, SplitParameters.of(settings), settings.encoder_file)
             ensembles = list(self._ensembles(split))
             of_pool = [
                 LabelSet(ensemble, setting, self.mode, budget, aggregators=self._aggregators(setting.mechanism))

@@ -102,11 +102,16 @@ class SplitParameters(Parameters):
     test: Whole | None = Field(
         None, ge=1, description="Number of the remaining public samples used as test set; all by default."
     )
-    encoder: Annotated[Text, one_of(lambda: ENCODERS)] | None = Field(
+    encoder: Annotated[Text, AfterValidator(plain_name)] | None = Field(
         None,
         description="Encoder that learns features of the pool without labels: "
         + "; ".join(f"{name} ({ENCODERS.fact(name, 'about')})" for name in ENCODERS)
-        + f". Default: {DEFAULT_ENCODER}.",
+        + f"; or a name of your own, with `encoder_data`. Default: {DEFAULT_ENCODER}.",
+    )
+    encoder_data: Annotated[Text, Field(min_length=1)] | None = Field(
+        None,
+        description="Public data, besides the pool, that an encoder of your own has seen, such as LAION-400M.",
+        json_schema_extra=NOT_IN_PATH,
     )
     pool_shift: Annotated[Text, one_of(lambda: SHIFTS)] | None = Field(
         None,
@@ -118,6 +123,27 @@ class SplitParameters(Parameters):
         description=f"Unit of privacy: `{LABELS}` for private labels of public samples. The pool then consists of the"
         " training samples, and each teacher is one record. By default whole records are private.",
     )
+
+    @model_validator(mode="after")
+    def _declare_own_encoder(self, info: ValidationInfo) -> Self:
+        """Refuse an unregistered encoder without the data that it has seen, except in records."""
+        if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
+            self.encoder_data is not None
+        ):
+            return self
+        if self.encoder_data is not None:
+            hint = f"the data of the encoder {self.encoder or DEFAULT_ENCODER} is known; leave the key out"
+            raise mistake(hint, "encoder_data")
+        with blamed_on_key("encoder"):
+            ENCODERS.check(str(self.encoder))
+        return self
+
+    @model_validator(mode="after")
+    def _distinct_in_paths(self) -> Self:
+        if self.encoder in SHIFTS or str(self.encoder).startswith("test-"):
+            hint = f"{show(self.encoder)} means something else in the names of folders; choose another name"
+            raise mistake(hint, "encoder", code="name")
+        return self
 
 
 class PartitionParameters(Parameters):

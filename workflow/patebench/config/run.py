@@ -53,7 +53,8 @@ class Run:
     selections : ensemble → the queries that are selected before its teachers vote: none or one.
     uses_features, uses_encoder : files (votes, queries, students, models) made from the pool's features or its encoder.
     label_splits : splits whose pool consists of the private data's samples, because only their labels are private.
-    sources, owners : data set → the user's own data files; ensemble → the user's own file of owners, if any.
+    sources, owners, networks : data set → the user's own data files; ensemble → the user's own file of owners, if any;
+        split → the file of the user's own encoder, if any.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
     records : kind of record → the files that tables and figures are made of.
     contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of a data set and the
@@ -82,6 +83,7 @@ class Run:
     uses_encoder: set[str] = field(default_factory=set)
     label_splits: set[str] = field(default_factory=set)
     sources: dict[str, list[str]] = field(default_factory=dict)
+    networks: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[str, list[str]] = field(default_factory=dict)
     gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     records: dict[str, list[str]] = field(default_factory=dict)
@@ -361,7 +363,9 @@ class Run:
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
         """Add the job for the pool's features and their encoder; add `file`, which needs them, to the sets `users`."""
-        self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
+        network = {"network": split.encoder_file} if split.encoder_file else {}
+        self.networks[split.name] = list(network.values())
+        self._add("extract_features", split.name, "features.npz", {**network, **split.random(f"{split.name}/features")})
         for files in users:
             files.add(file)
 

@@ -294,6 +294,11 @@ class ExperimentSettings(SplitParameters):
         None, description="Base seeds of this experiment; by default those of the configuration."
     )
     dataset: Text = Field(description="Name of a built-in data set, or of one in `datasets`.")
+    encoder_file: Place | None = Field(
+        None,
+        description="TorchScript or ONNX file of an encoder of your own: it maps images (1, channels, height, width)"
+        " with values from 0 to 1 to vectors (1, numbers).",
+    )
     queries: OneOrMore[PositiveWhole] | None = Field(
         None,
         description="Number of queries that the teachers vote on; by default every sample of the pool. The queries are"
@@ -347,6 +352,15 @@ class ExperimentSettings(SplitParameters):
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="Model trained on true labels of the pool, for comparison with students."
     )
+
+    @model_validator(mode="after")
+    def _file_of_own_encoder(self) -> Self:
+        if (self.encoder_file is None) != (self.encoder_data is None):
+            given, missing = sorted(("encoder_file", "encoder_data"), key=lambda key: getattr(self, key) is None)
+            raise mistake(
+                f"the key is missing; an encoder of your own needs it beside '{given}'", missing, code="missing"
+            )
+        return self
 
 
 class ConfigSettings(Parameters):

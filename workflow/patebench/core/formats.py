@@ -35,6 +35,7 @@ FEATURES = Layout(
 )
 
 #: The network that computes these features for samples of one shape: weights in order, mean and spread of the inputs.
+#: `network` is the content of the file of the user's own network.
 ENCODER = Layout(
     "encoder",
     {
@@ -42,6 +43,7 @@ ENCODER = Layout(
         "mean": Field("f", ("inputs",)),
         "spread": Field("f", ("inputs",), low=0),
         "shape": Field("i", ("axes",), low=1),
+        "network": Field("u", ("bytes",), optional=True),
     },
     ("pool",),
     parents=("pool",),

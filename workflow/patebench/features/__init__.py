@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, imported
 
 ENCODERS = Registry("encoder")
 ENCODERS.add("contrastive", "patebench.features.contrast:ContrastEncoder", about="views of a sample are alike")
@@ -28,6 +28,7 @@ ENCODERS.add(
     "patebench.features.imagenet:ImageNetEncoder",
     about="layers of a network trained on ImageNet, for photographs; needs patebench[encoders]",
     reads="images",
+    seen="ImageNet (1.3 million labelled photographs)",
     fixed=True,
 )
 ENCODERS.add(
@@ -61,9 +62,16 @@ ENCODERS.add(
 DEFAULT = "contrastive"
 
 
+def encoder_class(name: str) -> "type[Encoder]":
+    """Return the class of the encoder `name`; a name that is not registered stands for a network of the user's own."""
+    own = "patebench.features.network_file:NetworkEncoder"
+    loaded: type[Encoder] = ENCODERS.load(name) if name in ENCODERS else imported(own)
+    return loaded
+
+
 def check_input(encoder: str, shape: tuple[int, ...]) -> None:
     """Refuse samples of `shape`, (features,) or (channels, height, width), that an encoder does not read."""
-    reads = ENCODERS.fact(encoder, "reads")
+    reads = ENCODERS.fact(encoder, "reads") if encoder in ENCODERS else "images"
     if reads is not None and (len(shape) == 3) != (reads == "images"):
         raise PatebenchError(
             f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use {DEFAULT}",
@@ -74,6 +82,12 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
 def learns_nothing(encoder: str) -> bool:
     """Return True if the outputs of an encoder, before any principal axes, depend on the sample alone."""
     return bool(ENCODERS.fact(encoder, "fixed", False))
+
+
+def data_seen(*encoders: str | None) -> str:
+    """Return the public data, besides the pool, that registered encoders have seen; "" if there is none."""
+    facts = (ENCODERS.fact(name, "seen", "") for name in encoders if name is not None and name in ENCODERS)
+    return "; ".join(dict.fromkeys(filter(None, facts)))
 
 
 class Encoder(ABC):

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 #: Maximum relative standard deviation that is due to rounding and reported as 0.
 ROUNDING = 1e-12
 
-_SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
+_SPLIT = {
+    **{"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str},
+    **{"encoder_data": str, "features_data": str},
+}
 _LEARNER = {"model": str, "recipe": str, "epochs": int | None}
 _ENSEMBLE = {
     **_SPLIT,
@@ -118,7 +121,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     },
 }
 #: Columns that older records lack.
-_LATER = {"uncovered", "add_or_remove"} | {
+_LATER = {"uncovered", "add_or_remove", "encoder_data", "features_data"} | {
     name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
 #: Types of columns of numbers in a frame.
@@ -325,7 +328,8 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     import pandas as pd
 
     columns = RECORDS[kind]
-    frame = pd.DataFrame([[row.get(column) for column in columns] for row in rows], columns=list(columns))
+    missing = {column: "" if type_ is str else None for column, type_ in columns.items()}
+    frame = pd.DataFrame([{**missing, **row} for row in rows], columns=list(columns))
     frame = frame.astype({column: _TYPES[type_] for column, type_ in columns.items() if type_ in _TYPES})
     if not rows:
         return frame

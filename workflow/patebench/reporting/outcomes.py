@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Columns that identify an ensemble without its seed, one of its label sets, and a student of these labels. `rounds`
 #: names the rounds in which queries were selected ("" for the whole pool).
 ENSEMBLE = [
-    *("dataset", "setting", "pool", "beside_pool", "ensemble", "clusters"),
+    *("dataset", "setting", "pool", "beside_pool", "encoder_data", "features_data", "ensemble", "clusters"),
     *("teachers", "partition", "model", "recipe", "epochs"),
 ]
 LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "parameters"]
@@ -37,7 +37,7 @@ DISTILLED = [*DISTILLATION, "labels", "temperature", "epsilon"]
 #: Columns that identify a private model and a bound on it.
 PRIVATE_MODEL = [
     *("dataset", "setting", "pool", "system", "form", "private_model", "teachers", "model", "model_parameters"),
-    *("public_use", "public_samples"),
+    *("public_use", "public_samples", "encoder_data", "features_data"),
     *("queries", "delta", "kind", "adjacency", "accountant", "label", "conversion"),
 ]
 
@@ -106,6 +106,15 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
     learns = method not in STUDENTS or learns_from_unlabelled(method)
     uses = [*(["features"] if features else []), "queries", *(["student"] if learns else [])]
     return ", ".join(uses), int(student["pool"] if features or learns else student["queries"])
+
+
+def data_seen(row: Mapping[Any, Any], uses: object) -> str:
+    """Return the public data, besides the pool, that the features of a method have seen, or "none".
+
+    `uses` are the method's uses of the pool, as text. The encoder of the pool counts only if features are among them.
+    """
+    encoder = row["encoder_data"] if "features" in str(uses) else ""
+    return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
 
 
 def caps(parameters: "pd.Series[Any]") -> list[float]:

@@ -18,6 +18,7 @@ from patebench.reporting.outcomes import (
     LABEL_SET,
     PRIVATE_MODEL,
     STUDENT,
+    data_seen,
     is_printed_of,
     public_use,
     stated_by_paper,
@@ -88,6 +89,7 @@ class PublicData(_Form):
 
     use: str = Field(description="Purpose: features, queries, student, the scale of samples, or not said.")
     samples: int | None = Field(ge=0)
+    encoder: str = Field("none", description="Other public data that the encoder of the features has seen.")
 
 
 class Round(_Form):
@@ -195,7 +197,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
             ),
             accuracy=_spread(group, "accuracy"),
             label_accuracy=_spread(group, "label_accuracy"),
-            public_data=PublicData(use=use, samples=samples),
+            public_data=PublicData(use=use, samples=samples, encoder=data_seen(row, use)),
         )
 
 
@@ -233,7 +235,9 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
             accuracy=_spread(models, "accuracy"),
             label_accuracy=_spread(models, "label_accuracy"),
             public_data=PublicData(
-                use=_or_none(row["public_use"]) or "not said", samples=_or_none(row["public_samples"])
+                use=_or_none(row["public_use"]) or "not said",
+                samples=_or_none(row["public_samples"]),
+                encoder=data_seen(row, row["public_use"]),
             ),
         )
 

@@ -1,21 +1,24 @@
 """Stage `extract_features`: learn an encoder from the public pool, and compute the features of the pool."""
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
 from patebench.artefacts.reading import encoder_of, locate_faults
 from patebench.cli.command import stage_command, threads
 from patebench.core.checks import check_finite
+from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.features import ENCODERS
+from patebench.features import encoder_class
 
 
 def run(
     *,
     pool: Annotated[Path, "Public pool."],
+    network: Annotated[Path | None, "TorchScript or ONNX file of an encoder of your own, which the pool names."] = None,
     seed: int,
     stream: str,
     out: Annotated[Path, "Output file with the features."],
@@ -28,14 +31,25 @@ def run(
     """
     import torch
 
+    from patebench.features.network_file import NetworkEncoder
+
     samples = read_arrays(pool, POOL)
+    kind, name = encoder_class(encoder_of(samples)), encoder_of(samples)
+    if issubclass(kind, NetworkEncoder) != (network is not None):
+        what = "leave out --network" if network else "give its file by --network"
+        raise PatebenchError(f"the encoder '{name}' is {'built in' if network else 'your own'}; {what}", code="network")
+    if network is not None:
+        kind = NetworkEncoder.of_file(network)
     with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
         torch.manual_seed(derive(seed, stream))
-        learnt = ENCODERS.load(encoder_of(samples)).learn(samples["x"], done)
+        learnt = kind.learn(samples["x"], done)
     vectors = learnt.features(samples["x"])
     with locate_faults(samples):
         check_finite("the features of the pool are not finite", vectors, samples["x"])
-    digest = write_arrays(encoder, ENCODER, learnt.arrays(), {"pool": samples.digest})
+    arrays, facts = learnt.arrays(), {"pool": samples.digest}
+    if network is not None:
+        facts["network_sha256"] = hashlib.sha256(arrays["network"].tobytes()).hexdigest()
+    digest = write_arrays(encoder, ENCODER, arrays, facts)
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest, "encoder": digest})
 
 

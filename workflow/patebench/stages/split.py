@@ -12,6 +12,7 @@ from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
 from patebench.data.division import check_apart, divide, hash_samples, shift_images
+from patebench.features import data_seen
 
 log = logging.getLogger("patebench")
 
@@ -51,6 +52,8 @@ def run(
     log.info("%s: left out %d test samples that are also in the pool", name, parts.in_pool)
     common = {"dataset": name, "classes": len(names), "class_names": names, "seed": seed}
     common |= {"split": parameters.model_dump()}
+    if of_features := data_seen(*str(samples.meta.get("features", "")).split(",")):
+        common["split"]["encoder_data"] = of_features
     pool = {"x": shift_images(source["x"][parts.pool], parameters.pool_shift), "row": parts.pool}
     held_out = {"x": x[parts.test], "y": samples["y"][parts.test], "row": parts.test}
     if "images" in samples.arrays and "images" in source.arrays:

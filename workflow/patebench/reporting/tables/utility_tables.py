@@ -8,7 +8,15 @@ from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
 from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, means_and_deviations, over_seeds, sort_rows
-from patebench.reporting.outcomes import BESIDE_LABELS, PRIVATE_MODEL, STUDENT, outcomes, private_models, public_use
+from patebench.reporting.outcomes import (
+    BESIDE_LABELS,
+    PRIVATE_MODEL,
+    STUDENT,
+    data_seen,
+    outcomes,
+    private_models,
+    public_use,
+)
 from patebench.reporting.published import (
     COMPARISONS,
     OF_RECORDS,
@@ -126,7 +134,7 @@ PRIVATE_MODELS = Table(
 
 _SPLIT = ["dataset", "setting"]
 _METHOD = ["dataset", "setting", "teachers", "system", "way", "learner", "queries", "adjacency", "delta"]
-_PUBLIC = ["public_use", "public_samples"]
+_PUBLIC = ["public_use", "public_samples", "encoder_data"]
 _NAMED, _MATCHED = means_and_deviations(["named_accuracy"]), means_and_deviations(["matched_accuracy"])
 _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"]), "seeds"]
 
@@ -164,7 +172,8 @@ def base_rates(records: Records) -> "pd.DataFrame":
 def _students_bits(records: Records) -> "pd.DataFrame":
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"].notna()]
-    used = [public_use(row) for row in frame.to_dict("records")]
+    rows = frame.to_dict("records")
+    used = [(use, samples, data_seen(row, use)) for row in rows for use, samples in [public_use(row)]]
     frame = frame.assign(
         system=PATE,
         way=frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", "),
@@ -179,7 +188,9 @@ def _models_bits(records: Records) -> "pd.DataFrame":
     """Return the rows of `build_bits` for private models with a proven ε, each with its smallest proven ε."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
+    seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
+    frame = frame.assign(encoder_data=seen)
     ranked = frame.sort_values("epsilon", kind="stable")
     return ranked.drop_duplicates([*_METHOD, "private_model"])[_EACH]
 
@@ -202,6 +213,7 @@ _COLUMNS = (
     Column("learner", "What learns"),
     Column("public_use", "used for", group=_PUBLIC_DATA),
     Column("public_samples", "samples, unlabelled", "count", group=_PUBLIC_DATA),
+    Column("encoder_data", "seen by the encoder besides", group=_PUBLIC_DATA),
     Column("matched_accuracy", "% of one for each class", "percent", True, group=_AT_ZERO),
     Column("named_clusters", "clusters", "count", group=_AT_ZERO),
     Column("named_accuracy", "% of all, named by true labels", "percent", True, group=_AT_ZERO),

@@ -1,0 +1,137 @@
+"""Features by a network of the user's own, read from a TorchScript or ONNX file.
+
+The network maps images (1, channels, height, width) with values from 0 to 1 to vectors (1, numbers). It must be public:
+trained on public data, and not chosen by private records. Principal axes of the pool turn its outputs into unit
+vectors.
+
+Loading executes no Python code of the file: torch reads TorchScript with its own unpickler, which creates only tensors
+and modules, and onnxruntime reads ONNX, here without files beside it. Both are programs nevertheless, and operations of
+TorchScript can read files. Use a file only if you trust its source.
+"""
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from patebench.core.errors import PatebenchError
+from patebench.core.progress import Report
+from patebench.features.principal_axes import AxesEncoder
+
+#: Map from one image (1, channels, height, width) to the network's output.
+Network = Callable[[NDArray[np.float32]], Any]
+
+_EXPECTED = "the network must map images (1, channels, height, width) of 32-bit floats to vectors (1, numbers)"
+
+
+class NetworkEncoder(AxesEncoder):
+    """Encoder of images by a network from a file; `of_content` returns the subclass for the content of a file."""
+
+    kind = "of a file"
+    content: ClassVar[bytes]
+    network: ClassVar[Network]
+
+    @classmethod
+    def of_content(cls, content: bytes) -> type[Self]:
+        """Return the encoder for the network in `content`; raises PatebenchError if it cannot be read."""
+        network = _read_torchscript(content) if content.startswith(b"PK") else _read_onnx(content)
+        return type(cls.__name__, (cls,), {"content": content, "network": staticmethod(network)})
+
+    @classmethod
+    def of_file(cls, path: Path) -> type[Self]:
+        """Return the encoder for the network in the file `path`; raises PatebenchError if it cannot be read."""
+        try:
+            return cls.of_content(path.read_bytes())
+        except OSError as fault:
+            line = f"the file cannot be read ({fault.strerror}); give a TorchScript or ONNX file"
+            raise PatebenchError(line, code="missing-file", where=path) from None
+        except PatebenchError as fault:
+            raise PatebenchError(str(fault), code=fault.code, where=path) from None
+
+    @classmethod
+    @torch.inference_mode()
+    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+        """Return the outputs (samples, numbers) for images (samples, channels, height, width), each computed alone.
+
+        Raises PatebenchError for an output of another shape, a value that is not finite, and a network whose output for
+        the first image has changed after the other images.
+        """
+        if not len(x):
+            return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]
+        rows = []
+        for number in range(len(x)):
+            rows.append(cls._vector(x[number]))
+            if report:
+                report(number + 1, len(x))
+        if len(x) > 1 and not np.array_equal(cls._vector(x[0]), rows[0]):
+            line = "the network's output for an image changes between calls; give one without state or randomness"
+            raise PatebenchError(line, code="network")
+        if len({len(row) for row in rows}) > 1:
+            raise PatebenchError(f"the numbers of outputs differ between images; {_EXPECTED}", code="network")
+        return torch.from_numpy(np.stack(rows))
+
+    @classmethod
+    def _vector(cls, image: NDArray[Any]) -> NDArray[np.float32]:
+        try:
+            output = cls.network((image[None] / 255).astype(np.float32))
+        except Exception as fault:  # a network of the user's own may raise anything
+            line = f"the network fails on an image of shape {image.shape} ({_cause(fault)}); {_EXPECTED}"
+            raise PatebenchError(line, code="network") from None
+        vector = output.numpy() if isinstance(output, Tensor) else output
+        if not isinstance(vector, np.ndarray) or vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind != "f":
+            shape = f"{vector.dtype} {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
+            raise PatebenchError(f"the network's output is {shape}; {_EXPECTED}", code="network")
+        if not np.isfinite(vector).all():
+            raise PatebenchError("the network's output contains NaN or infinite values; give another", code="network")
+        numbers: NDArray[np.float32] = vector[0].astype(np.float32)
+        return numbers
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {**super().arrays(), "network": np.frombuffer(self.content, np.uint8)}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        if "network" not in arrays:
+            raise PatebenchError("its arrays are not those of an encoder from a file")
+        return super(NetworkEncoder, cls.of_content(arrays["network"].tobytes())).of(arrays)
+
+
+def _read_torchscript(content: bytes) -> Network:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            network = torch.jit.load(io.BytesIO(content), map_location="cpu").eval()  # type: ignore[no-untyped-call]
+    except Exception as fault:  # torch raises various errors for damaged files
+        line = f"it is not a TorchScript file ({_cause(fault)}); save the network by torch.jit.save"
+        raise PatebenchError(line, code="network") from None
+    return lambda image: network(torch.from_numpy(image))
+
+
+def _read_onnx(content: bytes) -> Network:
+    try:
+        import onnxruntime
+    except ImportError:
+        line = "onnxruntime, which reads ONNX files, is not installed; run pip install patebench[encoders]"
+        raise PatebenchError(line, code="missing") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        (name,) = (entry.name for entry in session.get_inputs())
+    except Exception as fault:  # onnxruntime raises various errors for damaged files
+        line = f"it is neither a TorchScript file nor an ONNX file with one input ({_cause(fault)})"
+        raise PatebenchError(line, code="network") from None
+    return lambda image: session.run(None, {name: image})[0]
+
+
+def _cause(fault: Exception) -> str:
+    """Return the first sentence of the last line of an error's message, which names its cause."""
+    lines = str(fault).strip().splitlines()
+    return lines[-1].strip().partition(". ")[0].rstrip(".")[:200] if lines else type(fault).__name__
