@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from dp_accounting import GaussianDpEvent, NeighboringRelation
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
 from tests.reporting import made
 
-from patebench.accounting.independent import strong_composition
+from patebench.accounting.independent import gaussian_dp, strong_composition
 from patebench.calculator.calculations import least_release_bound
 from patebench.mechanisms.base import make_mechanism
 
@@ -43,7 +46,8 @@ def test_every_correction_names_its_tests_and_a_paper_whose_numbers_are_printed(
     assert len(rows) > 30
     assert [row for row in rows if not re.search(r"::test_\w+` \|$|^\| where \||^\|---", row)] == []
     papers = set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE))
-    assert papers <= {value.paper for value in PRINTED.values} | {"Distributed PATE 2018"}  # which prints no number
+    without_numbers = {"Distributed PATE 2018", "dp-accounting"}
+    assert papers <= {value.paper for value in PRINTED.values} | without_numbers
 
 
 # What follows is named on the page.
@@ -118,3 +122,48 @@ def test_private_knn_quotes_another_row_than_pate_prints():
     table, row = "first table of the authors' ReadMe.md", "SVHN LNMAX 100 queries"
     assert _printed("Private-kNN 2020", table, row, "ε") == _printed("PATE 2017", "Figure 4", "SVHN 1000 queries", "ε")
     assert _printed("Private-kNN 2020", table, row, "Accuracy") == 0.901
+
+
+PROM_PATE, LOG = "Prom-PATE 2023", "README.md and SSL/log of the authors' code"
+#: Rows of the log of Prom-PATE, with queries and least ε in the worst case.
+RELEASED = [
+    ("CIFAR-10, e1 (threshold 600, sigma1 200, sigma2 50)", 1000, 3.349),
+    ("CIFAR-100, e4 (threshold 200, sigma1 100, sigma2 25)", 2000, 8.934),
+    ("CIFAR-100, e8 (threshold 122, sigma1 50, sigma2 10)", 2000, 40.29),
+]
+
+
+def test_released_labels_of_prom_pate_cost_more_than_stated():
+    for row, queries, epsilon in RELEASED:
+        sigma1, sigma2 = (float(re.search(rf"{name} (\d+)", row)[1]) for name in ("sigma1", "sigma2"))
+        answered = _printed(PROM_PATE, LOG, row, "labeled data number (last run)")
+        exact = gaussian_dp(math.sqrt(queries / sigma1**2 + 2 * answered / sigma2**2), 1e-5)
+        assert exact == pytest.approx(epsilon, rel=2e-4)
+        assert exact > 2 * _printed(PROM_PATE, LOG, row, "epsilon")
+
+
+def test_prom_pate_reports_its_best_checkpoint():
+    columns = "BEST_EVAL_ACC (last run)", "eval/top-1-acc of the last checkpoint"
+    pairs = [tuple(_printed(PROM_PATE, LOG, row, column) for column in columns) for row, *_ in RELEASED]
+    assert pairs[0] == (0.991, 0.987)
+    assert all(best >= last for best, last in pairs)
+    assert _printed(PROM_PATE, "Table 4", "Prom-PATE at ε = 1.019", "Accuracy on CIFAR-10") > pairs[0][1]
+
+
+def test_private_evolution_had_fewer_and_noisier_steps():
+    assert gaussian_dp(math.sqrt(20) / math.sqrt(2), 1e-5) > 17.8
+    assert gaussian_dp(math.sqrt(5) / (2 * math.sqrt(2)), 1e-5) == pytest.approx(3.34, abs=0.005)
+
+
+def test_replace_one_of_dp_accounting_charges_half_the_sensitivity():
+    """Compare with the exact loss of two Gaussians whose means differ by two clipping norms."""
+
+    def stated(accountant, relation):
+        return accountant(neighboring_relation=relation).compose(GaussianDpEvent(1.0)).get_epsilon(1e-5)
+
+    added, replaced = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+    assert stated(RdpAccountant, replaced) == stated(RdpAccountant, added) < gaussian_dp(2, 1e-5)
+    assert stated(PLDAccountant, added) == pytest.approx(gaussian_dp(1, 1e-5), rel=1e-6)
+    assert stated(PLDAccountant, replaced) == pytest.approx(gaussian_dp(2, 1e-5), rel=1e-6)
+    package = {path: path.read_text(encoding="utf-8") for path in (ROOT / "workflow" / "patebench").rglob("*.py")}
+    assert [path for path, text in package.items() if re.search("REPLACE_ONE|RdpAccountant", text)] == []
