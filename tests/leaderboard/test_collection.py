@@ -1,0 +1,138 @@
+"""All entries of the leaderboard: those written by hand, those of kept runs and those of published values."""
+
+import csv
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from patebench.cli import cli
+from patebench.leaderboard.assessment import Assessed, Status, assess
+from patebench.leaderboard.collection import kept_entries, published_entries
+from patebench.leaderboard.entry import Change, Entry, Origin, SampledGaussian, Unit
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, words)))
+
+
+@pytest.fixture(scope="module")
+def published() -> list[Assessed]:
+    return [assess(entry) for entry in published_entries(ROOT)]
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[Entry]:
+    return list(kept_entries(ROOT))
+
+
+def test_names_are_unique_and_can_be_file_names(kept: list[Entry], published: list[Assessed]) -> None:
+    names = [entry.name for entry in (*kept, *(assessed.entry for assessed in published))]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    assert [name for name in names if not name or set(name) & set(' /\\:"')] == []
+
+
+def test_there_are_at_least_twelve_methods_on_four_data_sets(kept: list[Entry], published: list[Assessed]) -> None:
+    on: dict[str, set[str]] = defaultdict(set)
+    for entry in (*kept, *(assessed.entry for assessed in published)):
+        on[entry.method].add(entry.data.private)
+    assert sum(len(data) >= 4 for data in on.values()) >= 12
+
+
+def test_every_student_and_private_model_of_a_kept_table_has_an_entry(kept: list[Entry]) -> None:
+    folder = ROOT / "results" / "reference" / "one-vote-adult"
+    own = [entry for entry in kept if entry.paper.title == "patebench, one-vote-adult"]
+    rows = [
+        list(csv.DictReader(path.read_text().splitlines())) for path in sorted((folder / "tables").glob("[pu]*.csv"))
+    ]
+    assert len(own) == sum(map(len, rows))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert {entry.making.commit for entry in own} == {manifest["commit"]["id"]}
+    assert {(entry.origin, entry.data.records, entry.data.private) for entry in own} == {(Origin.KEPT, 32_561, "adult")}
+    assert {(entry.privacy.unit, entry.privacy.adjacency) for entry in own} == {
+        (Unit.RECORD, Change.REPLACED),
+        (Unit.RECORD, Change.ADDED_OR_REMOVED),
+    }
+
+
+def test_the_computed_worst_case_is_that_of_the_kept_tables(kept: list[Entry]) -> None:
+    """The tables state what `account` and the training stages computed; entries compute it again from parameters."""
+    slow = [entry for entry in kept if isinstance(entry.mechanism, SampledGaussian)]
+    fast = [entry for entry in kept if entry.claim.kind == "worst_case" and entry not in slow]
+    for entry in (*fast[::9], *slow[::9]):
+        assessed = assess(entry)
+        assert assessed.bound is not None, entry.name
+        assert assessed.bound.epsilon == pytest.approx(entry.claim.epsilon, rel=1e-4), entry.name
+        assert assessed.status is Status.PROVED, entry.name
+
+
+def test_pet_dl_as_published_is_violated(kept: list[Entry], published: list[Assessed]) -> None:
+    """Its noise never reaches the gradient (tests/stages/test_train_petdl.py)."""
+    ours = [assess(entry) for entry in kept if entry.method.startswith("PET-DL, published")]
+    theirs = [each for each in published if each.entry.paper.title == "PET-DL 2019" and each.entry.method == "PET-DL"]
+    assert len(ours) > 20
+    assert len(theirs) > 8
+    assert {assessed.status for assessed in (*ours, *theirs)} == {Status.VIOLATED}
+    assert {assessed.ranked for assessed in (*ours, *theirs)} == {False}
+
+
+def test_nzc_as_published_is_violated_without_limit(published: list[Assessed]) -> None:
+    nzc = [each for each in published if each.entry.paper.title == "NZC 2020" and each.entry.claim.epsilon == 0]
+    assert len(nzc) == 4
+    assert {(each.status, each.lower) for each in nzc} == {(Status.VIOLATED, float("inf"))}
+
+
+@pytest.mark.parametrize(("queries", "stated"), [(100, 2.04), (1000, 8.03)])
+def test_the_data_dependent_epsilon_of_pate_is_unproved(published: list[Assessed], queries: int, stated: float) -> None:
+    (entry,) = [
+        each
+        for each in published
+        if each.entry.paper.title == "PATE 2017" and each.entry.data.private == "mnist"
+        and each.entry.claim.epsilon == stated
+    ]  # fmt: skip
+    assert entry.entry.mechanism is not None
+    assert entry.entry.mechanism.queries == queries  # type: ignore[union-attr]
+    assert entry.status is Status.UNPROVED
+
+
+def test_the_command_prints_a_line_per_problem(tmp_path: Path) -> None:
+    folder = ROOT / "leaderboard" / "entries"
+    done = run("check_entry", folder / "dpsda-figure-5-as-printed.json")
+    assert done.exit_code == 0
+    assert "flagged: below-worst-case" in done.stdout
+    assert "unproved: ε = 3.34" in done.stdout.splitlines()[-1]
+    entry = json.loads((folder / "dpsda-figure-5-corrected.json").read_text())
+    entry["privacy"]["unit"] = None
+    (tmp_path / "entry.json").write_text(json.dumps(entry))
+    done = run("check_entry", tmp_path / "entry.json")
+    assert done.exit_code == 1
+    assert "rejected: missing-unit" in done.stdout
+    (tmp_path / "entry.json").write_text('{"method": "M"}')
+    done = run("check_entry", tmp_path / "entry.json", folder / "dpsda-figure-5-corrected.json", "--json")
+    assert done.exit_code == 1
+    assert "rejected: invalid-entry" in done.stderr
+    (assessed,) = json.loads(done.stdout)
+    assert assessed["status"] == "proved"
+    assert assessed["worst_case"]["epsilon"] == pytest.approx(3.3414, abs=1e-3)
+
+
+def test_the_whole_leaderboard_is_written_again_byte_for_byte(tmp_path: Path) -> None:
+    """Of a repository with one entry written by hand and one run."""
+    for path in ("config/published.csv", "leaderboard/entries/dpsda-figure-5-corrected.json"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes((ROOT / path).read_bytes())
+    for path in sorted((ROOT / "results/reference/scalable-pate-2018-interactive").rglob("*.*")):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    for name in ("first", "second"):
+        assert run("leaderboard", "--root", tmp_path, "--out", tmp_path / name).exit_code == 0
+    first, second = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("first", "second")
+    )
+    assert first == second
+    assert {json.loads(text)["origin"] for text in first.values()} == set(Origin)
