@@ -135,9 +135,11 @@ def _missing(entry: Entry) -> Iterator[Problem]:
             yield Problem(f"missing-{name}", f"privacy.{name} is missing; an ε means nothing without it", True)
     if entry.claim.kind is Kind.AUDITED_LOWER:
         yield Problem("claims-lower-bound", "claim.kind is an audited lower bound, which protects nobody", True)
+    teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
-    elif privacy.delta is not None and (fault := large_delta(privacy.delta, None, entry.data.records)):
+    known = privacy.delta is not None and (teachers or entry.data.records)
+    if known and (fault := large_delta(privacy.delta or 0, teachers, entry.data.records)):
         yield Problem("large-delta", fault)
     if entry.accuracy and entry.accuracy.seeds is None:
         yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
@@ -227,6 +229,8 @@ def _worst_case(entry: Entry) -> Bound | None:
     with located("mechanism"):
         match mechanism:
             case VoteMechanism():
+                if unit is Unit.OWNER:  # whose records may be in several shards
+                    raise _no_theorem(mechanism.name, unit, change)
                 least = _votes_bound(mechanism, delta)
                 # A record added to a shard may change the votes of its teacher in any way.
                 if change is Change.REPLACED or (

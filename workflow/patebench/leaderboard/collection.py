@@ -176,8 +176,8 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 
 
 def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry | None:
-    """Return the entry of a student in the table utility-privacy; None without a worst-case ε for records or shards."""
-    if not row["worst_case_epsilon_mean"] or of_labels(row["setting"]):
+    """Return the entry of a student in the table utility-privacy; None without a worst-case ε."""
+    if not row["worst_case_epsilon_mean"]:
         return None
     teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
     rounds = row["rounds_in_words"].count(" + ") + 1
@@ -210,7 +210,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
         paper=_UNNAMED,
         data=_data(row, use, samples),
         privacy=Privacy(
-            unit=Unit.RECORD if on_queries(row["model"]) else Unit.SHARD,
+            unit=Unit.LABEL if of_labels(row["setting"]) else Unit.RECORD if on_queries(row["model"]) else Unit.SHARD,
             adjacency=Change.REPLACED,
             delta=float(row["delta"]),
         ),
@@ -320,14 +320,22 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 def published_entries(root: Path) -> Iterator[Entry]:
     """Yield an entry for each accuracy in published.csv with an ε in its row, once for each quoted pair."""
     published = read_published(root / _PUBLISHED)
+    epsilons = {
+        _row(value): value.value for value in published.values if value.quantity in ("epsilon_chosen", "epsilon")
+    }
     seen = set()
     for value in published.values:
-        epsilon = published.spent(value) if value.quantity in _ACCURACIES else None
+        epsilon = epsilons.get(_row(value)) if value.quantity in _ACCURACIES else None
         key = (value.dataset, value.mechanism, value.noise, value.column * (value.quantity not in _ACCURACIES[:2]))
         if epsilon is None or (*key, epsilon, value.value) in seen:
             continue
         seen.add((*key, epsilon, value.value))
         yield _of_value(value, epsilon, published)
+
+
+def _row(value: Value) -> tuple[str | None, ...]:
+    """Return what an accuracy has in common with its ε; "Clean Votes" beside NZC's labels are of another mechanism."""
+    return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
 def _of_value(value: Value, epsilon: float, published: Published) -> Entry:
