@@ -104,7 +104,7 @@ $(VENV)/.docs: envs/requirements-docs.txt $(READY)
 
 # Draw the graph of the rules, without arrows that a longer path implies; needs graphviz.
 dag: setup
-	$(RUN) snakemake --rulegraph dot --configfile config/everything.yaml | tred | dot -Grankdir=LR -Tsvg > docs/images/dag.svg
+	$(RUN) snakemake --rulegraph dot --configfile config/everything.yaml config/papers/prom-pate-2023.yaml | tred | dot -Grankdir=LR -Tsvg > docs/images/dag.svg
 
 # Released labels are write-protected, because drawing them again would spend their privacy again.
 PROTECTED := -type f ! -perm -200 ! -perm -020 ! -perm -002

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 #: Commands that no rule runs.
 BESIDE = {
     *("epsilon", "calibrate", "choose_clusters", "ledger", "reproduce", "compare"),
-    *("crate", "check", "config", "test_mechanism", "describe", "init"),
+    *("crate", "export_votes", "leaderboard", "check_entry", "check", "config", "test_mechanism", "describe", "init"),
 }
 
 

@@ -61,6 +61,9 @@ PRIVATE_KNN = f"{SPLIT}/private-knn/{{private_knn}}"
 ON_FEATURES = f"{SPLIT}/on-features/{{on_features}}"
 AUDIT = f"{DATA}/audit/{{teachers}}/{{mechanism}}/{{noise}}"
 
+# Votes come from `import_votes` if the ensemble is imported, else from `join_votes`.
+IMPORTED = r"teachers-\d+_imported_[^/]+"
+
 # Labels come from `secure_open` if the noise setting ends with the number of aggregators, else from `aggregate`.
 SECURE_NOISE = r"[^/]+_secure-\d+"
 PLAIN_NOISE = rf"(?!{SECURE_NOISE}/)[^/]+"

@@ -142,10 +142,11 @@ use rule account as account_in_round with:
         "<benchmarks>/account/<round>.tsv"
 
 
-# Empirical ε lower bounds of mechanisms. They need no votes, so all seeds share an audit.
+# Empirical ε lower bounds of mechanisms. They need only the numbers of teachers and classes, so all seeds share an audit.
 rule audit:
     input:
-        samples="<results>/<data>/private.npz",
+        samples=used(RUN.audited_votes, AUDIT, [], otherwise="<results>/<data>/private.npz"),
+        votes=known(RUN.audited_votes, AUDIT),
     output:
         "<results>/<audit>/audit.json",
     log:
@@ -158,6 +159,7 @@ rule audit:
         mem_mb=memory(2000),
         runtime=10,
     params:
+        classes=each("samples", "votes"),
         options=options,
     shell:
-        "patebench audit --samples {input.samples:q} {params.options} --out {output:q} --log {log:q}"
+        "patebench audit {params.classes} {params.options} --out {output:q} --log {log:q}"

@@ -13,7 +13,7 @@ rule collect:
     input:
         ensemble="<results>/<ensemble>/ensemble.json",
         votes="<results>/<ensemble>/votes.npz",
-        truth="<results>/<split>/truth.npz",
+        truth=used(RUN.without_pool, ENSEMBLE, [], otherwise="<results>/<split>/truth.npz"),
         labels=expand("<results>/<ensemble>/{below}/labels.npz", below=gathered("labels", ENSEMBLE)),
         bounds=expand("<results>/<ensemble>/{below}/bounds.json", below=gathered("labels", ENSEMBLE)),
         students=expand("<results>/<ensemble>/{below}/student.json", below=gathered("students", ENSEMBLE)),
@@ -30,9 +30,9 @@ rule collect:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        records=each("labels", "bounds", "students", "distilled"),
+        records=each("truth", "labels", "bounds", "students", "distilled"),
     shell:
-        "patebench collect --ensemble {input.ensemble:q} --votes {input.votes:q} --truth {input.truth:q}"
+        "patebench collect --ensemble {input.ensemble:q} --votes {input.votes:q}"
         " {params.records} --out {output:q} --log {log:q}"
 
 

@@ -57,6 +57,37 @@ rule join_votes:
         " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
 
 
+# Votes of a file, in place of those of trained teachers. A plain table of votes has no pool.
+rule import_votes:
+    input:
+        votes=known(RUN.imported, ENSEMBLE),
+        pool=used(RUN.without_pool, ENSEMBLE, [], otherwise="<results>/<split>/pool.npz"),
+        truth=used(RUN.without_pool, ENSEMBLE, [], otherwise="<results>/<split>/truth.npz"),
+    output:
+        votes="<results>/<ensemble>/votes.npz",
+        summary="<results>/<ensemble>/ensemble.json",
+    log:
+        "<logs>/import_votes/<ensemble>.log",
+    benchmark:
+        "<benchmarks>/import_votes/<ensemble>.tsv"
+    wildcard_constraints:
+        ensemble=IMPORTED,
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        samples=each("pool", "truth"),
+        options=options,
+    shell:
+        "patebench import_votes --votes {input.votes:q} {params.samples} {params.options}"
+        " --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
+
+
+ruleorder: import_votes > join_votes
+
+
 # Votes in rounds, for teachers that vote only on given queries.
 use rule train_teachers as train_teachers_in_round with:
     input:

@@ -80,6 +80,8 @@ def training_slug(path: Path, content: Facts) -> str:
 def ensemble_slug(path: Path, summary: Facts) -> str:
     """Return the column `ensemble` of records from the summary that join_votes writes."""
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
+    if summary.get("imported"):
+        return slug(("teachers", facts["teachers"]), facts["partition"], str(summary.get("model")))
     return slug(("teachers", facts["teachers"]), queries, facts["partition"], training_slug(path, summary))
 
 

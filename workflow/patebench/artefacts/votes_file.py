@@ -1,10 +1,13 @@
-"""Read votes from untrusted files: .npy or CSV of counts or votes, or an artefact votes.npz.
+"""Read votes from untrusted files: .npy or CSV of counts or votes, .npz with an array `votes`, or an artefact.
 
 Nothing is unpickled. A file that is not exactly a table of votes raises an error of one line that names it.
 """
 
 import hashlib
 import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,13 +19,16 @@ from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
 from patebench.cli.command import combine_options
 from patebench.core.errors import ArtefactError, PatebenchError, located
-from patebench.core.files import Artefact
+from patebench.core.files import META, UNREADABLE, Artefact
 from patebench.core.text import plural
 from patebench.data.division import digest_counts
 
 #: Value for a table of votes in place of the digest of a pool. It does not depend on the votes, since released labels
 #: store it.
-_NO_POOL = "queries of a table of votes"
+NO_POOL = "queries of a table of votes"
+
+#: File of the array in a .npz file of others; any other .npz file is read as an artefact.
+_ARRAY = "votes.npy"
 
 
 #: Option for the number of teachers, to confirm the orientation of a table of votes.
@@ -55,12 +61,12 @@ def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
     """Read votes as `read` does, and return their artefact too; that of a table states no pool and no partition."""
-    if _first_bytes(path).startswith(b"PK"):
+    if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
     with located(path):
         check_table(votes, teachers, "--teachers ")
-    facts = {"kind": "table", "partition": digest_counts(votes.counts), "pool": _NO_POOL, "classes": votes.classes}
+    facts = {"kind": "table", "partition": digest_counts(votes.counts), "pool": NO_POOL, "classes": votes.classes}
     return Artefact(path, {}, facts, _digest(votes)), votes
 
 
@@ -95,7 +101,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
             f"{path}: --classes is only for votes, since counts have one column per class; leave it out, or add --votes"
         )
     is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
-    table = _whole(path, _load(path) if is_array else _of_text(path))
+    table = _whole(path, _load(path) if is_array or _is_plain_archive(path) else _of_text(path))
     with located(path):
         if classes is not None:
             return Votes.of(table, classes)
@@ -161,12 +167,34 @@ def _artefact(path: Path, classes: int | None, teachers: int | None) -> tuple[Ar
     return source, votes
 
 
+def _is_plain_archive(path: Path) -> bool:
+    """Return True for a .npz file with an array `votes` that is not an artefact."""
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return META not in archive.namelist() and _ARRAY in archive.namelist()
+    return False
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+    """Open a .npy file, or the array `votes` in a .npz file; yield it with its size in bytes."""
+    if not _is_plain_archive(path):
+        with open(path, "rb") as stream:
+            yield stream, path.stat().st_size
+        return
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(_ARRAY) as member:
+            yield member, archive.getinfo(_ARRAY).file_size
+    except UNREADABLE as fault:
+        raise PatebenchError(f"{path} is truncated or damaged ({fault}); write it again with numpy.savez") from None
+
+
 def _load(path: Path) -> NDArray[Any]:
-    """Return the array in a .npy file; refuse a header that contradicts the file's size before memory is allocated."""
-    with open(path, "rb") as stream:
+    """Return the array in a file; refuse a header that contradicts its size before memory is allocated."""
+    with _opened(path) as (stream, found):
         shape, dtype, size = _described(path, stream)
-    _check_header(path, shape, dtype, path.stat().st_size, size)
-    array: NDArray[Any] = np.load(path, allow_pickle=False)
+        _check_header(path, shape, dtype, found, size)
+        stream.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array
 
 

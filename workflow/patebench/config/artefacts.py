@@ -9,6 +9,7 @@ from typing import Any
 
 from patebench.config.parameters import (
     ClassParameters,
+    ImportParameters,
     PartitionParameters,
     SelectionParameters,
     SplitParameters,
@@ -81,7 +82,7 @@ class Ensemble:
     """Teachers on disjoint shards of the private data.
 
     `queries` is the selection of the queries, made before any teacher votes; None if all samples of the pool are
-    queries.
+    queries. If the votes are `imported`, `training` contains only their name.
     """
 
     split: Split
@@ -90,9 +91,18 @@ class Ensemble:
     training: TrainingParameters
     work: TeacherParameters = _TRAINING
     queries: SelectionParameters | None = None
+    imported: ImportParameters | None = None
+
+    @classmethod
+    def of_file(cls, split: Split, teachers: int, votes: ImportParameters) -> "Ensemble":
+        """Return an ensemble whose votes are in a file."""
+        training = TrainingParameters.checked({"model": votes.name}, record=True)
+        return cls(split, teachers, PartitionParameters(), training, imported=votes)
 
     @property
     def slug(self) -> str:
+        if self.imported:
+            return slug(("teachers", self.teachers), self.imported.slug)
         queries = ("queries", self.queries.queries if self.queries else None)
         return slug(("teachers", self.teachers), queries, self.partition.slug, self.training.slug)
 
@@ -109,12 +119,17 @@ class Ensemble:
     @property
     def votes_by_query(self) -> bool:
         """Return True if a teacher votes only on queries near its records, which requires the pool's features."""
-        return on_queries(self.training.model)
+        return self.imported is None and on_queries(self.training.model)
 
     @property
     def votes_in_rounds(self) -> bool:
         """Return True if the teachers vote again in every round, only on the queries of that round."""
         return self.votes_by_query and not self.queries
+
+    @property
+    def has_pool(self) -> bool:
+        """Return False if the queries are unknown, which are otherwise samples of the pool."""
+        return self.imported is None or self.imported.classes is None
 
     @property
     def in_cells(self) -> bool:

@@ -17,6 +17,7 @@ from patebench.config.parameters import (
     DistilParameters,
     DpsgdParameters,
     FeatureMethodParameters,
+    ImportParameters,
     PartitionParameters,
     PetdlParameters,
     PrivateKnnParameters,
@@ -122,6 +123,10 @@ class _Expansion:
     def add(self, seeds: Sequence[int]) -> None:
         settings, where, accounting = self.settings, self.where, self.settings.accounting
         sizes = [size for ensembles in settings.ensembles for size in ensembles.teachers]
+        sizes += [votes.teachers for votes in settings.votes]
+        if not sizes:
+            line = "the key is missing; add at least one ensemble of teachers, or votes of one in a file"
+            raise PatebenchError(line, code="missing", where=f"{where}.ensembles")
         self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes))
         for key in ("dpsgd", "private_knn", "feature_methods", "petdl"):
             for path, models in _entries(f"{where}.{key}", getattr(settings, key)):
@@ -142,7 +147,7 @@ class _Expansion:
         label_sets: list[LabelSet] = []
         for seed in seeds:
             split = Split(self._data(), seed, SplitParameters.of(settings), settings.encoder_file)
-            ensembles = list(self._ensembles(split))
+            ensembles = [*self._ensembles(split), *self._imported(split)]
             of_pool = [
                 LabelSet(ensemble, setting, self.mode, budget, aggregators=self._aggregators(setting.mechanism))
                 for ensemble, setting in itertools.product(ensembles, grid)
@@ -284,6 +289,25 @@ class _Expansion:
                     for key in parameters.not_in_path():
                         self.agreement.settle(ensemble.name, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
+
+    def _imported(self, split: Split) -> Iterator[Ensemble]:
+        """Yield the ensembles whose votes are in a file."""
+        for where, settings in _entries(f"{self.where}.votes", self.settings.votes):
+            self._refuse_in_release(where, "published votes protect nobody")
+            self._check_whole_pool(where, "the file determines the queries")
+            if split.data.loader and split.data.copy_of is None:
+                line = (
+                    f"the data set '{split.data.name}' may be private, and votes are imported only for public data"
+                    " sets; declare the data set of which it is a copy as copy_of, or leave the votes out"
+                )
+                raise PatebenchError(line, code="private-data", where=where)
+            ensemble = Ensemble.of_file(split, settings.teachers, ImportParameters.of(settings))
+            if not ensemble.has_pool and (self.settings.students or self.settings.rounds):
+                line = "a student needs samples, but those of a plain table are unknown; leave out students and rounds"
+                raise PatebenchError(line, code="no-samples", where=where)
+            self.agreement.settle(ensemble.name, f"{where}.file", settings.file)
+            self.run.imported[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
+            yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
         """Raise PatebenchError for a partition by owners that are unknown; warn if it ignores owners that are known."""
@@ -433,6 +457,8 @@ class _Expansion:
                 for key, value in agreed.items():
                     self.agreement.settle(audit_name(*world), f"{where}.{key}", value)
                 self.run.add_audit(*world, queries, delta, AuditParameters.of(settings))
+                if not ensemble.has_pool:
+                    self.run.audited_votes[audit_name(*world)] = [f"{self.run.results}/{ensemble.name}/votes.npz"]
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:

@@ -196,6 +196,23 @@ class PartitionParameters(Parameters):
         return slug(strategy, *self.parts("strategy", "share"))
 
 
+class ImportParameters(Parameters):
+    """Votes in a file, used in place of teachers that a run trains."""
+
+    name: Annotated[Text, AfterValidator(plain_name)] = Field(description="Name of the votes in paths and tables.")
+    classes: Whole | None = Field(
+        None,
+        ge=2,
+        description="Number of classes of a plain table of votes (.npy, .npz or CSV), whose queries are unknown"
+        " samples: there are no accuracies and no students. Leave it out for a file of `patebench export_votes`.",
+        json_schema_extra=NOT_IN_PATH,
+    )
+
+    @property
+    def slug(self) -> str:
+        return slug("imported", *self.parts())
+
+
 class TrainingParameters(Parameters):
     """Machine-learning model of a teacher or baseline, and its training."""
 

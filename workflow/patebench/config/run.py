@@ -55,6 +55,9 @@ class Run:
     label_splits : splits whose pool consists of the private data's samples, because only their labels are private.
     sources, owners, networks : data set → the user's own data files; ensemble → the user's own file of owners, if any;
         split → the file of the user's own encoder, if any.
+    imported : ensemble → the file with its votes, if nothing is trained for it.
+    without_pool : ensembles with imported votes on unknown samples, which have no true labels.
+    audited_votes : audit → imported votes from which it reads the number of classes, if the data set is not loaded.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
     records : kind of record → the files that tables and figures are made of.
     contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of a data set and the
@@ -85,6 +88,9 @@ class Run:
     sources: dict[str, list[str]] = field(default_factory=dict)
     networks: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[str, list[str]] = field(default_factory=dict)
+    imported: dict[str, list[str]] = field(default_factory=dict)
+    without_pool: set[str] = field(default_factory=set)
+    audited_votes: dict[str, list[str]] = field(default_factory=dict)
     gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     records: dict[str, list[str]] = field(default_factory=dict)
     contents: dict[str, set[tuple[str, Any]]] = field(default_factory=dict)
@@ -200,6 +206,15 @@ class Run:
 
     def add_ensemble(self, ensemble: Ensemble) -> None:
         split, name = ensemble.split, ensemble.name
+        if ensemble.imported:
+            if ensemble.has_pool:
+                self.add_split(split)
+            else:
+                self.without_pool.add(name)
+            of_table = {} if ensemble.has_pool else {"dataset": split.data.name, "seed": split.seed}
+            options = {"teachers": ensemble.teachers, **ensemble.imported.options(), **of_table}
+            self._add("import_votes", name, "votes.npz", options)
+            return
         self.add_split(split)
         empty = {"empty": True} if ensemble.votes_by_query else {}
         unit = {"protects": split.parameters.protects} if split.parameters.protects else {}
@@ -254,7 +269,8 @@ class Run:
         self.modes[f"{self.results}/{labels.name}/labels.npz"] = str(labels.mode)
         if not labels.round:
             self._note(labels.ensemble.split.data, "labels")
-            self._note(labels.ensemble.split.data, labels.setting.mechanism)
+            if labels.ensemble.has_pool:  # else there is no accuracy, which the figures of mechanisms show
+                self._note(labels.ensemble.split.data, labels.setting.mechanism)
             if issubclass(MECHANISMS.load(labels.setting.mechanism), LocalMechanism):
                 self._note(labels.ensemble.split.data, "local mechanisms")
         account: Options = {"delta": delta}

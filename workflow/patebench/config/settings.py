@@ -16,6 +16,7 @@ from patebench.config.parameters import (
     DistilParameters,
     DpsgdParameters,
     FeatureMethodParameters,
+    ImportParameters,
     LearnerParameters,
     LedgerSettings,
     PartitionParameters,
@@ -202,6 +203,13 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
         return self
 
 
+class VotesSettings(ImportParameters):
+    """Votes in a file."""
+
+    teachers: PositiveWhole = Field(description="Number of teachers in the file.")
+    file: Place = Field(description="File of votes (teachers × queries), relative to the folder of data sets.")
+
+
 class _OfEnsembles(Parameters):
     """Base class of settings that apply to the ensembles with certain numbers of teachers."""
 
@@ -305,7 +313,10 @@ class ExperimentSettings(SplitParameters):
         " prototypes of the pool, selected by its public features. If `neighbours` is given, they are random samples of"
         " the pool. A list repeats the experiment for each number.",
     )
-    ensembles: List[EnsembleSettings] = Field(min_length=1, description="Ensembles of teachers.")
+    ensembles: List[EnsembleSettings] = Field([], description="Ensembles of teachers.")
+    votes: List[VotesSettings] = Field(
+        [], description="Ensembles whose votes come from a file, of public data sets only."
+    )
     mechanisms: Mechanisms = Field(
         {},
         description="Mechanisms that label the whole pool, each with its parameters: a number, or a list to run all"

@@ -40,7 +40,7 @@ _RIGHT = "give the right file"
 _NOT_WRITTEN = "this is a bug in the stage that wrote the file: please report it with the log"
 #: Exceptions that reading a damaged archive may raise besides ValueError. A flipped bit may request a password or
 #: another compression (RuntimeError), or too much memory (MemoryError).
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
+UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
         if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
             raise ArtefactError(path, "it contains pickled objects, which are never loaded", code="pickled") from None
         raise ArtefactError(path, f"it is damaged ({fault})", code="damaged") from None
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         raise _damaged(path, fault) from None
     digest = meta.pop("digest", None)
     _check(path, layout, arrays, meta)
@@ -238,7 +238,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
             if META not in archive.namelist():
                 raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact", code="not-ours")
             meta = json.loads(archive.read(META), parse_constant=_no_constant)
-    except (ValueError, *_UNREADABLE) as fault:
+    except (ValueError, *UNREADABLE) as fault:
         raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
         raise ArtefactError(path, f"its {META} is not a JSON object", code="damaged")

@@ -106,6 +106,12 @@ def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
         uses = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
         uses += [(ensemble, None) for ensemble in experiment.ensembles]
         for ensemble, last in uses:
+            if ensemble.imported:
+                line = (
+                    f"the votes of {ensemble.name} come from a file, so no private data can be changed; audit only"
+                    " experiments with trained teachers (key `only`)"
+                )
+                raise PatebenchError(line, code="imported-votes")
             if ensemble.split.seed == uses[0][0].split.seed:
                 _, rounds = ensembles.setdefault(ensemble.name, (ensemble, {}))
                 if last:

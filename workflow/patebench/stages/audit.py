@@ -49,15 +49,16 @@ def run(
     A release of one query is always audited, and those of each number of --queries. The noise depends only on the seed
     and the stream. Without --out, the exit status is 1 if a lower bound exceeds a stated ε.
     """
+    facts: dict[str, Any] = {"dataset": ""}
     if votes is not None:
-        teachers, classes = _sizes(votes, teachers, classes)
+        teachers, classes, facts = _read_sizes(votes, teachers, classes)
     if teachers is None:
         raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
     if (classes is None) == (samples is None):
         raise PatebenchError("the number of classes must be given once; give either --classes or --samples")
     checked = make_mechanism(mechanism, parameters)
     check_size_of_delta(Mode.SEEDED, teachers, delta)
-    facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
+    facts = read_facts(samples, SAMPLES) if samples else {**facts, "classes": classes}
     streams = partial(generator, seed, stream)
     size = teachers, int(facts["classes"])
     audited = run_audit(
@@ -73,11 +74,11 @@ def run(
     sys.exit(1 if audited.violated else 0)
 
 
-def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int]:
-    """Return the numbers of teachers and classes of the votes in a file."""
+def _read_sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int, dict[str, Any]]:
+    """Return the numbers of teachers and classes of the votes in a file, and their data set if the file states it."""
     source, votes = read_source(path, classes is not None, classes, teachers)
     report_sizes(source, votes)
-    return votes.teachers, votes.classes
+    return votes.teachers, votes.classes, {"dataset": source.meta.get("dataset", "")}
 
 
 class _Command(MechanismCommand):

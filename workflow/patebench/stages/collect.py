@@ -40,7 +40,7 @@ def run(
     *,
     ensemble: Annotated[Path, "Summary of the ensemble, from the stage join_votes."],
     votes: Annotated[Path, "Votes of the ensemble."],
-    truth: Annotated[Path, "True labels of the pool."],
+    truth: Annotated[Path | None, "True labels of the pool, unless votes on unknown samples were imported."] = None,
     labels: Annotated[Sequence[Path], "Labels; repeat for each label set."] = (),
     bounds: Annotated[Sequence[Path], "Bounds; repeat for each label set."] = (),
     students: Annotated[Sequence[Path], "Results of a student; repeat for each student."] = (),
@@ -50,21 +50,23 @@ def run(
     """Collect all results of one ensemble as flat records: its label sets, their bounds and the students.
 
     An ensemble that votes in rounds has no ensemble record, because its votes are on few samples that a student
-    selected. Students and bounds are matched to label sets by digest. Files of other votes, another pool or other
-    labels are refused.
+    selected. Neither have imported votes without true labels, because their accuracy is unknown. Students and bounds
+    are matched to label sets by digest. Files of other votes, another pool or other labels are refused.
     """
     source, vote_matrix = read_votes(votes)
-    truths = read_arrays(truth, TRUTH)
-    truths.require("pool", source.meta["pool"], str(votes))
+    truths = None if truth is None else read_arrays(truth, TRUTH)
+    if truths is not None:
+        truths.require("pool", source.meta["pool"], str(votes))
     summary = _read_of_votes(ensemble, "join_votes", source)
     facts = select_entries(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
     named = {"ensemble": ensemble_slug(ensemble, summary), "clusters": summary.get("queries")}
     common = {**split_columns(ensemble, summary), **named, **facts}
     names = summary.get("class_names") or [str(number) for number in range(vote_matrix.classes)]
-    label_sets = [_LabelSet(path, source, vote_matrix, common, truths["y"], names) for path in labels]
+    answers = None if truths is None else truths["y"]
+    label_sets = [_LabelSet(path, source, vote_matrix, common, answers, names) for path in labels]
     by_digest = {label_set.labels.digest: label_set for label_set in label_sets}
     records = [
-        *([] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
+        *([] if truths is None or "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
         *(label_set.record(vote_matrix) for label_set in label_sets),
         *(record for path in bounds for record in _bound_records(path, by_digest)),
         *(_student_record(path, by_digest) for path in students),
@@ -76,11 +78,17 @@ def run(
 class _LabelSet:
     """Label set of the whole pool, or of queries selected in rounds, with its metadata.
 
-    `truth` are the true labels of the pool, shape (queries,); `names` are the class names.
+    `truth` are the true labels of the pool, shape (queries,), or None if they are unknown; `names` are the class names.
     """
 
     def __init__(
-        self, path: Path, votes: Artefact, counted: Votes, common: Record, truth: NDArray[Any], names: Sequence[str]
+        self,
+        path: Path,
+        votes: Artefact,
+        counted: Votes,
+        common: Record,
+        truth: NDArray[Any] | None,
+        names: Sequence[str],
     ) -> None:
         self.names = names
         self.labels = read_arrays(path, LABELS)
@@ -96,8 +104,10 @@ class _LabelSet:
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
             raise ArtefactError(path, f"it does not contain exactly one label for each query of {votes.path}", _FIX)
-        self.positions = query_positions(self.labels, len(truth), votes.path, _FIX)
-        self.truth = truth[self.positions]
+        self.positions = query_positions(
+            self.labels, counted.queries if truth is None else len(truth), votes.path, _FIX
+        )
+        self.truth = None if truth is None else truth[self.positions]
 
     def record(self, votes: Votes) -> Record:
         """Return the record of the label set: its numbers of answers and the accuracy of its labels.
@@ -106,7 +116,8 @@ class _LabelSet:
         noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
         """
         known = self.labels.meta["mode"] != Mode.RELEASE and "budget" not in self.labels.meta and self.whole_pool
-        expected = expected_label_accuracy(self.mechanism, votes, self.truth) if known else None
+        known_truth = self.truth if known else None
+        expected = None if known_truth is None else expected_label_accuracy(self.mechanism, votes, known_truth)
         measured = self.measured(len(self.positions))
         return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
 
@@ -121,7 +132,7 @@ class _LabelSet:
             "queries": queries,
             "answered": int(np.sum(labels >= 0)) - kept,
             "kept": kept,
-            **label_accuracy(labels, self.truth[:queries], self.names),
+            **label_accuracy(labels, None if self.truth is None else self.truth[:queries], self.names),
             "uncovered": uncovered(labels, self.names),
         }
 
@@ -197,8 +208,13 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
     return content
 
 
-def label_accuracy(labels: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> Record:
-    """Return the accuracies that `class_accuracy` computes, of answered `labels`; all None if none was answered."""
+def label_accuracy(labels: NDArray[Any], truth: NDArray[Any] | None, names: Sequence[str]) -> Record:
+    """Return the accuracies that `class_accuracy` computes, of answered `labels`.
+
+    All are None if no query was answered, or if the true labels are unknown (None).
+    """
+    if truth is None:
+        labels = truth = labels[:0]
     answered = labels >= 0
     return class_accuracy(truth[answered], labels[answered], names, "label_{}")
 

@@ -1,0 +1,80 @@
+"""Stage `import_votes`: use the votes in a file in place of those of trained teachers."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import numpy as np
+
+from patebench.artefacts.reading import may_abstain
+from patebench.artefacts.votes_file import NO_POOL, read_source
+from patebench.cli.command import stage_command
+from patebench.config.parameters import ImportParameters, SplitParameters
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, write_arrays, write_json
+from patebench.core.formats import POOL, TRUTH, VOTES, WEIGHTS
+from patebench.stages.join_votes import describe_votes, describe_weighted
+
+#: Name of the partition of imported votes, and what a change of the votes of one teacher protects.
+_PARTITION = "imported"
+_PROTECTION = "the votes of one teacher, which are published"
+
+
+def run(
+    *,
+    votes: Annotated[Path, "File of votes: of `export_votes`, or a table (.npy, .npz or CSV) with --classes."],
+    parameters: ImportParameters,
+    teachers: int,
+    out: Annotated[Path, "Output file with the vote matrix."],
+    summary: Annotated[Path, "Output file that describes the ensemble."],
+    pool: Annotated[Path | None, "Public pool, whose samples are the queries."] = None,
+    truth: Annotated[Path | None, "True labels of the pool."] = None,
+    dataset: str | None = None,
+    seed: int = 0,
+) -> None:
+    """Import the votes in a file for mechanisms, accountants and audits, without training.
+
+    Votes of `export_votes` need the pool on which they were cast, and its true labels; another pool is refused. The
+    queries of a table are unknown samples of a --dataset, so its labels have no accuracy. No release can be drawn from
+    imported votes, because they are published.
+    """
+    is_table = parameters.classes is not None
+    if {pool is None, truth is None, dataset is not None} != {is_table}:
+        line = "give --classes and --dataset for a table of votes, --pool and --truth for a file of export_votes"
+        raise PatebenchError(line, code="options")
+    source, matrix = read_source(votes, True, parameters.classes, teachers)
+    kept = ("abstentions", "neighbours", "weighted", "teachers")
+    meta: dict[str, Any] = {name: source.meta[name] for name in kept if name in source.meta}
+    meta |= {"classes": matrix.classes, "test": None, "chunks": [], "imported": source.digest}
+    meta |= {"partition": _PARTITION, "partition_rule": _PARTITION, "protects": [], "protection": _PROTECTION}
+    stored = {name: source[name] for name in ("votes", "queries", *WEIGHTS) if name in source.arrays}
+    arrays = stored or {"votes": np.asarray(matrix.matrix)}
+    about: dict[str, Any] = {"dataset": dataset, "seed": seed, "class_names": list(map(str, range(matrix.classes)))}
+    about["split"] = SplitParameters(pool=matrix.queries).model_dump()
+    quality: dict[str, Any] = {}
+    if pool is not None and truth is not None:
+        queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
+        for part in (answers, source):
+            part.require("pool", queries.digest, str(pool))
+        about = {name: queries.meta[name] for name in about}
+        truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
+        if "votes" in arrays:
+            given = truths, truths, about["class_names"]
+            quality = describe_votes(arrays["votes"], None, *given, abstentions=may_abstain(source))
+        else:
+            quality = describe_weighted(arrays, teachers, truths, about["class_names"])
+    meta |= {"dataset": about["dataset"], "pool": NO_POOL if is_table else source.meta["pool"]}
+    about |= {"teachers": teachers, "partition": _PARTITION, "classes": matrix.classes, "imported": source.digest}
+    about |= {"model": parameters.name, "recipe": "", "epochs": None}
+    about["queries"] = matrix.queries if "queries" in arrays else None
+    write_json(summary, "join_votes", {"votes": write_arrays(out, VOTES, arrays, meta), **about, **quality})
+
+
+command = stage_command(
+    run,
+    click.option("--teachers", type=click.IntRange(min=1), required=True, help="Number of teachers in the file."),
+    click.option("--dataset", default=None, help="Name of the data set, for a table of votes."),
+    click.option(
+        "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed, for a table of votes."
+    ),
+)
