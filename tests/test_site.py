@@ -5,10 +5,12 @@ Needs what `make docs` installs, and Chromium; skipped elsewhere.
 
 import functools
 import http.server
+import json
 import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,16 +25,20 @@ pytestmark = pytest.mark.slow
 needs_site = pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs: run make docs first")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
+#: Pages of the leaderboard.
+BOARD = ("leaderboard/index", "leaderboard/entries-adult", "leaderboard/values")
 #: Window width, preferred colours, and pages of each kind: home, guide, reference, formulas, wide tables.
 WAYS = {
     "wide": (
         1280,
         "light",
-        ("index", "how-to/publish-labels", "reference/api", "explanation/which-epsilon", "kept/index"),
+        ("index", "how-to/publish-labels", "reference/api", "explanation/which-epsilon", "kept/index", *BOARD),
     ),
-    "dark": (1280, "dark", ("index", "explanation/which-epsilon")),
-    "narrow": (400, "light", ("index", "tutorial", "reference/api", "explanation/one-vote", "kept/index")),
+    "dark": (1280, "dark", ("index", "explanation/which-epsilon", *BOARD)),
+    "narrow": (400, "light", ("index", "tutorial", "reference/api", "explanation/one-vote", "kept/index", *BOARD)),
 }
+#: Rows of long tables and sections of entries after the first ones, which are alike and slow to check.
+MORE = ".board tbody tr:nth-child(n+4), .entry:nth-of-type(n+4)"
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -100,6 +106,7 @@ def test_pages_open_without_a_network_and_are_accessible(browser, address: str, 
         page.goto(f"{address}/{name}.html", wait_until="load")
         if page.evaluate("document.documentElement.scrollWidth") > width:
             faults.append(f"{name}: wider than the window")
+        page.evaluate("selector => document.querySelectorAll(selector).forEach(part => part.remove())", MORE)
         faults += [f"{name}: {rule}: {element}" for rule, element in grave_violations(page)]
     context.close()
     assert faults == []
@@ -113,6 +120,83 @@ def test_search_finds_a_page(browser, address: str) -> None:
     page.locator("[data-md-component=search-query]").first.click()
     page.keyboard.type("ledger")
     page.locator(".md-search-result__link").first.wait_for(state="attached", timeout=20_000)
+
+
+@needs_site
+def test_the_leaderboard_follows_from_the_repository_byte_by_byte(site: Path, tmp_path: Path) -> None:
+    """Another process with other hashes writes the same files; twelve methods or more are on four data sets."""
+    command = [
+        str(Path(sys.executable).with_name("patebench")),
+        "leaderboard",
+        "--root",
+        str(ROOT),
+        "--out",
+        str(tmp_path),
+    ]
+    paths = os.pathsep.join([str(ROOT / "workflow"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "1"}, check=True)
+    files = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.*")}
+    made = ROOT / "build" / "leaderboard"
+    assert files == {path.relative_to(made): path.read_bytes() for path in made.rglob("*.*") if path.stem != "inputs"}
+    entries = [json.loads(files[name]) for name in files if name.parts[0] == "entries"]
+    methods = {(one["data"]["private"], one["method"]) for one in entries if one["accuracy"]}
+    assert sum(count >= 12 for count in Counter(dataset for dataset, _ in methods).values()) >= 4
+    assert all((site / "leaderboard" / name.with_suffix(".html")).is_file() for name in files if name.suffix == ".md")
+
+
+@needs_site
+@needs_browser
+def test_tables_of_the_leaderboard_are_filtered_sorted_and_ranked_again(browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(f"{address}/leaderboard/index.html#mnist")
+    frame = page.get_by_role("region", name="Entries on MNIST", exact=True)
+    filters = page.locator(".board-filters").nth(_place(page, frame))
+    filters.get_by_label("ε ≤").fill("1")
+    filters.get_by_label("Unit").select_option("record, replaced")
+    filters.get_by_label("Status").select_option("proved")
+    rows = _shown_rows(frame)
+    assert len(rows) > 2
+    assert all(float(row["epsilon"]) <= 1 and row["unit"] == "record, replaced" for row in rows)
+    for row in rows:
+        assert int(row["rank"]) == 1 + sum(float(other["accuracy"]) > float(row["accuracy"]) for other in rows)
+    for direction in (1, -1):
+        frame.get_by_role("button", name="Accuracy %").click()
+        values = [float(row["accuracy"]) for row in _shown_rows(frame)]
+        assert values == sorted(values, reverse=direction < 0)
+    filters.get_by_label("Status").select_option("violated")
+    assert {row["rank"] for row in _shown_rows(frame)} <= {"—"}
+    page.close()
+
+
+def _place(page, frame) -> int:
+    """Return the place of a table among those with filters."""
+    names = [one.get_attribute("aria-label") for one in page.locator(".board:not(.plain)").all()]
+    return names.index(frame.get_attribute("aria-label"))
+
+
+def _shown_rows(frame) -> list[dict[str, str]]:
+    """Return rank, accuracy, ε and unit of the visible rows of a table."""
+    names = {"rank": 0, "accuracy": 2, "epsilon": 4, "unit": 7}
+    rows = "[...frame.querySelectorAll('tbody tr:not([hidden])')]"
+    cells = frame.evaluate(f"frame => {rows}.map(row => [...row.cells].map(cell => cell.textContent))")
+    return [{name: row[place] for name, place in names.items()} for row in cells]
+
+
+@needs_site
+@needs_browser
+@pytest.mark.parametrize("medium", ["screen", "print"])
+def test_the_leaderboard_is_read_without_scripts_and_in_print(browser, address: str, medium: str) -> None:
+    context = browser.new_context(java_script_enabled=medium == "print", viewport={"width": 800, "height": 1100})
+    page = context.new_page()
+    page.emulate_media(media=medium)
+    page.goto(f"{address}/leaderboard/index.html")
+    table = page.get_by_role("region", name="Entries on MNIST", exact=True).locator("table")
+    assert table.locator("tbody tr").count() > 50
+    assert table.locator("tbody tr").last.is_visible()
+    assert not any(filters.is_visible() for filters in page.locator(".board-filters").all())
+    if medium == "print":
+        assert table.bounding_box()["width"] <= 800
+    context.close()
 
 
 def test_every_page_is_in_the_navigation() -> None:
