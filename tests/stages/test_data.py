@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.refusals import refuses
 
 from patebench.artefacts.reading import read_samples
 from patebench.cli import cli
@@ -133,3 +134,17 @@ def test_outputs_of_several_encoders_stand_side_by_side(tmp_path: Path) -> None:
         private, _ = make(tmp_path / features, "mine", features=features, **options)
         parts.append(read_samples(private, "private")["x"])
     np.testing.assert_array_equal(parts[2], np.concatenate(parts[:2], axis=1))
+
+
+def test_a_long_tail_keeps_the_first_samples_of_each_class(tmp_path: Path) -> None:
+    roles = ("private", "public")
+    whole = [read_samples(path, role) for path, role in zip(make(tmp_path, "digits"), roles, strict=True)]
+    tailed = make(tmp_path, "tail", loader="digits", long_tail="100,10")
+    private, public = (read_samples(path, role) for path, role in zip(tailed, roles, strict=True))
+    assert np.bincount(private["y"]).tolist() == [100, 77, 60, 46, 36, 28, 22, 17, 13, 10]
+    for label in range(10):
+        own = private["x"][private["y"] == label]
+        np.testing.assert_array_equal(own, whole[0]["x"][whole[0]["y"] == label][: len(own)])
+    np.testing.assert_array_equal(public["x"], whole[1]["x"])
+    with refuses("long-tail"):
+        make(tmp_path, "tail", loader="digits", long_tail="1000,10")

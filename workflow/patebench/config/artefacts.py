@@ -34,7 +34,8 @@ class Data:
     """Data set of an experiment: a built-in one, or the user's own with a loader, files and declarations.
 
     `names_owners` is True if the data set names the owner of each record. `copy_of` is the built-in data set of which
-    this is a modified copy. `features` are the encoders whose outputs replace its images.
+    this is a modified copy. `features` are the encoders whose outputs replace its images, and
+    `long_tail` the numbers of private samples of the first and the last class, if these fall from class to class.
     """
 
     dataset: str
@@ -45,14 +46,16 @@ class Data:
     declared: tuple[tuple[str, str], ...] = ()
     names_owners: bool = False
     features: tuple[str, ...] = ()
+    long_tail: tuple[int, ...] | None = None
 
     @property
     def name(self) -> str:
         return self.dataset
 
     def options(self) -> Options:
-        features = {"features": ",".join(self.features)} if self.features else {}
-        files = {"loader": self.loader, **dict(self.sources), **dict(self.declared), **features}
+        more = {"features": ",".join(self.features)} if self.features else {}
+        more |= {"long_tail": ",".join(map(str, self.long_tail))} if self.long_tail else {}
+        files = {"loader": self.loader, **dict(self.sources), **dict(self.declared), **more}
         return {**({"option": files} if self.loader else {}), **self.classes.options()}
 
 

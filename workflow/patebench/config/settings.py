@@ -87,12 +87,17 @@ class DatasetSettings(ClassParameters):
 
     loader: Annotated[Text, one_of(lambda: DATASETS)] = Field(
         description="File format: table (CSV, TSV or Parquet), folder (images of any size, in one folder per class or"
-        " listed in an index) or npz (arrays x and y). With `features`, also a built-in data set."
+        " listed in an index) or npz (arrays x and y). With `features` or `long_tail`, also a built-in data set."
     )
     features: OneOrMore[Annotated[Text, one_of(lambda: filter(learns_nothing, ENCODERS))]] | None = Field(
         None,
         description="Encoders that learn nothing. Their outputs, side by side, replace the images, so that all methods"
         " read the same features, which are computed once.",
+    )
+    long_tail: Annotated[Series[PositiveWhole], Field(min_length=2, max_length=2)] | None = Field(
+        None,
+        description="Numbers of private samples of the first and of the last class, such as [5000, 50]; those between"
+        " fall exponentially. Public samples stay as they are.",
     )
     private: Place | None = Field(None, description="File or folder with the private samples.")
     public: Place | None = Field(
@@ -123,8 +128,11 @@ class DatasetSettings(ClassParameters):
             hint = "the key is missing; run patebench describe, which proposes a declaration from the public data"
             raise mistake(hint, "table", code="missing")
         if not reads_own_files(self.loader):
-            if self.features is None:
-                hint = f"'{self.loader}' is built in; name it as the `dataset` of an experiment, or add `features`"
+            if self.features is None and self.long_tail is None:
+                hint = (
+                    f"'{self.loader}' is built in; name it as the `dataset` of an experiment, or add `features` or"
+                    " `long_tail`"
+                )
                 raise mistake(hint, "loader")
             if given := next((key for key in ("private", "public", "copy_of") if getattr(self, key) is not None), None):
                 raise mistake(f"'{self.loader}' is built in and has its own files; leave the key out", given)

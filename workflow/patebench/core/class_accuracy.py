@@ -49,11 +49,17 @@ def class_accuracy(
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the share of the largest class exceeds `UNBALANCED`/classes.
+    """Return True if the accuracy may hide a class: a large one, or one of which most samples are wrong.
+
+    The share of the largest class exceeds `UNBALANCED`/classes, or a recall is below half the mean recall.
 
     `largest_class` and `recall` are the values that `class_accuracy` returns.
     """
-    return bool(recall and largest_class is not None and largest_class * len(recall) > UNBALANCED)
+    if not recall or largest_class is None:
+        return False
+    known = [share for share in recall.values() if share is not None]
+    hidden = bool(known) and min(known) < 0.5 * sum(known) / len(known)
+    return hidden or largest_class * len(recall) > UNBALANCED
 
 
 def uncovered(labels: NDArray[np.integer], names: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ Samples are not standardised, because the mean and scale of the private data are
 standardises by its own shard or by the public pool.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -165,3 +165,24 @@ def _check_rows(role: str, rows: NDArray[np.int64] | None, samples: int) -> None
         raise PatebenchError(
             f"the {role} samples {first} and {second} have the same row {rows[first]}; give each a different row"
         )
+
+
+def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
+    """Return the data set with at most `first` private samples of class 0 and at most `last` of the last class.
+
+    The limits of the classes between fall exponentially. The first samples of each class are kept, in order. Raises
+    PatebenchError if a class has too few.
+    """
+    limits = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64)
+    kept = np.zeros(len(data.private_y), dtype=bool)
+    for label, limit in enumerate(limits):
+        own = np.flatnonzero(data.private_y == label)
+        if len(own) < limit:
+            raise PatebenchError(
+                f"long_tail: class {label} has fewer than {limit} private samples; use smaller numbers",
+                code="long-tail",
+            )
+        kept[own[:limit]] = True
+    names = ("private_x", "private_y", "private_rows", "private_owners")
+    columns = {name: column[kept] for name in names if (column := getattr(data, name)) is not None}
+    return replace(data, **columns)

@@ -256,7 +256,7 @@ class DataSet:
         files = {role: str(self.folder / f"{name}-{role}.npz") for role in ("private", "public")}
         np.savez(files["private"], **dict[str, Any](ours))
         np.savez(files["public"], **public)
-        return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
+        return replace(self.data, loader="npz", sources=tuple(files.items()), declared=(), long_tail=None)
 
     def audit(self) -> AuditedData:
         """Check that public outputs of the stage `data` do not change when one private record is unlike all others."""

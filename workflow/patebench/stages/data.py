@@ -20,7 +20,7 @@ from patebench.core.progress import progress
 from patebench.core.spelling import DATA_VARIABLE
 from patebench.core.text import plural
 from patebench.data import DATASETS, check_options
-from patebench.data.dataset import Dataset
+from patebench.data.dataset import Dataset, with_long_tail
 from patebench.features import ENCODERS, learns_nothing
 
 log = logging.getLogger("patebench")
@@ -46,13 +46,18 @@ def run(
     names the loader in the registry; by default it is NAME. The key `features` lists encoders that learn nothing,
     separated by commas. Their outputs replace the images; each private record is encoded alone. The images are kept for
     students, which see those of private records only if only their labels are private. The classes come from the public
-    samples or from --classes or --class-names, never from private samples. The array `row` identifies the record of
-    each sample: by its file name, by the user's array, or by its position in its part of the data set.
+    samples or from --classes or --class-names, never from private samples. The key `long_tail`, two numbers, limits the
+    private samples of the first and of the last class; limits of those between fall exponentially. The
+    array `row` identifies the record of each sample: by its file name, by the user's array, or by its position in its
+    part of the data set.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
+    ends = options.pop("long_tail", None)
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
+    if ends is not None:
+        data = with_long_tail(data, *map(int, str(ends).split(",")))
     images = {"private": data.private_x, "public": data.public_x}
     if encoders is not None:
         data = _encoded(data, str(encoders).split(","))
