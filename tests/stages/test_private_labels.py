@@ -10,10 +10,12 @@ from tests.refusals import refuses
 from patebench.accounting.weighted_votes import UNIT
 from patebench.artefacts.reading import read_votes
 from patebench.audit.adjacent_data import ChangeFinding, Moved
+from patebench.baselines.on_features import FEATURE_METHODS
 from patebench.config import validate
 from patebench.config.parameters import (
     AccountParameters,
     DpsgdParameters,
+    FeatureMethodParameters,
     PartitionParameters,
     SelectionParameters,
     SplitParameters,
@@ -35,6 +37,7 @@ from patebench.stages import (
     select_queries,
     split,
     train_dpsgd,
+    train_on_features,
     train_teachers,
 )
 
@@ -193,6 +196,34 @@ def test_everything_without_a_theorem_for_labels_is_refused(world: World, tmp_pa
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("method", [name for name in FEATURE_METHODS if FEATURE_METHODS.fact(name, "labels_only")])
+def test_methods_for_labels_read_the_labels_of_the_pool(world: World, tmp_path: Path, method: str) -> None:
+    known = {name: world[f"{name}.npz"] for name in ("private", "pool", "truth", "test", "encoder")}
+    settings: dict[str, Any] = {"method": method, "epsilon": 8, "delta": 1e-5, "clusters": 6}
+    train_on_features.run(
+        **known, parameters=FeatureMethodParameters(**settings), **NAMED, out=tmp_path / "method.json"
+    )
+    result = read_json(tmp_path / "method.json", "train_on_features")
+    (bound,) = result["bounds"]
+    assert (bound["adjacency"], bound["add_or_remove"], bound["kind"]) == ("replace_label", None, "worst_case")
+    assert bound["epsilon"] == pytest.approx(8)
+    assert result["label_accuracy"] > 0.6  # clusters of these features have 70 %
+    assert result["accuracy"] > 0.6
+    other = read_arrays(known["pool"], POOL)
+    split_facts = {**other.meta["split"], "protects": None}
+    write_arrays(tmp_path / "pool.npz", POOL, other.arrays, {**other.meta, "split": split_facts})
+    with refuses("labels"):
+        train_on_features.run(
+            **known | {"pool": tmp_path / "pool.npz"}, parameters=FeatureMethodParameters(**settings), **NAMED,
+            out=tmp_path / "refused.json",
+        )  # fmt: skip
+    with refuses("labels"):
+        train_on_features.run(
+            **known, parameters=FeatureMethodParameters(method="dppl-mean", epsilon=8, delta=1e-5), **NAMED,
+            out=tmp_path / "refused.json",
+        )  # fmt: skip
+
+
 EXPERIMENT = {
     "dataset": "wine",
     "pool": RECORDS,
@@ -214,6 +245,7 @@ def configured(**changes: Any) -> Any:
     [
         ("audit", {"runs": 1000}),
         ("dpsgd", [{"form": "linear", "epsilon": 1}]),
+        ("feature_methods", [{"method": "dppl-mean", "epsilon": 1}]),
         ("public_reference", {"clusters": 3}),
         ("ensembles", [{"teachers": RECORDS, "model": "feature-votes", "partition": {"strategy": "skew", "share": 1}}]),
         ("mechanisms", {"gnmax": {"sigma": 3}}),
@@ -228,6 +260,10 @@ def test_a_configuration_with_results_in_another_unit_is_refused(key: str, value
 
 def test_the_split_reads_private_samples_only_if_they_are_public() -> None:
     assert configured().label_splits == {f"wine/seed-0_pool-{RECORDS}_columns_labels"}
+    methods = [{"method": "randomised-response", "epsilon": [0.5, 1]}]
+    assert any("on-features/randomised-response" in job for job in configured(feature_methods=methods).jobs)
+    with refuses("labels"):
+        configured(protects=None, pool=50, feature_methods=methods)
     assert configured(protects=None, pool=50).label_splits == set()
 
 

@@ -157,19 +157,19 @@ def protects_labels_only(source: Artefact) -> bool:
     return source.meta.get("protects") == [Change.LABEL]
 
 
-def check_pool_protection(pool: Artefact, partition: Artefact | None = None) -> None:
-    """Refuse a POOL of private samples, which is only for a PARTITION that protects labels alone.
+def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
+    """Refuse a POOL of private samples unless only labels are protected, by a PARTITION or, if `labels_only`, a method.
 
-    Without `partition`, the caller protects whole records.
+    Such a method also needs this pool.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
-    if drawn and (partition is None or not protects_labels_only(partition)):
-        raise ArtefactError(
-            pool.path,
-            "it consists of private samples, of which only the labels are protected",
-            "use a split and a partition made with the same --protects",
-            code="labels",
-        )
+    if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
+        fault = "it consists of private samples, of which only the labels are protected"
+    elif labels_only and not drawn:
+        fault = "it consists of other samples than those with private labels"
+    else:
+        return
+    raise ArtefactError(pool.path, fault, "make both with --protects labels, or both without", code="labels")
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patebench.baselines.on_features import FEATURE_METHODS
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.parameters import (
     AuditParameters,
@@ -58,7 +59,7 @@ Grid = Mapping[str, Mapping[str, Sequence[float]]]
 _ANY_CLASSES = 2
 
 #: Keys of an experiment with results that have no theorem for private labels of public samples.
-_OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "feature_methods", "public_reference")
+_OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "public_reference")
 
 #: Strategies for the `queries` of an experiment, without and with `neighbours`.
 _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
@@ -440,7 +441,11 @@ class _Expansion:
             for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
                 self.run.add_private_knn(split, knn)
         for where, method_entry in _entries(f"{self.where}.feature_methods", settings.feature_methods):
-            for key in ("prototypes", "candidates"):
+            if FEATURE_METHODS.fact(method_entry.method, "labels_only") != bool(settings.protects):
+                unit = "whole records" if settings.protects else "labels alone"
+                line = f"'{method_entry.method}' protects {unit}, unlike this experiment ({self.where}.protects)"
+                raise PatebenchError(f"{line}; leave it out", code="labels", where=f"{where}.method")
+            for key in ("prototypes", "candidates", "clusters"):
                 _check_pool(f"{where}.{key}", [number for number in [getattr(method_entry, key)] if number], pool)
             for method in self._combinations(where, method_entry, FeatureMethodParameters):
                 self.run.add_feature_method(split, method)
@@ -476,6 +481,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
         settings.declared,
         settings.names_owners,
         settings.features or (),
+        settings.long_tail,
     )
 
 

@@ -511,6 +511,11 @@ class FeatureMethodParameters(Parameters):
     candidates: PositiveWhole | None = Field(
         None, description="With private-evolution, number of public samples for which records vote; default 300."
     )
+    clusters: PositiveWhole | None = Field(
+        None,
+        description="With cluster-histograms and cluster-resampling, number of clusters, default 100; with"
+        " randomised-response, number of clusters whose histograms are the prior, which is uniform by default.",
+    )
     student: Method | None = Field(
         None,
         description="Method of a student that learns the classifier's labels of the pool; without it, the classifier's"
@@ -519,7 +524,9 @@ class FeatureMethodParameters(Parameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
-        for key in ("dimensions", "prototypes", "rounds", "candidates"):
+        if FEATURE_METHODS.fact(self.method, "labels_only") and self.change != "replaced":
+            raise mistake(f"'{self.method}' protects a label, which can only be replaced; leave it out", "change")
+        for key in ("dimensions", "prototypes", "rounds", "candidates", "clusters"):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
                 raise mistake(f"the method '{self.method}' does not use it; leave it out", key)
         return self

@@ -223,7 +223,9 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
 
 
 def _of_model(row: Mapping[str, str]) -> Entry | None:
-    """Return the entry of a private model in the table petdl or private-models."""
+    """Return the entry of a private model in the table petdl or private-models; None if it protects only labels."""
+    if of_labels(row.get("setting", "")):
+        return None
     system = row.get("system", "PET-DL")
     note, form = "", row["form"]
     privacy = Privacy(unit=Unit.RECORD, adjacency=Change.ADDED_OR_REMOVED, delta=float(row["delta"]))

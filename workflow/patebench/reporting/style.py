@@ -70,6 +70,9 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "least squares, public covariance": LineStyle(BLUE, "X"),
     "least squares, private covariance": LineStyle(BLUE, "*"),
     "Private Evolution, public pool": LineStyle(ORANGE, "X"),
+    "cluster histograms, largest cell": LineStyle(ORANGE, "*"),
+    "cluster histograms, labels drawn": LineStyle(ORANGE, "P"),
+    "RRWithPrior, published": LineStyle(PURPLE, "D"),
 }
 
 

@@ -26,6 +26,7 @@ from patebench.config.parameters import FeatureMethodParameters
 from patebench.core.bound import large_delta
 from patebench.core.checks import check_finite
 from patebench.core.class_accuracy import class_accuracy
+from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL, TRUTH
 from patebench.core.progress import progress
@@ -58,12 +59,14 @@ def run(
     """Train a classifier of public features by a method that releases noisy sums or choices of private records.
 
     Private samples that equal a pool or test sample byte for byte are left out, as in the partition. With --student, a
-    student is trained on the classifier's labels of the pool.
+    student is trained on the classifier's labels of the pool. A method that protects only labels reads those of the
+    private samples in the pool, which was drawn with --protects labels.
     """
     started = time.monotonic()
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
-    check_pool_protection(public)
+    labels_only = FEATURE_METHODS.fact(parameters.method, "labels_only")
+    check_pool_protection(public, labels_only=labels_only)
     check_together(pool=public, truth=true)
     if fault := large_delta(parameters.delta, None, len(samples["x"])):
         log.warning(fault)
@@ -71,7 +74,8 @@ def run(
         parameters.epsilon, parameters.delta, parameters.change, **parameters.settings
     )
     bound = method.bound(parameters.delta)
-    known, reached = _fit(method, samples, public, test_set, encoder, generator(seed, stream))
+    records = _private_labels(samples, public) if labels_only else records_outside(samples, public, test_set)
+    known, reached = _fit(method, records, public, test_set, encoder, generator(seed, stream))
     answered = known >= 0
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][answered], known[answered], names, "label_{}")
@@ -107,19 +111,30 @@ def run(
     write_json(out, "train_on_features", result)
 
 
+def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the samples of a POOL of private SAMPLES, in its order, and their labels."""
+    own = samples["x"][pool["row"]]
+    if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
+        raise ArtefactError(pool.path, f"its samples are not those of {samples.path}", code="mismatch")
+    return own, samples["y"][pool["row"]]
+
+
 def _fit(
     method: "FeatureMethod",
-    samples: Artefact,
+    private: tuple[NDArray[Any], NDArray[Any]],
     public: Artefact,
     test_set: Artefact,
     encoder: Path,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return the labels (pool,) of the pool, −1 for none, and the facts and accuracies of the classifier."""
+    """Return the labels (pool,) of the pool, −1 for none, and the facts and accuracies of the classifier.
+
+    `private` are the private samples and their labels.
+    """
     from patebench.baselines.on_features.feature_method import PrivateRecords
 
     learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])
-    x, y = records_outside(samples, public, test_set)
+    x, y = private
     with progress("features of private records", len(x), "records") as done:
         records = PrivateRecords(learnt.features_alone(x, done), y)
     features = learnt.features(public["x"])

@@ -1,7 +1,8 @@
 """List the methods that learn a classifier from public features of private records, and release it with noise.
 
-Each method is one file. Facts of a method are `system` and `form`, its names in tables; `about`; and `options`, the
-names of its own parameters. This file imports no method, so configurations are checked quickly.
+Each method is one file. Facts of a method are `system` and `form`, its names in tables; `about`; `options`, the names
+of its own parameters; and `labels_only`, True if it protects only labels (`protects: labels`). This file imports no
+method, so configurations are checked quickly.
 """
 
 from collections.abc import Mapping
@@ -18,9 +19,9 @@ CHANGES: Mapping[str, Adjacency] = {
 FEATURE_METHODS = Registry("feature method")
 
 
-def _add(name: str, target: str, system: str, form: str, about: str, *options: str) -> None:
-    target = f"{__name__}.{target}"
-    FEATURE_METHODS.add(name, target, system=system, form=form, about=about, options=options)
+def _add(name: str, target: str, system: str, form: str, about: str, *options: str, labels_only: bool = False) -> None:
+    facts = {"system": system, "form": form, "about": about, "options": options, "labels_only": labels_only}
+    FEATURE_METHODS.add(name, f"{__name__}.{target}", **facts)
 
 
 _add(
@@ -42,4 +43,19 @@ _add(
 _add(
     *("private-evolution", "evolution:PrivateEvolution", "Private Evolution", "public pool"),
     *("public samples that get the noisy votes of the nearest records of a class", "rounds", "candidates"),
+)
+_add(
+    *("cluster-histograms", "private_labels:ClusterHistograms", "cluster histograms", "largest cell"),
+    *("for private labels: the most frequent label of a public cluster, by a noisy histogram", "clusters"),
+    labels_only=True,
+)
+_add(
+    *("cluster-resampling", "private_labels:ClusterResampling", "cluster histograms", "labels drawn"),
+    *("the same with each label drawn from the histogram", "clusters"),
+    labels_only=True,
+)
+_add(
+    *("randomised-response", "private_labels:RandomisedResponse", "RRWithPrior", "published"),
+    *("for private labels: each one answered at random, with a prior", "clusters"),
+    labels_only=True,
 )

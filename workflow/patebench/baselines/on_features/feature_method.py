@@ -50,6 +50,8 @@ class FeatureMethod(ABC):
 
     #: Accountant of the cost, its name in tables, and its theorem.
     accounted: ClassVar[tuple[str, str, str]]
+    #: Change for which `bound` states ε.
+    adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_RECORD
 
     noise: float
 
@@ -81,9 +83,9 @@ class FeatureMethod(ABC):
             kind=Kind.WORST_CASE,
             publishable=False,
             source=source,
-            adjacency=Adjacency.REPLACE_RECORD,
+            adjacency=self.adjacency,
             label=label,
-            add_or_remove=added,
+            add_or_remove=added if self.adjacency is Adjacency.REPLACE_RECORD else None,
         )
 
     @classmethod

@@ -202,6 +202,7 @@ _KINDS = {
 _PROTECTED: dict[str, str] = {
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
     Adjacency.REPLACE_RECORD: "one replaced record",
+    Adjacency.REPLACE_LABEL: "one label",
     Adjacency.REPLACE_TEACHER: "one shard",
 }
 

@@ -1,0 +1,144 @@
+"""Release private labels of public samples: noisy histograms of public clusters, and randomised response with a prior.
+
+ε protects one label. Clusters are computed from public features. A replaced label leaves one cell of its cluster's
+histogram and enters another, so Laplace noise of scale b on each cell costs 2/b.
+
+*Randomised response with a prior* (RRWithPrior: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Algorithm 2) answers
+only among the k likeliest labels: with the true label with probability e^ε/(e^ε + k − 1) if it is one of them, else
+with any of them. k maximises the probability of the true label, and no ε-private answer has a larger one (Theorem 3).
+The prior is uniform, or the noisy histogram of the cluster (their Figure 1b). The clusters' histograms alone, with a
+label drawn for each sample, are the labels of ClusterRR (Esfandiari et al. 2022).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.baselines.on_features.feature_method import Array, FeatureMethod, Fitted, PrivateRecords
+from patebench.core.bound import Adjacency
+from patebench.features.query_clusters import clustered
+
+Labels = NDArray[np.integer]
+Rng = np.random.Generator
+
+#: Share of ε that the histograms of a prior take, if there are any.
+_PRIOR_SHARE = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelMethod(FeatureMethod):
+    """Method whose private records are the samples of the pool, in the same order, of which only labels are private."""
+
+    adjacency = Adjacency.REPLACE_LABEL
+    accounted = ("basic", "basic", "Dwork & Roth 2014, Theorem 3.6 and Corollary 3.15, for one replaced label")
+
+    def costs(self, delta: float) -> tuple[float, float]:
+        return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
+
+    def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
+        """Return the noisy number of samples of each cluster and class, `shape`; a label moves between two cells.
+
+        `member` (samples,) is the cluster of each sample, and `labels` its label.
+        """
+        counts = np.zeros(shape)
+        np.add.at(counts, (member, labels), 1)
+        noisy: Array = counts + rng.laplace(scale=scale, size=shape) if scale else counts
+        return noisy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterHistograms(LabelMethod):
+    """Label of each cluster: the largest cell of its noisy histogram."""
+
+    clusters: int = 100
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: Rng) -> Fitted:
+        member, means = _clusters(pool, self.clusters)
+        table = self.noisy_histograms(member, private.labels, (len(means), classes), 2 * self.noise, rng)
+
+        def scores(features: Array) -> Array:
+            nearest: Array = table[_nearest(features, means)]
+            return nearest
+
+        return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
+
+    def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
+        """Return a label for each sample from the noisy histogram of its cluster, `rows` (samples, classes)."""
+        labels: NDArray[np.int64] = rows.argmax(axis=1)
+        return labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterResampling(ClusterHistograms):
+    """Label of each sample, drawn from the noisy histogram of its cluster without the negative cells."""
+
+    def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
+        return draw(shares(rows), rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomisedResponse(LabelMethod):
+    """Randomised response on each label; the prior is uniform, or by noisy histograms of `clusters` clusters."""
+
+    clusters: int | None = None
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: Rng) -> Fitted:
+        from sklearn.linear_model import RidgeCV
+
+        epsilon, prior = self.costs(0.0)[0], np.full((len(pool), classes), 1 / classes)
+        if self.clusters is not None:
+            member, means = _clusters(pool, self.clusters)
+            scale, shape = 2 * self.noise / _PRIOR_SHARE, (len(means), classes)
+            prior = shares(self.noisy_histograms(member, private.labels, shape, scale, rng))[member]
+            epsilon *= 1 - _PRIOR_SHARE
+        labels = draw(response(private.labels, prior, epsilon), rng)
+        answers = np.eye(classes)[labels]
+        line = RidgeCV(np.logspace(-4, 2, 7) * len(pool) * pool.var(axis=0).mean()).fit(pool, answers)
+        return Fitted(line.predict, "linear", line.coef_.size + classes, labels)
+
+
+def response(labels: Labels, prior: Array, epsilon: float) -> Array:
+    """Return the probability of each answer (samples, classes) to the true `labels` (samples,).
+
+    `prior` (samples, classes) is public: the probability of each label. The answers are the k likeliest labels.
+    """
+    order = np.argsort(-prior, axis=1, kind="stable")
+    size = np.arange(1, prior.shape[1] + 1)
+    kept = 1 / (1 + (size - 1) * np.exp(-epsilon))  # probability of the true label among k
+    best = (np.cumsum(np.take_along_axis(prior, order, axis=1), axis=1) * kept).argmax(axis=1)
+    allowed = np.empty(prior.shape, dtype=bool)
+    np.put_along_axis(allowed, order, size - 1 <= best[:, None], axis=1)
+    true = labels[:, None] == np.arange(prior.shape[1])
+    probabilities = np.where(allowed, np.where(true, 1.0, np.exp(-epsilon)), 0.0)
+    known = (allowed & true).any(axis=1, keepdims=True)
+    result: Array = np.where(known, probabilities * kept[best][:, None], allowed / size[best][:, None])
+    return result
+
+
+def shares(rows: Array) -> Array:
+    """Return noisy histograms (rows, classes) as probabilities: negative cells count as 0; uniform if none is left."""
+    positive = np.maximum(rows, 0)
+    positive[~positive.any(axis=1)] = 1
+    result: Array = positive / positive.sum(axis=1, keepdims=True)
+    return result
+
+
+def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
+    """Draw one class per row of probabilities (rows, classes)."""
+    with np.errstate(divide="ignore"):
+        drawn: NDArray[np.int64] = (np.log(probabilities) + rng.gumbel(size=probabilities.shape)).argmax(axis=1)
+    return drawn
+
+
+def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
+    """Return the cluster of each sample of the pool (samples,) and the mean of each cluster (clusters, features)."""
+    member, _ = clustered(pool, clusters)
+    names, member = np.unique(member, return_inverse=True)
+    return member, np.stack([pool[member == cluster].mean(axis=0) for cluster in range(len(names))])
+
+
+def _nearest(features: Array, means: Array) -> Labels:
+    """Return the nearest mean of each sample (samples,)."""
+    nearest: Labels = (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)
+    return nearest
