@@ -1,11 +1,13 @@
 """Test the crate of a run: its content by hand and with the validator of RO-Crates."""
 
+import hashlib
 import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.refusals import refuses
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_json, write_json
@@ -59,6 +61,24 @@ def test_every_file_is_described_and_every_described_file_is_there(entities, pac
     there = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     assert described == there - {"ro-crate-metadata.json"}
     assert not [name for name in there if name.endswith(".npz")], "no votes, labels or private data"
+
+
+def test_only_unchanged_exported_votes_are_packed(tmp_path: Path) -> None:
+    folder = tmp_path / "digits"
+    folder.mkdir()
+    (folder / "votes.npz").write_bytes(b"votes")
+    with refuses("not-exported", folder):
+        crate.run(results=RUN, out=tmp_path / "out", home=ROOT, votes=[folder])
+    listed = [{"name": "votes.npz", "sha256": hashlib.sha256(b"votes").hexdigest()}]
+    (folder / "croissant.json").write_text(json.dumps({"distribution": listed}), encoding="utf-8")
+    (folder / "private.npz").write_bytes(b"records")
+    with refuses("not-exported", folder):
+        crate.run(results=RUN, out=tmp_path / "out", home=ROOT, votes=[folder])
+    (folder / "private.npz").unlink()
+    crate.run(results=RUN, out=tmp_path / "out", home=ROOT, votes=[folder])
+    metadata = (tmp_path / "out" / "ro-crate-metadata.json").read_text(encoding="utf-8")
+    assert (tmp_path / "out" / "votes" / "digits" / "votes.npz").read_bytes() == b"votes"
+    assert '"votes/digits/votes.npz"' in metadata
 
 
 def test_a_release_is_not_packed(tmp_path) -> None:

@@ -4,6 +4,7 @@ The crate is written with the library `rocrate`. It follows Process Run Crate 0.
 2024, *Recording provenance of workflow runs with RO-Crate*) and Workflow RO-Crate 1.0.
 """
 
+import hashlib
 import io
 import json
 import mimetypes
@@ -43,12 +44,12 @@ machine-readable description (RO-Crate, Workflow Run Crate).
 CONFIGURATION = "configuration.json"
 
 
-def run(*, results: Path, out: Path, home: Path) -> None:
+def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = ()) -> None:
     """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
     The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
-    Labels, votes and private data are not included. A run in release mode is refused, because its tables leak
-    information on the private data.
+    Labels and private data are not included, and votes only from folders of `export_votes` (--votes). A run in release
+    mode is refused, because its tables leak information on the private data.
     """
     manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
@@ -61,6 +62,7 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     pages, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
     if "report.html" not in pages:
         raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
+    pages |= {f"votes/{folder.name}/{place}": path for folder in votes for place, path in _exported(folder).items()}
     file_in_home(home, "Snakefile")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
@@ -74,6 +76,21 @@ def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
     """Return the files that match the patterns, by their path relative to `folder`."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
+
+
+def _exported(folder: Path) -> dict[str, Path]:
+    """Return the files in a folder of `export_votes`; refuse any other folder, and changed or additional files."""
+    files = _list_files(folder, ("*",))
+    try:
+        entries = json.loads(files["croissant.json"].read_bytes())["distribution"]
+        stated = {entry["name"]: entry["sha256"] for entry in entries}
+    except (KeyError, ValueError, TypeError):
+        stated = {}
+    found = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    if not stated or found != {**stated, "croissant.json": found.get("croissant.json")}:
+        line = "its files are not those of export_votes, as croissant.json lists them; export the votes again"
+        raise PatebenchError(line, code="not-exported", where=str(folder))
+    return files
 
 
 def write_crate(
@@ -211,6 +228,7 @@ def _action(
 command = stage_command(
     run,
     click.argument("results", type=FILE),
+    file_option("votes", "Folder of export_votes to include; repeat for several.", needed=False, several=True),
     file_option("out", "New folder for the crate."),
     home_option,
 )
