@@ -31,7 +31,7 @@ def test_every_kept_run_can_be_made_again() -> None:
 @pytest.mark.parametrize("folder", RUNS)
 def test_it_is_made_of_experiments_that_there_are(folder: str) -> None:
     run = RUNS[folder]
-    assert set(run) <= {"config", "only", "seeds"}
+    assert set(run) <= {"config", "only", "seeds", "true_labels"}
     content = load(ROOT / "config" / "papers" / f"{run['config']}.yaml") | {"name": folder}
     content |= {key: run[key] for key in ("only", "seeds") if key in run}
     assert validate(content, files=False).experiments

@@ -107,6 +107,23 @@ def test_the_worst_case_is_computed_and_not_copied() -> None:
         assert bound.epsilon == pytest.approx(gaussian_dp(sensitivity * 2 / 20, 1e-5))
 
 
+def test_only_a_record_that_votes_itself_is_added_at_half_the_cost() -> None:
+    """A record added to a shard may change all votes of its teacher; an unknown number of records is no proof."""
+    privacy = {"unit": "record", "adjacency": "added or removed", "delta": 1e-5}
+    alone, shard = check(ONE_VOTE | {"privacy": privacy}), check(GNMAX | {"privacy": privacy})
+    assert alone.bound is not None
+    assert alone.bound.epsilon == pytest.approx(gaussian_dp(1 / 50, 1e-5))
+    assert shard.bound == check(GNMAX).bound
+    unknown = copy.deepcopy(ONE_VOTE | {"privacy": privacy})
+    unknown["mechanism"]["teachers"] = unknown["data"]["records"] = None
+    bound = check(unknown).bound
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(gaussian_dp(math.sqrt(2) / 50, 1e-5))
+    added = check(GNMAX | {"privacy": privacy | {"unit": "teacher's shard"}}).bound
+    assert added is not None
+    assert added.epsilon == pytest.approx(gaussian_dp(math.sqrt(286) / 40, 1e-5))
+
+
 def test_full_batches_of_a_replaced_record_have_twice_the_sensitivity() -> None:
     steps = {"type": "dp-sgd", "parts": [{"sampling": "poisson", "rate": 1, "noise": 20, "steps": 100}]}
     added = check(content(9, steps, "record", "added or removed")).bound
@@ -271,6 +288,13 @@ def test_an_attached_array_must_fit(attached: Path, entry: dict[str, Any], array
     assessed = check(entry, attached)
     assert assessed.rejected
     assert "attachment" in codes(assessed)
+
+
+def test_a_damaged_attachment_is_rejected(attached: Path) -> None:
+    file = attached / "attached.npz"
+    for content in (b"", b"PK\x03\x04", file.read_bytes()[:200]):
+        file.write_bytes(content)
+        assert "attachment" in codes(check(with_array(GNMAX, "votes"), attached))
 
 
 def test_a_missing_attachment_is_rejected(tmp_path: Path) -> None:

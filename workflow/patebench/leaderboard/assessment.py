@@ -202,9 +202,9 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 def _read(path: Path, name: str) -> NDArray[np.integer]:
     """Read labels (queries,) or votes (teachers, queries) from an .npz file."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             array: NDArray[Any] = arrays[name]
-    except (OSError, ValueError, KeyError) as fault:
+    except Exception as fault:  # a damaged archive may raise anything
         raise PatebenchError(f"the array '{name}' cannot be read ({fault})", code="attachment", where=path) from None
     if array.ndim not in (1, 2) or array.dtype.kind not in "iu" or array.size == 0 or array.min() < array.ndim - 2:
         raise PatebenchError(
@@ -231,15 +231,13 @@ def _worst_case(entry: Entry) -> Bound | None:
             case VoteMechanism():
                 if unit is Unit.OWNER:  # whose records may be in several shards
                     raise _no_theorem(mechanism.name, unit, change)
-                least = _votes_bound(mechanism, delta)
                 # A record added to a shard may change the votes of its teacher in any way.
-                if change is Change.REPLACED or (
-                    unit in (Unit.RECORD, Unit.LABEL) and mechanism.teachers != entry.data.records
-                ):
-                    return least
-                if least.add_or_remove is None:
+                alone = mechanism.teachers is not None and mechanism.teachers == entry.data.records
+                added = change is Change.ADDED_OR_REMOVED and (unit is Unit.SHARD or (unit is Unit.RECORD and alone))
+                bound = _votes_bound(mechanism.model_dump_json(), added, delta)
+                if bound is None:
                     raise _no_theorem(mechanism.name, unit, change)
-                return replace(least, epsilon=least.add_or_remove)
+                return bound
             case SampledGaussian():
                 return _sampled_bound(mechanism, unit, change, delta)
             case Table():
@@ -260,46 +258,39 @@ def _stated_privacy(entry: Entry) -> tuple[Unit | None, Change | None, float | N
 
 def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
     return PatebenchError(
-        f"no theorem bounds {what} if a {unit} is {change}; state the unit and adjacency of its proof",
+        f"no theorem bounds {what} if the {unit} is {change}; state the unit and adjacency of its proof",
         code="no-theorem",
     )
 
 
-def _votes_bound(mechanism: VoteMechanism, delta: float) -> Bound:
-    parameters = tuple(sorted(mechanism.parameters.items()))
-    return _cached_votes_bound(
-        mechanism.name, parameters, mechanism.queries, mechanism.answers, mechanism.teachers, mechanism.classes,
-        mechanism.rounds, delta,
-    )  # fmt: skip
-
-
 @lru_cache(maxsize=4096)
-def _cached_votes_bound(
-    name: str,
-    parameters: tuple[tuple[str, float], ...],
-    queries: int,
-    answers: int | None,
-    teachers: int | None,
-    classes: int | None,
-    rounds: int,
-    delta: float,
-) -> Bound:
-    """Return the least worst-case bound if a teacher is replaced, with that of `answers` answers if this is less."""
-    values = dict(parameters)
-    if rounds > 1 and "k" in values:
-        values["k"] *= rounds  # rounds compose like more votes of a teacher in one round
-    mechanism = make_mechanism(name, values)
-    bounds = worst_case(mechanism, queries, delta, classes, teachers)
-    cost = mechanism.per_query_cost(teachers or 1, classes or 2)
-    if answers is None or answers >= queries or cost is None or cost.threshold_test is None:
-        return bounds[0]
-    test, answer = cost.threshold_test, cost.answer
-    accountant = RenyiAccountant(
-        kind=Kind.WORST_CASE,
-        source=f"Rényi divergences of {queries} tests and {answers} answers, a limit that must be fixed beforehand",
-        totals=lambda numbers, orders: np.stack([T * test(orders) + min(T, answers) * answer(orders) for T in numbers]),
-    )
-    return min([*bounds, *accountant.bounds([queries], delta)], key=lambda bound: bound.epsilon)
+def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
+    """Return the least worst-case bound of a VoteMechanism in JSON if a teacher is replaced or, with `added`, added.
+
+    If the number of answers is stated and gives a smaller ε, the bound is for at most that number of answers. The
+    result is None if no theorem covers teachers that are added.
+    """
+    of = VoteMechanism.model_validate_json(stated)
+    values = dict(of.parameters)
+    if of.rounds > 1 and "k" in values:
+        values["k"] *= of.rounds  # rounds compose like more votes of a teacher in one round
+    mechanism = make_mechanism(of.name, values)
+    bounds = worst_case(mechanism, of.queries, delta, of.classes, of.teachers)
+    if added:
+        stating = [replace(each, epsilon=each.add_or_remove) for each in bounds if each.add_or_remove is not None]
+        return min(stating, key=lambda bound: bound.epsilon, default=None)
+    cost = mechanism.per_query_cost(of.teachers or 1, of.classes or 2)
+    if of.answers is not None and of.answers < of.queries and cost is not None and cost.threshold_test is not None:
+        most, test, answer = of.answers, cost.threshold_test, cost.answer
+        accountant = RenyiAccountant(
+            kind=Kind.WORST_CASE,
+            source=f"Rényi divergences of {of.queries} tests and {most} answers, a limit that must be fixed beforehand",
+            totals=lambda numbers, orders: np.stack(
+                [T * test(orders) + min(T, most) * answer(orders) for T in numbers]
+            ),
+        )
+        bounds += accountant.bounds([of.queries], delta)
+    return min(bounds, key=lambda bound: bound.epsilon)
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:

@@ -60,8 +60,9 @@ _RECORDS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar1
 _RECORDS |= {"cifar10-jpeg-30000": 30_000}
 _CLASSES = {**dict.fromkeys([*_RECORDS, "svhn"], 10), "adult": 2, "glyph": 150}
 
-#: Squared sensitivity of a noisy sum of PET-DL's sound forms (docs/explanation/proofs-systems.md).
-_SQUARES = {"noisy-gradient": 4.0, "noisy-knowledge": 2.0}
+#: Squared sensitivity of a noisy sum of PET-DL's sound forms (docs/explanation/proofs-systems.md); with hints, every
+#: second sum is of vectors of any sign.
+_SQUARES = {"noisy-gradient": 4.0, "noisy-knowledge": 2.0, "noisy-knowledge with hints": 3.0}
 
 _PETDL_NOISE = NoNoise(
     type="no noise",
@@ -80,8 +81,8 @@ _PAPERS: Mapping[str, tuple[str, int]] = {
     "DP-SGD 2016": ("Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang", 2016),
 }
 
-#: Hygiene of kept runs.
-_HYGIENE = Hygiene(true_labels=None, best_on_test=False)
+#: Choices with true labels in kept runs of MNIST whose line in runs.yaml names none.
+_CHOSEN = "default settings of methods and models"
 
 #: Paper of an entry until that of its run is known.
 _UNNAMED = Paper(title="patebench")
@@ -113,11 +114,15 @@ def written_files(root: Path) -> list[Path]:
 
 def kept_entries(root: Path) -> Iterator[Entry]:
     """Yield the entries of all kept runs: each student and private model with its smallest worst-case or claimed ε."""
+    import yaml
+
+    listed = root / _KEPT / "runs.yaml"
+    runs = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
     for folder in sorted(path.parent for path in (root / _KEPT).glob("*/manifest.json")):
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         tables = {path.stem: _rows(path) for path in (folder / "tables").glob("*.csv")}
         audits = tables.get("audit", [])
-        names: dict[str, int] = {}
+        chosen, names = runs.get(folder.name, {}).get("true_labels"), dict[str, int]()
         for table in ("utility-privacy", "petdl", "private-models"):
             for row in tables.get(table, []):
                 if row.get("system") == "PET-DL" and "petdl" in tables:
@@ -127,6 +132,8 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                     continue
                 name = slug(folder.name, re.sub(r"[^A-Za-z0-9.-]+", "-", entry.name))
                 names[name] = number = names.get(name, 0) + 1
+                data = _of_config(entry.data, manifest["config"])
+                labels = chosen or (_CHOSEN if data.private == "mnist" else None)
                 yield entry.model_copy(
                     update={
                         "name": name if number == 1 else f"{name}_{number}",
@@ -135,7 +142,8 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                             title=f"patebench, {folder.name}", authors="The patebench developers", year=2026,
                             place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
                         ),
-                        "data": _of_config(entry.data, manifest["config"]),
+                        "data": data,
+                        "hygiene": Hygiene(true_labels=labels, best_on_test=False),
                         "making": _making(folder.name, manifest),
                     }
                 )  # fmt: skip
@@ -218,7 +226,6 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
         mechanism=mechanism,
         audited=max(audited, default=None),
         accuracy=_accuracy(row),
-        hygiene=_HYGIENE,
     )
 
 
@@ -249,7 +256,6 @@ def _of_model(row: Mapping[str, str]) -> Entry | None:
         mechanism=mechanism,
         audited=float(row["audited"]) if row.get("audited") else None,
         accuracy=_accuracy(row),
-        hygiene=_HYGIENE,
         note=note,
     )
 
@@ -258,7 +264,8 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
     """Return the composition of a sound form of PET-DL; None if the table does not state its noise."""
     if not row.get("noise"):
         return None
-    square, noise, sums = _SQUARES[row["form"]], float(row["noise"]), int(row["queries"])
+    hints = " with hints" if row["form"] == "noisy-knowledge" and int(row["hint_epochs"]) else ""
+    square, noise, sums = _SQUARES[row["form"] + hints], float(row["noise"]), int(row["queries"])
     because = f"{sums} sums of clipped vectors, noise {noise:.6g} times the clip, squared L2 sensitivity {square:g}"
     return GaussianComposition(type="gaussian", mu=math.sqrt(square * sums) / noise, because=because)
 
