@@ -490,26 +490,26 @@ class FeatureMethodParameters(Parameters):
         + "; ".join(f"{name} ({FEATURE_METHODS.fact(name, 'about')})" for name in FEATURE_METHODS)
         + "."
     )
-    epsilon: PositiveNumber = Field(description="Target ε of the classifier, at `delta`, for the `change`.")
+    epsilon: PositiveNumber = Field(description="Target ε for the `change`.")
     delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of that ε.")
     change: Annotated[Text, one_of(lambda: CHANGES)] = Field(
         "replaced",
-        description="Change of a private record for which `epsilon` is the target: replaced, or added-or-removed. ε is"
-        " stated for both.",
+        description="Change of a record for which `epsilon` is the target: replaced, or added-or-removed. Both ε are"
+        " stated.",
     )
     dimensions: PositiveWhole | None = Field(
         None,
-        description="With dppl-mean and least-squares, number of principal axes of the pool's features that are used;"
-        " fewer need less noise. All by default.",
+        description="With dppl-mean and least-squares, number of principal axes of the pool's features that are used; all"
+        " by default.",
     )
     prototypes: PositiveWhole | None = Field(
-        None, description="With dppl-public, number of public samples for each class; default 1."
+        None, description="With dppl-public, number of samples for each class; default 1."
     )
     rounds: PositiveWhole | None = Field(
-        None, description="With private-evolution, number of histograms, which share the budget; default 1."
+        None, description="With private-evolution, number of histograms; default 1."
     )
     candidates: PositiveWhole | None = Field(
-        None, description="With private-evolution, number of public samples for which records vote; default 300."
+        None, description="With private-evolution, number of samples in a histogram; default 300."
     )
     clusters: PositiveWhole | None = Field(
         None,
@@ -518,8 +518,7 @@ class FeatureMethodParameters(Parameters):
     )
     student: Method | None = Field(
         None,
-        description="Method of a student that learns the classifier's labels of the pool; without it, the classifier's"
-        " own accuracy is reported.",
+        description="Method of a student of the classifier's labels; by default, the classifier itself is measured.",
     )
 
     @model_validator(mode="after")

@@ -365,8 +365,7 @@ class ExperimentSettings(SplitParameters):
     )
     feature_methods: List[FeatureMethodSettings] = Field(
         [],
-        description="Classifiers of public features, released by related methods: class means, public prototypes, least"
-        " squares and Private Evolution.",
+        description="Classifiers of public features that related methods release.",
     )
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="Model trained on true labels of the pool, for comparison with students."

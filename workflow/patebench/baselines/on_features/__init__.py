@@ -26,23 +26,23 @@ def _add(name: str, target: str, system: str, form: str, about: str, *options: s
 
 _add(
     *("dppl-mean", "class_means:ClassMeans", "DPPL", "mean"),
-    *("the noisy sum of each class's features", "dimensions"),
+    *("noisy class sums", "dimensions"),
 )
 _add(
     *("dppl-public", "public_prototypes:PublicPrototypes", "DPPL", "public"),
-    *("public samples for each class, chosen by the exponential mechanism", "prototypes"),
+    *("public samples chosen by the exponential mechanism", "prototypes"),
 )
 _add(
     *("least-squares", "least_squares:LeastSquares", "least squares", "public covariance"),
-    *("noisy class sums and the covariance of the pool", "dimensions"),
+    *("class sums and the pool's covariance", "dimensions"),
 )
 _add(
     *("least-squares-private", "least_squares:PrivateLeastSquares", "least squares", "private covariance"),
-    *("noisy class sums and a noisy covariance of the private records", "dimensions"),
+    *("class sums and a private covariance", "dimensions"),
 )
 _add(
     *("private-evolution", "evolution:PrivateEvolution", "Private Evolution", "public pool"),
-    *("public samples that get the noisy votes of the nearest records of a class", "rounds", "candidates"),
+    *("public samples that records vote for", "rounds", "candidates"),
 )
 _add(
     *("cluster-histograms", "private_labels:ClusterHistograms", "cluster histograms", "largest cell"),

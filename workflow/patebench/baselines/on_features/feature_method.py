@@ -103,7 +103,7 @@ class GaussianSums(FeatureMethod):
 
     The releases together are μ-GDP for μ = √distance/noise: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and
     Corollary 3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md,
-    "Sums of features".
+    "Methods on public features".
     """
 
     accounted = ("gdp", "Gaussian DP, PLD", "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3")

@@ -1,9 +1,10 @@
-"""Sum vectors of private records exactly, and add noise.
+"""Sum vectors of private records exactly.
 
 Vectors are integers on a grid, cut towards zero, so their length stays at most 1, and sums of them and of their
 products are exact in any order. A sum therefore changes by the vectors of the changed record alone, without rounding.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -11,36 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+#: Vectors (samples, features) in grid units, which single precision holds exactly.
+Units = NDArray[np.float32]
 
 #: Grid units in a length of 1. Sums of products are exact below 2⁵³, so for 2²¹ records.
 UNIT = 2.0**16
+#: Finer units of coordinates before vectors are clipped.
+_FINE = 2.0**20
 
 #: Relative margin below length 1, larger than any rounding error.
 _MARGIN = 1e-9
 
-#: Finer units of coordinates before vectors are clipped.
-_FINE = 2.0**20
-
-_BLOCK = 1 << 13  # records per block
+_BLOCK = 1 << 12  # samples per block, which bounds memory
 
 
-def on_unit_grid(vectors: NDArray[np.floating], length: float = 1.0) -> Array:
-    """Clip vectors (samples, features) to `length` ≤ 1, each alone, and return them in grid units, cut towards zero.
+def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
+    """Clip vectors (samples, features) to `length` ≤ 1, each alone, and return them in `unit`s, cut towards zero.
 
     Squared lengths are sums of integers, so a vector does not depend on its place among others, not even by rounding.
     """
     fine = np.rint(np.asarray(vectors, dtype=np.float64) * _FINE)
     norms = np.sqrt(np.square(fine).sum(axis=1)) / _FINE
-    factor = UNIT / _FINE * length * (1 - _MARGIN) / np.maximum(norms, length)
-    cut: Array = np.trunc(fine * factor[:, None])
-    return cut
+    fine *= (unit / _FINE * length * (1 - _MARGIN) / np.maximum(norms, length))[:, None]
+    return np.trunc(fine, out=fine)
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """Public map from features to vectors of at most unit length.
 
-    Features minus the pool's `mean` are projected on `axes` (features, dimensions), divided by a `length`, and clipped.
+    Features minus the pool's `mean` are projected on `axes` (features, dimensions), if there are any, divided by a
+    `length`, and clipped.
 
     With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). Their
     sums by class are then c times the number of records of that class. If one record of a class replaces another one,
@@ -48,49 +50,59 @@ class Scaling:
     """
 
     mean: Array
-    axes: Array
+    axes: Array | None
     length: float
     constant: float = 0.0
 
     @classmethod
-    def of(cls, pool: NDArray[np.floating], dimensions: int | None = None, constant: float = 0.0) -> Self:
+    def of(cls, pool: Array, dimensions: int | None = None, constant: float = 0.0) -> Self:
         """Learn the map from the features (samples, features) of the pool; half of these are clipped.
 
-        The axes are the first `dimensions` principal axes of the pool; all of them if None.
+        The axes are the first `dimensions` principal axes of the pool; without a number, nothing is projected.
         """
-        pool = np.asarray(pool, dtype=np.float64)
-        centred = pool - pool.mean(axis=0)
-        _, axes = np.linalg.eigh(centred.T @ centred)
-        axes = np.rint(axes[:, ::-1][:, :dimensions] * _FINE)
-        plain = cls(pool.mean(axis=0), axes, 1.0, constant)
+        mean, axes = pool.mean(axis=0), None
+        if dimensions is not None:
+            _, axes = np.linalg.eigh((pool - mean).T @ (pool - mean))
+            axes = np.rint(axes[:, ::-1][:, :dimensions] * _FINE)
+        plain = cls(mean, axes, 1.0, constant)
         return replace(plain, length=max(float(np.median(np.linalg.norm(plain.along(pool), axis=1))), 1e-12))
 
-    def along(self, features: NDArray[np.floating]) -> Array:
+    def along(self, features: Array) -> Array:
         """Return features (samples, features) along the axes (samples, dimensions), by exact sums of integers."""
-        centred: Array = np.rint((features - self.mean) * _FINE) @ self.axes / _FINE**2
-        return centred
+        if self.axes is None:
+            return features - self.mean
+        along: Array = np.rint((features - self.mean) * _FINE) @ self.axes
+        along /= _FINE**2
+        return along
 
-    def units(self, features: NDArray[np.floating]) -> Array:
+    def units(self, features: Array) -> Units:
         """Return the vectors of features (samples, features) in grid units; each follows from its sample alone."""
         share = float(np.sqrt(1 - self.constant**2))
-        vectors = on_unit_grid(self.along(features) * (share / self.length), share)
-        if not self.constant:
-            return vectors
-        return np.column_stack([vectors, np.full(len(vectors), np.trunc(self.constant * UNIT))])
+        dimensions = features.shape[1] if self.axes is None else self.axes.shape[1]
+        units = np.full((len(features), dimensions + (self.constant > 0)), np.trunc(self.constant * UNIT), np.float32)
+        for rows in blocks(len(features)):
+            units[rows, :dimensions] = clipped(self.along(features[rows]) * (share / self.length), share)
+        return units
 
 
-def class_sums(units: Array, labels: NDArray[np.integer], classes: int) -> Array:
-    """Return the sum of the vectors of each class (features, classes), for vectors `units` in grid units."""
-    of_class: Array = (labels[:, None] == np.arange(classes)).astype(np.float64)
-    total: Array = units.T @ of_class / UNIT
-    return total
+def blocks(samples: int) -> Iterator[slice]:
+    """Yield slices of samples, block by block."""
+    return (slice(start, start + _BLOCK) for start in range(0, samples, _BLOCK))
 
 
-def outer_sums(units: Array) -> Array:
-    """Return the sum of v·v' (features, features) over all vectors v, for vectors `units` in grid units."""
+def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array:
+    """Return the sum of the vectors of each class (features, classes)."""
+    total = np.zeros((units.shape[1], classes))
+    for rows in blocks(len(units)):
+        total += units[rows].astype(np.float64).T @ (labels[rows, None] == np.arange(classes)).astype(np.float64)
+    return total / UNIT
+
+
+def outer_sums(units: Units) -> Array:
+    """Return the sum of v·v' (features, features) over all vectors v."""
     total = np.zeros(2 * (units.shape[1],))
-    for start in range(0, len(units), _BLOCK):
-        part = units[start : start + _BLOCK]
+    for rows in blocks(len(units)):
+        part = units[rows].astype(np.float64)
         total += part.T @ part
     return total / UNIT**2
 

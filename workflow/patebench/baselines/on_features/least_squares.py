@@ -19,6 +19,7 @@ from patebench.baselines.on_features.feature_method import Array, Fitted, Gaussi
 from patebench.baselines.on_features.feature_sums import (
     UNIT,
     Scaling,
+    Units,
     class_sums,
     from_coordinates,
     outer_sums,
@@ -48,7 +49,7 @@ class LeastSquares(GaussianSums):
         covariance = self._covariance(units, scaling.units(pool), table[-1].sum() / CONSTANT, rng)
         return _regressed(table, self.noise, covariance, scaling)
 
-    def _covariance(self, units: Array, pool: Array, records: float, rng: np.random.Generator) -> Array:
+    def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
         """Return the mean of v·v' (features, features) over vectors like the private ones, `units`."""
         return outer_sums(pool) / len(pool)
 
@@ -67,7 +68,7 @@ class PrivateLeastSquares(LeastSquares):
     def releases(self) -> int:
         return 2
 
-    def _covariance(self, units: Array, pool: Array, records: float, rng: np.random.Generator) -> Array:
+    def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
         size = units.shape[1]
         noisy = from_coordinates(self.noisy(to_coordinates(outer_sums(units)), rng), size)
         variance, axes = np.linalg.eigh(noisy)

@@ -4,7 +4,7 @@ The utility of K public samples for a class is the smallest of their scores; the
 over the class's private records of their similarity to it, clipped and scaled to 0 … 1. The K samples are drawn
 together, with probability proportional to e^(η·utility): first the lowest-ranked one, at rank j with weight
 C(j − 1, K − 1), and then the others among the better ones (DPPL-Public Top-K). Proof:
-docs/explanation/proofs-systems.md, "Prototypes from the exponential mechanism".
+docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from patebench.baselines.on_features.feature_method import Array, FeatureMethod, Fitted, PrivateRecords
+from patebench.baselines.on_features.feature_sums import blocks, clipped
 
 #: Grid units in a length of 1, at which sums of products of two vectors are exact in single precision (24 bits).
 _SHORT = 2.0**12
-#: Grid units in coordinates before they are scaled.
-_FINE = 2.0**20
+#: Factor after which vectors are clipped to length 1, so that those of at least length 1/16 have length 1.
+_LONG = 16.0
 #: Grid units in a score of 1, and records per block, whose sums of scores are exact in single precision.
 _SCORE, _BLOCK = 2.0**12, 1 << 11
 #: Quantiles of the similarities within the pool that become the scores 0 and 1.
@@ -42,7 +43,7 @@ class PublicPrototypes(FeatureMethod):
         return 2 * rate, rate
 
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
-        mean = np.asarray(pool, dtype=np.float64).mean(axis=0)
+        mean = pool.mean(axis=0)
         public = _directions(pool - mean)
         low, high = _range(public)
         scores = np.zeros((len(pool), classes))
@@ -78,10 +79,10 @@ class PublicPrototypes(FeatureMethod):
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
     """Scale vectors (samples, features) to unit length, each alone, and return them in units of 1/`_SHORT`."""
-    fine = np.rint(np.asarray(vectors, dtype=np.float64) * _FINE)
-    norms = np.sqrt(np.square(fine).sum(axis=1, keepdims=True))
-    unit: NDArray[np.float32] = np.trunc(fine * (_SHORT * (1 - 1e-9) / np.maximum(norms, 1))).astype(np.float32)
-    return unit
+    units = np.empty(vectors.shape, np.float32)
+    for rows in blocks(len(vectors)):
+        units[rows] = clipped(vectors[rows] * _LONG, unit=_SHORT)
+    return units
 
 
 def _range(public: NDArray[np.float32]) -> tuple[float, float]:
