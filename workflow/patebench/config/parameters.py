@@ -499,15 +499,13 @@ class FeatureMethodParameters(Parameters):
     )
     dimensions: PositiveWhole | None = Field(
         None,
-        description="With dppl-mean and least-squares, number of principal axes of the pool's features that are used; all"
-        " by default.",
+        description="With dppl-mean and least-squares, number of principal axes of the pool's features that are used;"
+        " all by default.",
     )
     prototypes: PositiveWhole | None = Field(
         None, description="With dppl-public, number of samples for each class; default 1."
     )
-    rounds: PositiveWhole | None = Field(
-        None, description="With private-evolution, number of histograms; default 1."
-    )
+    rounds: PositiveWhole | None = Field(None, description="With private-evolution, number of histograms; default 1.")
     candidates: PositiveWhole | None = Field(
         None, description="With private-evolution, number of samples in a histogram; default 300."
     )
