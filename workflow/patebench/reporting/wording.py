@@ -28,6 +28,8 @@ _NAMES: Mapping[str, str] = {
     **{kind: kind.words for kind in Kind},
     **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
+    **{"mnist-scattering": "MNIST, encoded", "fashion-mnist-encoded": "Fashion-MNIST, encoded"},
+    **{"cifar10-jpeg-imagenet": "CIFAR-10 after JPEG, encoded"},
     **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
 #: Whole parts of names, with their text.

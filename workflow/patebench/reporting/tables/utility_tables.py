@@ -388,6 +388,7 @@ def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> 
     `settings` contains the text of each setting (column) for each row of `frame`.
     """
     learners = frame["learner"].copy()
+    settings = settings.rename(columns={"clusters": "queries"})
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
         for name in mine:
