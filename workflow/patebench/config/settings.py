@@ -321,7 +321,7 @@ class ExperimentSettings(SplitParameters):
         " prototypes of the pool, selected by its public features. If `neighbours` is given, they are random samples of"
         " the pool. A list repeats the experiment for each number.",
     )
-    ensembles: List[EnsembleSettings] = Field([], description="Ensembles of teachers.")
+    ensembles: List[EnsembleSettings] = Field([], min_length=1, description="Ensembles of teachers.")
     votes: List[VotesSettings] = Field(
         [], description="Ensembles whose votes come from a file, of public data sets only."
     )
