@@ -53,6 +53,17 @@ def test_private_models_and_what_papers_print_stand_beside_them(frame):
     assert printed["kind"] == "claimed"
 
 
+def test_a_model_with_an_epsilon_for_both_changes_has_a_row_for_each(tmp_path):
+    model = made.private_model(2.0, form="mean")
+    (bound,) = model["bounds"]
+    model["bounds"] = [{**bound, "adjacency": "replace_record", "add_or_remove": 0.9}]
+    frame = made.table("equal-epsilon", [], models=[made.write_private_model(tmp_path / "m.json", model)])
+    found = {each["adjacency"]: each for each in frame[frame["way"] == "mean"].to_dict("records")}
+    assert found.keys() == {"replace_record", "add_or_remove_record"}
+    assert (found["add_or_remove_record"]["epsilon_at_1"], found["replace_record"]["epsilon_at_2"]) == (0.9, 2.0)
+    assert math.isnan(found["replace_record"]["epsilon_at_1"])
+
+
 def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
     """Use two tables of one study that differ on De et al. at the same ε; a number printed twice is one row."""
     model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0, dataset="cifar10"))

@@ -237,7 +237,7 @@ METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacen
 #: Columns whose differences make students of one mechanism different methods.
 _OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
 #: Parameters of private models that determine the noise or follow from the target ε.
-_OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta", "dimensions")
+_OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
 #: Quantity of papers that compare systems at the same ε.
 _COMPARED = "accuracy_at_epsilon"
