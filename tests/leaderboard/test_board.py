@@ -9,7 +9,7 @@ import pytest
 
 from patebench.core.bound import Bound, Kind
 from patebench.leaderboard.assessment import Assessed, Problem, Status, assess
-from patebench.leaderboard.board import corrections, lead, leader, rank_over_datasets, rows_by_dataset, units
+from patebench.leaderboard.board import corrections, lead, leader, rank_over_datasets, reported, rows_by_dataset, units
 from patebench.leaderboard.board_pages import board_files
 from patebench.leaderboard.entry import (
     Accuracy,
@@ -83,6 +83,13 @@ def test_an_entry_that_is_not_proved_is_shown_but_never_ranked(fault: str) -> No
         )
         is None
     )
+
+
+def test_a_data_set_without_a_proved_entry_names_the_best_unchecked_one() -> None:
+    entries = [entry("refuted", 0.99, status=Status.VIOLATED), entry("a", 0.9, status=Status.UNCHECKED)]
+    rows = rows_by_dataset([*entries, entry("b", 0.95, 3.0, status=Status.UNCHECKED)])["mnist"]
+    assert reported(rows, 1.0).method == "a"
+    assert reported(rows, 0.1) is None
 
 
 def test_a_real_claim_without_noise_is_violated_and_not_ranked() -> None:

@@ -122,6 +122,12 @@ def leader(rows: Iterable[Row], unit: str, target: float) -> Row | None:
     return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.method), default=None)
 
 
+def reported(rows: Iterable[Row], target: float) -> Row | None:
+    """Return the most accurate row with a reported ε at most `target` that could not be checked."""
+    unchecked = [row for row in rows if row.assessed.status is Status.UNCHECKED and row.epsilon <= target]
+    return max(unchecked, key=lambda row: row.accuracy, default=None)
+
+
 def lead(rows: Sequence[Row], unit: str, target: float) -> str:
     """Return a sentence on the lead of the best row over the best one of another method; "" if there is none."""
     first = leader(rows, unit, target)

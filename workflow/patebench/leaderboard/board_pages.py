@@ -19,6 +19,7 @@ from patebench.leaderboard.board import (
     lead,
     leader,
     rank_over_datasets,
+    reported,
     rows_by_dataset,
     units,
 )
@@ -76,7 +77,7 @@ def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
         sections.append(
             {
                 **{"id": slug(name), "title": title, "page": page, "rows": rows, "entries": len(members)},
-                "figure": f"{slug(name)}.svg" if picture else "",
+                **{"figure": f"{slug(name)}.svg" if picture else "", "reported": reported(rows, LEAD_AT)},
                 "best": [(unit, [leader(rows, unit, target) for target in TARGETS]) for unit in units(rows)],
                 "leads": [
                     f"ε ≤ {LEAD_AT:g}, {unit}: {words}" for unit in units(rows) if (words := lead(rows, unit, LEAD_AT))

@@ -27,6 +27,7 @@ _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_LABEL: "one label",
     **{kind: kind.words for kind in Kind},
     **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
+    **{"cifar100": "CIFAR-100", "celeba": "CelebA", "market1501": "Market-1501", "imagenet": "ImageNet"},
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
     **{"mnist-scattering": "MNIST, encoded", "fashion-mnist-encoded": "Fashion-MNIST, encoded"},
     **{"cifar10-jpeg-imagenet": "CIFAR-10 after JPEG, encoded"},
