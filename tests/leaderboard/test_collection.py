@@ -132,3 +132,37 @@ def test_entries_of_all_origins_are_assessed_alike_each_time(tmp_path: Path) -> 
     first, second = ([json.dumps(assessed.to_json()) for assessed in assess_all(tmp_path)] for _ in range(2))
     assert first == second
     assert {json.loads(text)["origin"] for text in first} == set(Origin)
+
+
+@pytest.mark.parametrize(
+    ("model", "epsilon", "adjacency", "expected"),
+    [
+        ("dppl-mean_epsilon-0.086_delta-1e-05_change-replaced_dimensions-64", 0.086, "replace_record", 0.086),
+        ("least-squares_epsilon-0.497_delta-1e-05_change-added-or-removed", 1.1, "replace_record", None),
+        ("dppl-public_epsilon-1_delta-1e-05_change-replaced_prototypes-10", 1.0, "replace_record", 1.0),
+        ("randomised-response_epsilon-1_delta-1e-05_change-replaced", 1.0, "replace_label", 1.0),
+    ],
+)
+def test_methods_on_public_features_are_accounted_from_their_settings(
+    tmp_path: Path, model: str, epsilon: float, adjacency: str, expected: float | None
+) -> None:
+    folder = tmp_path / "results" / "reference" / "run"
+    (folder / "tables").mkdir(parents=True)
+    manifest = {"config": {"experiments": {}}, "hardware": {"cores": 2, "processor": "P", "gpus": []}, "rules": []}
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"commit": {"id": "abc"}}))
+    row = {
+        "dataset": "fashion-mnist-encoded", "setting": "pool-9000_test-1000", "system": "DPPL", "form": "mean",
+        "private_model": model, "model": "linear", "public_use": "features", "public_samples": "9000",
+        "queries": "1", "delta": "1e-05", "kind": "worst_case", "adjacency": adjacency,
+        "epsilon_mean": str(epsilon), "accuracy_mean": "0.8", "accuracy_std": "0.01", "seeds": "3",
+    }  # fmt: skip
+    (folder / "tables" / "private-models.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    (entry,) = kept_entries(tmp_path)
+    assessed = assess(entry)
+    assert assessed.bound is not None
+    assert assessed.status is Status.PROVED
+    assert entry.data.private == "fashion_mnist"
+    if expected is not None:
+        assert assessed.bound.epsilon == pytest.approx(expected, rel=1e-3)
+    else:  # calibrated for an added record: a replaced one costs more, but less than claimed
+        assert 0.9 < assessed.bound.epsilon < 1.1

@@ -66,11 +66,12 @@ DPSGD = content(
 )  # fmt: skip
 TABLE = content(0.0859, {"type": "table", "sigma": 50, "non_negative": True}, unit="record")
 GAUSSIAN = content(1.0, {"type": "gaussian", "mu": 0.26, "because": "one release of sensitivity 1, noise 4"})
+PURE = content(1.0, {"type": "pure", "epsilon": 1.0, "because": "randomised response"}, "label")
 NO_PRIVACY = content(math.inf, {"type": "no noise", "because": "the noise cancels"})
 
 CORRECT = {
     "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "dp-sgd": DPSGD, "table": TABLE,
-    "gaussian": GAUSSIAN, "no-privacy": NO_PRIVACY,
+    "gaussian": GAUSSIAN, "pure": PURE, "no-privacy": NO_PRIVACY,
 }  # fmt: skip
 
 
@@ -192,6 +193,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "an audit found more": (GNMAX, "audited", 3.0, "refuted", False),
     "a second round of votes": (ONE_VOTE, "mechanism.rounds", 2, "below-worst-case", False),
     "number of records unknown": (GNMAX, "data.records", None, "unknown-records", False),
+    "ten pure steps": (PURE, "mechanism.steps", 10, "below-worst-case", False),
     "the noise cancels": (NO_PRIVACY, "claim.epsilon", 1.0, "refuted", False),
     "hardware not stated": (GNMAX, "making.hardware", None, "not-stated", False),
 }  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.accountant import RenyiAccountant
-from patebench.accounting.independent import gaussian_dp
+from patebench.accounting.independent import gaussian_dp, pure_composition
 from patebench.accounting.searches import bisect
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA, SubsampledGaussian, bound_together, epsilon_together
 from patebench.accounting.votes import Votes, counts
@@ -31,6 +31,7 @@ from patebench.leaderboard.entry import (
     Entry,
     GaussianComposition,
     NoNoise,
+    PureSteps,
     SampledGaussian,
     Steps,
     Table,
@@ -240,15 +241,22 @@ def _worst_case(entry: Entry) -> Bound | None:
                 return bound
             case SampledGaussian():
                 return _sampled_bound(mechanism, unit, change, delta)
+            case PureSteps():
+                epsilon = pure_composition(mechanism.epsilon, mechanism.steps, delta)
+                return _bound(epsilon, delta, "pld", f"{mechanism.because}; Kairouz, Oh, Viswanath 2015, Theorem 3.3")
             case Table():
                 mu, source = _table_mu(mechanism, unit, change)
             case GaussianComposition():
                 mu, source = mechanism.mu, mechanism.because
             case NoNoise():
                 mu, source = math.inf, mechanism.because
+    return _bound(gaussian_dp(mu, delta) if mu < math.inf else math.inf, delta, "gdp", source)
+
+
+def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:
     return Bound(
-        epsilon=gaussian_dp(mu, delta) if mu < math.inf else math.inf, delta=delta, queries=1, accountant="gdp",
-        kind=Kind.WORST_CASE, publishable=False, source=source,
+        epsilon=epsilon, delta=delta, queries=1, accountant=accountant, kind=Kind.WORST_CASE, publishable=False,
+        source=source,
     )  # fmt: skip
 
 

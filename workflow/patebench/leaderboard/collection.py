@@ -16,7 +16,9 @@ from typing import Any
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.baselines import DPSGD_FORMS
 from patebench.baselines.knn_accounting import ANSWER, TEST
-from patebench.core.bound import Kind
+from patebench.baselines.on_features import FEATURE_METHODS
+from patebench.baselines.on_features.feature_method import GaussianSums
+from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import slug
 from patebench.leaderboard.assessment import Assessed, assess
 from patebench.leaderboard.entry import (
@@ -32,6 +34,7 @@ from patebench.leaderboard.entry import (
     Origin,
     Paper,
     Privacy,
+    PureSteps,
     Release,
     SampledGaussian,
     Steps,
@@ -83,6 +86,14 @@ _PAPERS: Mapping[str, tuple[str, int]] = {
 
 #: Choices with true labels in kept runs of MNIST whose line in runs.yaml names none.
 _CHOSEN = "default settings of methods and models"
+
+#: Unit and change of the adjacency of a private model.
+_ADJACENCIES: Mapping[str, tuple[Unit, Change]] = {
+    Adjacency.REPLACE_TEACHER: (Unit.SHARD, Change.REPLACED),
+    Adjacency.ADD_OR_REMOVE_RECORD: (Unit.RECORD, Change.ADDED_OR_REMOVED),
+    Adjacency.REPLACE_RECORD: (Unit.RECORD, Change.REPLACED),
+    Adjacency.REPLACE_LABEL: (Unit.LABEL, Change.REPLACED),
+}
 
 #: Paper of an entry until that of its run is known.
 _UNNAMED = Paper(title="patebench")
@@ -229,19 +240,18 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
     )
 
 
-def _of_model(row: Mapping[str, str]) -> Entry | None:
-    """Return the entry of a private model in the table petdl or private-models; None if it protects only labels."""
-    if of_labels(row.get("setting", "")):
-        return None
+def _of_model(row: Mapping[str, str]) -> Entry:
+    """Return the entry of a private model in the table petdl or private-models."""
     system = row.get("system", "PET-DL")
     note, form = "", row["form"]
-    privacy = Privacy(unit=Unit.RECORD, adjacency=Change.ADDED_OR_REMOVED, delta=float(row["delta"]))
+    unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
     mechanism: Release | None = None
     if system == "PET-DL":
-        privacy = privacy.model_copy(update={"unit": Unit.SHARD, "adjacency": Change.REPLACED})
         mechanism = _PETDL_NOISE if form == "published" else _noisy_sums(row)
     elif system == SYSTEMS[DP_SGD]:
         mechanism = _dpsgd(row)
+    elif row["private_model"].partition("_")[0] in FEATURE_METHODS:
+        mechanism = _on_features(row["private_model"])
     elif form == "sound":
         mechanism = _private_knn(row["private_model"])
     else:
@@ -251,7 +261,7 @@ def _of_model(row: Mapping[str, str]) -> Entry | None:
         method=f"{system}, {in_words(form)}" + (f", {in_words(row['model'])}" if row.get("model") else ""),
         paper=_UNNAMED,
         data=_data(row, row.get("public_use") or "student", int(float(row.get("public_samples") or row["samples"]))),
-        privacy=privacy,
+        privacy=Privacy(unit=unit, adjacency=change, delta=float(row["delta"])),
         claim=Claim(epsilon=float(row["epsilon_mean"]), kind=Kind(row["kind"])),
         mechanism=mechanism,
         audited=float(row["audited"]) if row.get("audited") else None,
@@ -276,6 +286,23 @@ def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
     rate, steps = _number(model, "rate", form.rate), int(row["queries"])
     noise = _least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
     return SampledGaussian(type="dp-sgd", parts=[Steps(sampling="poisson", rate=rate, noise=noise, steps=steps)])
+
+
+def _on_features(model: str) -> GaussianComposition | PureSteps:
+    """Return the releases of a method on public features, with the noise that keeps its target ε, as in training."""
+    name, *parts = model.split("_")
+    options = {
+        part: int(_number(model, part)) for part in FEATURE_METHODS.fact(name, "options") if f"_{part}-" in model
+    }
+    change = next(part.removeprefix("change-") for part in parts if part.startswith("change-"))
+    delta = _number(model, "delta")
+    method = FEATURE_METHODS.load(name).calibrated(_number(model, "epsilon"), delta, change, **options)
+    because = f"{method.accounted[2]}, noise {method.noise:.6g}"
+    if isinstance(method, GaussianSums):
+        distance = method.distances[0]
+        because = f"{because}, squared L2 distance {distance:g}"
+        return GaussianComposition(type="gaussian", mu=math.sqrt(distance) / method.noise, because=because)
+    return PureSteps(type="pure", epsilon=method.costs(delta)[0], because=because)
 
 
 def _private_knn(model: str) -> SampledGaussian:

@@ -144,6 +144,15 @@ class GaussianComposition(_Part):
     because: str = Field(min_length=1, description="Sensitivity, noise and number of releases that give μ.")
 
 
+class PureSteps(_Part):
+    """Composition of steps that are each ε-differentially private without δ, for the stated unit and adjacency."""
+
+    type: Literal["pure"]
+    epsilon: float = Field(ge=0, description="ε of one step.")
+    steps: _Count = 1
+    because: str = Field(min_length=1, description="Mechanism, sensitivity and noise that give this ε.")
+
+
 class NoNoise(_Part):
     """Release that no noise protects."""
 
@@ -152,7 +161,7 @@ class NoNoise(_Part):
 
 
 Release = Annotated[
-    VoteMechanism | SampledGaussian | Table | GaussianComposition | NoNoise, Field(discriminator="type")
+    VoteMechanism | SampledGaussian | Table | GaussianComposition | PureSteps | NoNoise, Field(discriminator="type")
 ]
 
 
