@@ -86,6 +86,12 @@ def test_nzc_as_published_is_violated_without_limit(published: list[Assessed]) -
     assert {(each.status, each.lower) for each in nzc} == {(Status.VIOLATED, float("inf"))}
 
 
+def test_a_result_that_another_paper_quotes_is_no_entry(published: list[Assessed]) -> None:
+    """Private-kNN and PET-DL quote PATE on SVHN with another number of queries, and another accuracy, than PATE."""
+    of_pate = [each.entry for each in published if each.entry.method == "LNMax" and each.entry.claim.epsilon == 8.19]
+    assert {entry.paper.title for entry in of_pate} == {"PATE 2017", "NZC 2020"}
+
+
 @pytest.mark.parametrize(("queries", "stated"), [(100, 2.04), (1000, 8.03)])
 def test_the_data_dependent_epsilon_of_pate_is_unproved(published: list[Assessed], queries: int, stated: float) -> None:
     (entry,) = [

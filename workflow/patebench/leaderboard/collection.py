@@ -47,7 +47,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries, weighted
 from patebench.reporting.frames import of_labels
 from patebench.reporting.outcomes import public_use
-from patebench.reporting.published import DP_SGD, PETDL, SYSTEMS, Published, Value, read_published
+from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, read_published
 from patebench.reporting.wording import in_words
 
 _least_noise = lru_cache(maxsize=None)(least_noise)
@@ -97,6 +97,9 @@ _ADJACENCIES: Mapping[str, tuple[Unit, Change]] = {
 
 #: Paper of an entry until that of its run is known.
 _UNNAMED = Paper(title="patebench")
+
+#: Papers that quote results of other papers, some of them wrongly, and the only mechanism of their own.
+_QUOTING = {"PET-DL 2019": PETDL, "Private-kNN 2020": PRIVATE_KNN}
 
 #: Quantities of published.csv that are accuracies at the ε in the same row.
 _ACCURACIES = ("student_accuracy", "private_model_accuracy", "accuracy_at_epsilon")
@@ -363,7 +366,8 @@ def published_entries(root: Path) -> Iterator[Entry]:
     for value in published.values:
         epsilon = epsilons.get(_row(value)) if value.quantity in _ACCURACIES else None
         key = (value.dataset, value.mechanism, value.noise, value.column * (value.quantity not in _ACCURACIES[:2]))
-        if epsilon is None or (*key, epsilon, value.value) in seen:
+        quoted = value.mechanism != _QUOTING.get(value.paper, value.mechanism)
+        if epsilon is None or quoted or (*key, epsilon, value.value) in seen:
             continue
         seen.add((*key, epsilon, value.value))
         yield _of_value(value, epsilon, published)
