@@ -55,10 +55,6 @@ def test_a_replaced_record_changes_its_own_votes_alone(world: Encoded, tmp_path:
     assert 0.5 < np.linalg.norm(read_arrays(other.file("labels.npz"), LABELS)["noisy_counts"] - table) <= 2
 
 
-def test_private_images_are_not_kept(world: Encoded) -> None:
-    assert set(read_arrays(world.private, SAMPLES).arrays) == {"x", "y", "row"}
-
-
 def heads(world: Encoded, first: int, last: int, **changes: object) -> Path:
     partition.run(
         private=world.private, public=world.public, teachers=6, parameters=PartitionParameters(), **NAMED,
