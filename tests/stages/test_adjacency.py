@@ -60,7 +60,7 @@ def audited(folder: Path, written: dict[str, Any], **asked: Any) -> dict[str, Ch
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    monkeypatch.setattr(adjacency, "KINDS", [kind for kind in KINDS if kind in names])
+    monkeypatch.setattr(adjacency, "KINDS", {kind: KINDS[kind] for kind in KINDS if kind in names})
 
 
 @pytest.mark.slow
