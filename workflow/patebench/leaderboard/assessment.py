@@ -25,7 +25,7 @@ from patebench.audit.worst_pairs import Search
 from patebench.calculator.calculations import worst_case
 from patebench.core.bound import Bound, Kind, large_delta
 from patebench.core.errors import PatebenchError, located
-from patebench.core.text import at_most, plural
+from patebench.core.text import at_least, at_most, plural
 from patebench.leaderboard.entry import (
     Change,
     Entry,
@@ -124,7 +124,7 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
         lower = max([value for value in (lower, _lower_bound(entry)) if value is not None], default=None)
     if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
         status = Status.VIOLATED
-        problems.append(Problem("refuted", f"ε = {claim.epsilon:g} is stated, but at least {lower:.4g} is lost"))
+        problems.append(Problem("refuted", f"ε = {claim.epsilon:g} is stated, but at least {at_least(lower)} is lost"))
     return Assessed(entry, status, bound, lower, tuple(problems))
 
 

@@ -101,7 +101,7 @@ def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
 
 def _render(template: str, **values: Any) -> str:
     environment = templates()
-    environment.globals |= {"dash": DASH, "epsilon": lambda epsilon: at_most(epsilon, 3), "percent": _percent}
+    environment.globals |= {"dash": DASH, "epsilon": at_most, "percent": _percent}
     environment.globals |= {"spread": _spread, "public": _public, "entry_link": _entry_link}
     return environment.get_template(template).render(**values)
 
@@ -194,6 +194,7 @@ def _papers(root: Path, evidence: "pd.DataFrame", entries: Sequence[Assessed]) -
             {
                 **{**row, "entries": statuses, "anchor": slug(name), "corrections": corrected.get(name, 0)},
                 "fails": _failures(evidence[evidence["paper"] == name], mine),
+                "refuted": bool(row[Verdict.UNSOUND] or statuses[Status.VIOLATED]),
             }
         )
     return papers
