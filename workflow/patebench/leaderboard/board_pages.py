@@ -186,7 +186,8 @@ def _papers(root: Path, evidence: "pd.DataFrame", entries: Sequence[Assessed]) -
     counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
     papers = []
-    for name in dict.fromkeys([*counts, *corrected, *others]):
+    named = [name for name in corrected if name[-4:].isdigit()]  # other corrections are about software
+    for name in dict.fromkeys([*counts, *named, *others]):
         row: dict[Any, Any] = counts.get(name, {"paper": name, "published": 0, **dict.fromkeys(map(str, COUNTING), 0)})
         mine = [one for one in entries if one.entry.paper.title == name]
         statuses = {status: sum(one.status is status for one in mine) for status in Status}
