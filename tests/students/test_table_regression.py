@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.datasets import load_digits
 
+from patebench.accounting.weighted_votes import UNIT
 from patebench.core.errors import PatebenchError
+from patebench.features.directions import Directions
 from patebench.students import table_regression
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train
@@ -132,3 +135,18 @@ def test_without_a_table_there_is_nothing_to_read(pool: np.ndarray, method: str)
 def test_the_network_is_for_images(pool: np.ndarray) -> None:
     with pytest.raises(PatebenchError, match="use table-regression"):
         train(seen(pool, voted(pool, np.arange(5), 1.0, 2)), StudentConfig(method="table-network"), seed=0)
+
+
+@pytest.mark.parametrize("sigma", [3.0, 10.0])
+def test_a_table_of_few_records_does_not_pass_as_error_alone(sigma: float) -> None:
+    """Use 1,197 digits: before c had a bound, the most likely W was 0, so one class was always predicted."""
+    x, y = load_digits(return_X_y=True)
+    vectors = x / np.linalg.norm(x, axis=1, keepdims=True)
+    order = np.random.default_rng(0).permutation(len(x))
+    pool, records, unseen = np.split(order, [400, 1597])
+    queries = np.random.default_rng(0).choice(400, 20, replace=False)
+    weights = Directions.of(vectors[pool], queries).weights(vectors[records]) / UNIT
+    counts = weights.T @ np.eye(10)[y[records]] + np.random.default_rng(0).normal(scale=sigma, size=(20, 10))
+    table = NoisyTable(counts=counts, queries=queries, variance=sigma**2, records=len(records), weighted=True)
+    linear, shares = regression(vectors[pool], table)
+    assert ((vectors[unseen] @ linear + shares).argmax(axis=1) == y[unseen]).mean() > 0.7

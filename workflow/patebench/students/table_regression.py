@@ -24,7 +24,7 @@ from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
 Array = NDArray[np.float64]
 
-#: Values tried for c (1: the error of a sample of n records alone), for p, and for ln τ².
+#: Values tried for c (1: the error of a sample of n records alone; see `_most_error`), for p, and for ln τ².
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
 #: Factor from a share to ln of a probability; regression of 0 and 1 shrinks shares towards each other.
 _SHARPNESS = 10.0
@@ -73,8 +73,18 @@ def regression(features: Array, table: NoisyTable) -> tuple[Array, Array]:
     rest = table.counts - expected[:, None] * shares
     centred = rest - rest.mean(axis=1, keepdims=True)
     rotated = _Rotated(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
-    fits = (_fit(rotated, table, error, power) for error, power in product(_ERRORS, _POWERS))
+    errors = [error for error in _ERRORS if error <= _most_error(table.records, len(features))]
+    fits = (_fit(rotated, table, error, power) for error, power in product(errors, _POWERS))
     return max(fits, key=lambda fit: fit[0])[1], shares
+
+
+def _most_error(records: int, samples: int) -> float:
+    """Return the largest c that a table of `records` can have beside a pool of `samples`.
+
+    What features leave open about the classes contributes at most 1, and the difference between the covariances of
+    records and pool at most 1 + n/N. With a larger c, a table of few records would pass as error alone.
+    """
+    return 2 + records / samples
 
 
 def _class_shares(votes: Array) -> Array:
