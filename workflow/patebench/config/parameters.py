@@ -220,14 +220,14 @@ class TrainingParameters(Parameters):
     recipe: Recipe = Field(
         "modern",
         description="Training recipe of a network: modern, fast, plain, paper, modern-oversampled or plain-oversampled"
-        " (both oversample rare classes), or your own; ignored by other models.",
+        " (of rare classes), or your own.",
     )
     epochs: Whole | None = Field(None, ge=1, description="Number of training epochs; by default that of the recipe.")
     neighbours: Whole | None = Field(
         None,
         ge=1,
-        description="With nearest-query, number of queries that each record votes on, the nearest ones; by default only"
-        " the query whose cell contains the record.",
+        description="With nearest-query, number of nearest queries that each record votes on; by default only"
+        " the query whose cell contains it.",
     )
 
     @model_validator(mode="after")
