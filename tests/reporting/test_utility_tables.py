@@ -149,7 +149,7 @@ def frame(tmp_path: Path) -> Any:
     model = made.private_model(1.0, 0.9) | {
         "public_use": "features",
         "public_samples": 9000,
-        "encoder_data": "ImageNet",
+        "split": {"pool": 9000, "test": None, "encoder_data": "ImageNet"},
     }
     models = [made.write_private_model(tmp_path / "model.json", model)]
     return made.table("bits", collected, compared, models=models)

@@ -32,7 +32,7 @@ FURTHER = "further"
 #: Data sets for which papers print numbers (`config/published.csv`); tables of verdicts are shown for these only.
 PRINTED = (
     *("mnist", "svhn", "cifar10", "fashion_mnist", "adult"),
-    *("glyph", "celeba", "market1501"),
+    *("cifar100", "imagenet", "glyph", "celeba", "market1501"),
 )
 #: Mechanisms of NZC 2020; the figure and tables of this paper are shown if a run uses one of them.
 IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
