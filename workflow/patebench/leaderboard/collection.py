@@ -8,6 +8,7 @@ import csv
 import json
 import math
 import re
+import tarfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -136,6 +137,7 @@ def kept_entries(root: Path) -> Iterator[Entry]:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         tables = {path.stem: _rows(path) for path in (folder / "tables").glob("*.csv")}
         audits = tables.get("audit", [])
+        by_seed = _by_seed(folder / "records.tar.xz")
         chosen, names = runs.get(folder.name, {}).get("true_labels"), dict[str, int]()
         for table in ("utility-privacy", "petdl", "private-models"):
             for row in tables.get(table, []):
@@ -147,6 +149,9 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                 name = slug(folder.name, re.sub(r"[^A-Za-z0-9.-]+", "-", entry.name))
                 names[name] = number = names.get(name, 0) + 1
                 data = _of_config(entry.data, manifest["config"])
+                seeds = by_seed.get(
+                    tuple(row[column] for column in _SETTING[table == "utility-privacy"] if column in row)
+                )
                 labels = chosen or (_CHOSEN if data.private == "mnist" else None)
                 yield entry.model_copy(
                     update={
@@ -157,10 +162,33 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                             place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
                         ),
                         "data": data,
+                        "accuracy": entry.accuracy and entry.accuracy.model_copy(update={"by_seed": seeds}),
                         "hygiene": Hygiene(true_labels=labels, best_on_test=False),
                         "making": _making(folder.name, manifest),
                     }
                 )  # fmt: skip
+
+
+#: Columns that identify a private model, and a student, in tables and records of a run.
+_SETTING = (("dataset", "private_model"), ("dataset", "ensemble", "mechanism", "noise", "student", "rounds"))
+
+
+def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
+    """Return the accuracy of each seed, by the columns `_SETTING`, from a kept run's records; empty without them."""
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    if not archive.is_file():
+        return found
+    with tarfile.open(archive) as stream:
+        for member in stream:
+            if (file := stream.extractfile(member)) is None:
+                continue
+            content = json.loads(file.read())
+            for record in content.get("records", [content]):
+                for columns in _SETTING:
+                    if {*columns, "seed", "accuracy"} <= record.keys():
+                        seeds = found.setdefault(tuple(str(record[column]) for column in columns), {})
+                        seeds[str(record["seed"])] = float(record["accuracy"])
+    return found
 
 
 def _of_config(data: Data, config: Mapping[str, Any]) -> Data:

@@ -6,8 +6,8 @@ histogram and enters another, so Laplace noise of scale b on each cell costs 2/b
 *Randomised response with a prior* (RRWithPrior: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Algorithm 2) answers
 only among the k likeliest labels: with the true label with probability e^ε/(e^ε + k − 1) if it is one of them, else
 with any of them. k maximises the probability of the true label, and no ε-private answer has a larger one (Theorem 3).
-The prior is uniform, or the noisy histogram of the cluster (their Figure 1b). Labels drawn from the clusters' histograms
-alone are related to ClusterRR (Esfandiari et al. 2022), whose exact steps are not reproduced here.
+The prior is uniform, or the noisy histogram of the cluster (their Figure 1b). Labels drawn from the clusters'
+histograms alone are related to ClusterRR (Esfandiari et al. 2022), whose exact steps are not reproduced here.
 """
 
 from dataclasses import dataclass
