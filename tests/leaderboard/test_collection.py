@@ -55,7 +55,8 @@ def test_every_student_and_private_model_of_a_kept_table_has_an_entry(kept: list
     assert {entry.making.commit for entry in own} == {manifest["commit"]["id"]}
     assert {(entry.origin, entry.data.records, entry.data.private) for entry in own} == {(Origin.KEPT, 32_561, "adult")}
     for entry in own:
-        assert entry.accuracy and entry.accuracy.by_seed
+        assert entry.accuracy
+        assert entry.accuracy.by_seed
         assert np.mean(list(entry.accuracy.by_seed.values())) == pytest.approx(entry.accuracy.mean)
     assert {(entry.privacy.unit, entry.privacy.adjacency) for entry in own} == {
         (Unit.RECORD, Change.REPLACED),
