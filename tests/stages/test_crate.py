@@ -63,6 +63,19 @@ def test_every_file_is_described_and_every_described_file_is_there(entities, pac
     assert not [name for name in there if name.endswith(".npz")], "no votes, labels or private data"
 
 
+def test_a_leaderboard_is_packed_with_its_entries(tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    (board / "entries").mkdir(parents=True)
+    with pytest.raises(PatebenchError, match="contains no leaderboard"):
+        crate.run(results=RUN, out=tmp_path / "out", home=ROOT, leaderboard=board)
+    for name in ("index.md", "entries/one.json", "notes.txt"):
+        (board / name).write_text("{}")
+    crate.run(results=RUN, out=tmp_path / "out", home=ROOT, leaderboard=board)
+    packed = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out" / "leaderboard").rglob("*.*")}
+    assert packed == {"leaderboard/index.md", "leaderboard/entries/one.json"}
+    assert '"leaderboard/entries/one.json"' in (tmp_path / "out" / "ro-crate-metadata.json").read_text()
+
+
 def test_only_unchanged_exported_votes_are_packed(tmp_path: Path) -> None:
     folder = tmp_path / "digits"
     folder.mkdir()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Results of a run.
 _RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")
+#: Files that the command `leaderboard` writes.
+_BOARD = ("*.md", "*.csv", "*.svg", "entries/*.json")
 #: Files of the workflow.
 _WORKFLOW = ("Snakefile", "workflow/rules/*.smk", "envs/*", "config/published.csv", "CITATION.cff", "LICENSE")
 _PROFILES = (
@@ -44,12 +46,13 @@ machine-readable description (RO-Crate, Workflow Run Crate).
 CONFIGURATION = "configuration.json"
 
 
-def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = ()) -> None:
+def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), leaderboard: Path | None = None) -> None:
     """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
     The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
-    Labels and private data are not included, and votes only from folders of `export_votes` (--votes). A run in release
-    mode is refused, because its tables leak information on the private data.
+    Labels and private data are not included, and votes only from folders of `export_votes` (--votes). With
+    --leaderboard, the entries and pages that the command `leaderboard` wrote are packed too. A run in release mode is
+    refused, because its tables leak information on the private data.
     """
     manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
@@ -63,6 +66,11 @@ def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = ()) -> 
     if "report.html" not in pages:
         raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
     pages |= {f"votes/{folder.name}/{place}": path for folder in votes for place, path in _exported(folder).items()}
+    if leaderboard is not None:
+        board = _list_files(leaderboard, _BOARD)
+        if "index.md" not in board:
+            raise PatebenchError(f"{leaderboard} contains no leaderboard; write it with patebench leaderboard --out")
+        pages |= {f"leaderboard/{place}": path for place, path in board.items()}
     file_in_home(home, "Snakefile")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
@@ -229,6 +237,7 @@ command = stage_command(
     run,
     click.argument("results", type=FILE),
     file_option("votes", "Folder of export_votes to include; repeat for several.", needed=False, several=True),
+    file_option("leaderboard", "Folder that the command leaderboard wrote, to include.", needed=False),
     file_option("out", "New folder for the crate."),
     home_option,
 )
