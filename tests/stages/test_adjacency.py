@@ -26,6 +26,7 @@ from patebench.data import npz, own_table
 from patebench.data.dataset import Dataset
 from patebench.data.division import hash_samples
 from patebench.data.partitions import PARTITIONS, Change
+from patebench.features.scattering import ScatteringEncoder
 from patebench.models import stack
 from patebench.models.estimators import Estimator
 from patebench.models.scaling import Standardise
@@ -79,6 +80,21 @@ def test_sound_stages_hold(tmp_path: Path, ensemble: dict[str, Any], not_claimed
     assert {each.verdict for each in found.values()} <= {Moved.HOLDS, Moved.NOT_CLAIMED}
     assert found["shard"].shards_moved == found["shard"].votes_moved != ()
     assert len(found["shard"].retrained) in (4, 6)
+
+
+def test_records_of_a_data_set_of_features_are_encoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change images, not features; and let the encoder depend on all records, which must be found."""
+    only(monkeypatch, "replace", "twin in pool")
+    written = {**settings("encoded"), "datasets": {"encoded": {"loader": "digits", "features": "scattering"}}}
+    found = audited(tmp_path / "sound", written)
+    assert {each.verdict for kind, each in found.items() if kind in ("replace", "twin in pool")} == {Moved.HOLDS}
+    alone = ScatteringEncoder.outputs_alone.__func__
+
+    def together(cls: type, x: np.ndarray, report: Any = None) -> np.ndarray:
+        return alone(cls, x, report) + x.mean(dtype=np.float32)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(ScatteringEncoder, "outputs_alone", classmethod(together))
+    assert audited(tmp_path / "leaky", written)["replace"].verdict is not Moved.HOLDS
 
 
 def test_ensembles_of_petdl_alone_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

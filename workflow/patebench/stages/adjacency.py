@@ -27,7 +27,7 @@ from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_any_arrays, read_arrays, read_facts, read_json
+from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_facts, read_json
 from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, TRUTH, VOTES
 from patebench.core.progress import progress
 from patebench.core.registry import imported
@@ -224,6 +224,15 @@ def nearest_file(folder: Path, name: str) -> Path:
     return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
 
 
+def _as_loaded(path: Path) -> Artefact:
+    """Return samples with the images from which their features were computed, if any, in place of the features."""
+    samples = read_any_arrays(path, LAYOUTS)
+    arrays = dict(samples.arrays)
+    if (images := arrays.pop("images", None)) is not None:
+        arrays["x"] = images
+    return replace(samples, arrays=arrays)
+
+
 class DataSet:
     """Data set of the configuration with its public `traces`; changed copies of it are made in `folder`."""
 
@@ -231,7 +240,7 @@ class DataSet:
         self.config, self.data, self.folder = config, data, folder
         self.traces = self.rerun(folder / "given", data).prepare()
         given = folder / "given" / data.name
-        self.private, self.public = (read_arrays(given / f"{role}.npz", SAMPLES) for role in ("private", "public"))
+        self.private, self.public = (_as_loaded(given / f"{role}.npz") for role in ("private", "public"))
 
     def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
         """Return a run, in `folder`, of the stages of `data`, or of an ensemble and its first `rounds` on `data`."""
@@ -329,7 +338,7 @@ class Comparison:
         holders = np.full(partition.meta["samples"], NOBODY)
         holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
         split = self.base.folder / ensemble.split.name
-        pool, test = (read_any_arrays(split / f"{name}.npz", LAYOUTS)["x"] for name in ("pool", "test"))
+        pool, test = (_as_loaded(split / f"{name}.npz")["x"] for name in ("pool", "test"))
         self.world = World(ours, holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
