@@ -6,6 +6,7 @@ audit or, for a claim about all votes, the exact ε of the worst pair of votes t
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -26,6 +27,7 @@ from patebench.calculator.calculations import worst_case
 from patebench.core.bound import Bound, Kind, large_delta
 from patebench.core.errors import PatebenchError, located
 from patebench.core.text import at_least, at_most, plural
+from patebench.data import DATASETS
 from patebench.leaderboard.entry import (
     Change,
     Entry,
@@ -39,6 +41,7 @@ from patebench.leaderboard.entry import (
     VoteMechanism,
 )
 from patebench.mechanisms.base import Mechanism, make_mechanism
+from patebench.reporting.sections import PRINTED
 
 #: Relative difference up to which a reported ε below the worst case is due to rounding in print.
 ROUNDED = 0.005
@@ -118,13 +121,18 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
         status = Status.PROVED
     else:
         status = Status.UNPROVED
-        text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but the worst case is {at_most(least)} "
-        problems.append(Problem("below-worst-case", f"{text}({bound.accountant}: {bound.source})"))
+        text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but what is proved for all data is ε ≤ "
+        problems.append(Problem("below-worst-case", f"{text}{at_most(least)} ({bound.accountant}: {bound.source})"))
         problems.extend(_data_dependent(entry, votes))
         lower = max([value for value in (lower, _lower_bound(entry)) if value is not None], default=None)
+    if lower is not None and least is not None and lower > least * (1 + ROUNDED):
+        text = f"the lower bound {at_least(lower)} is above the proved ε ≤ {at_most(least)}, so one of them is wrong"
+        problems.append(Problem("contradiction", f"{text}; correct audited or the mechanism", rejected=True))
     if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
         status = Status.VIOLATED
-        problems.append(Problem("refuted", f"ε = {claim.epsilon:g} is stated, but at least {at_least(lower)} is lost"))
+        why = f": {entry.mechanism.because}" if isinstance(entry.mechanism, NoNoise) else ""
+        text = f"ε = {claim.epsilon:g} is stated, but at least {at_least(lower)} is lost{why}"
+        problems.append(Problem("refuted", text))
     return Assessed(entry, status, bound, lower, tuple(problems))
 
 
@@ -136,6 +144,8 @@ def _missing(entry: Entry) -> Iterator[Problem]:
             yield Problem(f"missing-{name}", f"privacy.{name} is missing; an ε means nothing without it", True)
     if entry.claim.kind is Kind.AUDITED_LOWER:
         yield Problem("claims-lower-bound", "claim.kind is an audited lower bound, which protects nobody", True)
+    if (usual := _usual_name(entry.data.private)) != entry.data.private:
+        yield Problem("data-name", f"data.private is '{entry.data.private}'; other entries call it '{usual}'", True)
     teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
@@ -148,7 +158,7 @@ def _missing(entry: Entry) -> Iterator[Problem]:
         yield Problem("missing-spread", f"accuracy.std over {plural(entry.accuracy.seeds, 'seed')} is missing")
     sampled = entry.mechanism.parts if isinstance(entry.mechanism, SampledGaussian) else []
     if any(part.sampling is None and part.rate < 1 for part in sampled):
-        yield Problem("unknown-sampling", "the sampling is not stated; its ε holds for Poisson sampling only")
+        yield Problem("unknown-sampling", "the sampling is not stated, so no ε can be computed: Poisson or shuffled")
     unstated = [
         *(f"paper.{name}" for name in ("authors", "url") if getattr(entry.paper, name) is None),
         *(f"data.{name}" for name in ("public", "encoder") if getattr(entry.data, name) is None),
@@ -158,6 +168,12 @@ def _missing(entry: Entry) -> Iterator[Problem]:
     ]
     if unstated:
         yield Problem("not-stated", f"not stated: {', '.join(unstated)}")
+
+
+def _usual_name(dataset: str) -> str:
+    """Return the name of a data set in other entries, if it differs from `dataset` by case and punctuation only."""
+    usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
+    return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
 
 
 def _stated(entry: Entry, name: str) -> bool:
@@ -181,11 +197,11 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     array = _read(folder / attachment.file, attachment.array)
     if not isinstance(mechanism, VoteMechanism):
         raise PatebenchError("labels or votes are attached, but mechanism.type is not votes", code="attachment")
-    values = {"queries": array.shape[-1]}
-    if array.ndim == 1:
-        values["answers"] = int((array >= 0).sum())
-    else:
-        values["teachers"] = len(array)
+    answered = int((array >= 0).sum()) if array.ndim == 1 else 0
+    if mechanism.answers is not None and answered > mechanism.answers:
+        text = f"mechanism.answers is {mechanism.answers}, but {attachment.file} contains {answered} answers"
+        raise PatebenchError(f"{text}; correct one of them", code="attachment")
+    values = {"queries": array.shape[-1], **({"teachers": len(array)} if array.ndim == 2 else {})}
     for name, value in values.items():
         if (stated := getattr(mechanism, name)) not in (None, value):
             text = f"mechanism.{name} is {stated}, but {attachment.file} contains {value}; correct one of them"
@@ -239,6 +255,8 @@ def _worst_case(entry: Entry) -> Bound | None:
                 if bound is None:
                     raise _no_theorem(mechanism.name, unit, change)
                 return bound
+            case SampledGaussian() if any(part.sampling is None and part.rate < 1 for part in mechanism.parts):
+                return None
             case SampledGaussian():
                 return _sampled_bound(mechanism, unit, change, delta)
             case PureSteps():

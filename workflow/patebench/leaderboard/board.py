@@ -181,7 +181,7 @@ def corrections(page: Path) -> dict[str, int]:
 #: Meaning of each status.
 MEANINGS = {
     Status.PROVED: "The reported ε is not below the worst-case ε that our accountants compute. Only these are ranked.",
-    Status.UNPROVED: "The reported ε is below that worst case: it depends on the private votes, or its proof fails.",
+    Status.UNPROVED: "The reported ε is below what we can prove: it depends on private votes, or has no proof here.",
     Status.VIOLATED: "The reported ε is below a lower bound on the true ε, so it is wrong.",
     Status.UNCHECKED: "The source does not state enough to compute an ε.",
 }

@@ -92,7 +92,7 @@ class Claim(_Part):
     """Reported ε."""
 
     epsilon: Epsilon
-    kind: Kind = Field(description="Kind of the reported ε.")
+    kind: Kind = Field(description="Kind of the reported ε; worst_case if it holds for all data.")
 
 
 class VoteMechanism(_Part):
@@ -102,7 +102,9 @@ class VoteMechanism(_Part):
     name: str = Field(description="Name in the registry of mechanisms.")
     parameters: dict[str, float]
     queries: _Count = Field(description="Number of queries, answered or not.")
-    answers: int | None = Field(None, ge=0, description="Number of answers of a mechanism that tests each query.")
+    answers: int | None = Field(
+        None, ge=0, description="Largest number of answers of a mechanism that tests each query, fixed before any vote."
+    )
     teachers: _Count | None = Field(None, description="Number of teachers.")
     classes: int | None = Field(None, ge=2, description="Number of classes.")
     rounds: _Count = Field(1, description="Rounds, in each of which a teacher's limit of votes counts again.")
@@ -112,11 +114,11 @@ class Steps(_Part):
     """Equal noisy steps on samples of the records."""
 
     sampling: Literal["poisson", "shuffled"] | None = Field(
-        None, description="Poisson sampling, or batches of shuffled records; null is checked as Poisson sampling."
+        None, description="Poisson sampling, or batches of shuffled records, for which no amplification counts."
     )
-    rate: float = Field(gt=0, le=1, description="Sampling rate.")
+    rate: float = Field(gt=0, le=1, description="Share of the records in a step: batch size / number of records.")
     noise: float = Field(ge=0, description="Noise multiplier: standard deviation divided by the clipping norm.")
-    steps: _Count
+    steps: _Count = Field(description="Number of steps: epochs / rate.")
 
 
 class SampledGaussian(_Part):

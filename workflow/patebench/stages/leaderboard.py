@@ -12,7 +12,7 @@ from patebench.core.text import plural
 
 def run(
     *,
-    root: Annotated[Path, "Root of the repository."] = Path(),
+    root: Annotated[Path | None, "Root of the repository, by default the working directory."] = None,
     out: Annotated[Path, "Output folder."],
 ) -> None:
     """Assess the entries written by hand, of kept runs and of published values, and write the leaderboard.
@@ -24,8 +24,9 @@ def run(
     from patebench.leaderboard.board_pages import board_files
     from patebench.leaderboard.collection import assess_all
 
-    assessed = assess_all(root)
-    for name, text in board_files(root, assessed).items():
+    place = root or Path()
+    assessed = assess_all(place)
+    for name, text in board_files(place, assessed).items():
         write_text(out / name, text)
     click.echo(f"{out}: {plural(len(assessed), 'entry')}")
 
