@@ -75,7 +75,10 @@ class IntegerDistribution:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return cells for discrete Gaussian noise, over all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
+    """Return the rectangles of pairs (u, v) on which the label accountant bounds discrete Gaussian noise of scale σ.
+
+    u and v are all integers of at least −9σ with |u − v| ≤ 18σ.
+    """
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -85,7 +88,7 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return cells for discrete Laplace noise, over all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
+    """Return the same rectangles for discrete Laplace noise, with u, v ≥ −18 scales and |u − v| ≤ 36 scales."""
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))

@@ -61,7 +61,11 @@ def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
 
 @dataclass(frozen=True)
 class Decision:
-    """Parameters of the release decision: order α, budget B, total divergence R ≥ B, failure probability p₀."""
+    """Parameters of the decision whether labels may be released.
+
+    `order` is the order α of Rényi divergences, `budget` the largest divergence B of labels that are released, `total`
+    the divergence R ≥ B of labels and decision together, and `failure` the probability p₀ of a wrong decision.
+    """
 
     order: float
     budget: float

@@ -90,10 +90,11 @@ def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float
 
 
 def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, float] | None:
-    """Return the least worst-case divergences of `queries` queries at `conversion.ORDERS`, and the failure probability.
+    """Return worst-case Rényi divergences of `queries` queries, one per order in `conversion.ORDERS`.
 
-    Only the worst-case Rényi accountants with the least failure probability are used. The result is None if a mechanism
-    has no such accountant.
+    With them comes the probability that they fail to hold. Of several worst-case Rényi accountants, those whose bounds
+    fail with the smallest probability are used, and at each order the smallest of their divergences. The result is
+    None if the mechanism has no such accountant.
     """
     usable = [item for item in accountants if isinstance(item, RenyiAccountant) and item.kind is Kind.WORST_CASE]
     if not usable:

@@ -282,8 +282,16 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
     """Raise ArtefactError, naming the file `path`, if a query is selected twice."""
     if len(np.unique(positions)) < len(positions):
         raise ArtefactError(
-            path, "it selects a query twice, or one that an earlier round selected", OF_ROUNDS, code="rounds"
+            path,
+            f"query {_first_repeated(positions)} is selected twice in all rounds together",
+            OF_ROUNDS,
+            code="rounds",
         )
+
+
+def _first_repeated(positions: NDArray[np.integer]) -> int:
+    values, counts = np.unique(positions, return_counts=True)
+    return int(values[counts > 1][0])
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:

@@ -213,7 +213,7 @@ def with_new_head(net: nn.Module, classes: int) -> nn.Module:
     last = net[-1] if isinstance(net, nn.Sequential) else None
     if not isinstance(net, nn.Sequential) or not isinstance(last, nn.Linear):
         raise PatebenchError(
-            "this encoder cannot be fine-tuned, because it does not end in a linear layer; use the form 'scratch'"
+            "this encoder cannot be fine-tuned, because it does not end in a linear layer; use form: scratch"
         )
     head = nn.Linear(last.out_features, classes)
     nn.init.zeros_(head.weight)

@@ -76,7 +76,9 @@ def _read(path: Path) -> str:
     if path.exists() and not (path.is_file() or path.is_dir()):  # such as /dev/zero, which never ends
         raise PatebenchError("the path is not a file; give a YAML file", code="missing-file", where=path)
     if path.stat().st_size > _BYTES:
-        raise PatebenchError(f"the file is larger than {_BYTES:,} bytes; {_START}", code="yaml", where=path)
+        raise PatebenchError(
+            f"the file has more than {_BYTES:,} bytes, too many for a configuration; {_START}", code="yaml", where=path
+        )
     return path.read_text(encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ _FIRST = ("fashion_mnist", "mnist", "cifar10", "cifar10-jpeg", "svhn", "adult")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Row of a table of the leaderboard: an entry with an accuracy, and its rank if it has one."""
+    """Row of a table of the leaderboard: an entry that states an accuracy, and its rank; None if it is not ranked."""
 
     assessed: Assessed
     rank: int | None = None

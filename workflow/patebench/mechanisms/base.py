@@ -52,7 +52,10 @@ def parameter(*, low: float, above: bool = False, high: float = math.inf, words:
 
 
 def limits(item: Field[Any]) -> tuple[float, bool, float]:
-    """Return the limits of a field made with `parameter`: lowest value, True if it is not allowed, highest value."""
+    """Return (low, above, high) of a field made with `parameter`.
+
+    Allowed values are low … high, or, if `above` is True, those greater than low and at most high.
+    """
     return item.metadata["low"], item.metadata["above"], item.metadata["high"]
 
 

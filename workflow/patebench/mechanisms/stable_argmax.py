@@ -36,10 +36,9 @@ from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 def distance(counts: Counts) -> NDArray[np.int64]:
     """Return d = ⌈g/2⌉ per query, with g the gap between the two largest of the `counts` (queries × classes).
 
-    Ties go to the lowest class. One teacher narrows the gap by at most 2, so k teachers can cause a tie only if g ≤ 2k,
-    and let another class win only if g < 2k. The plurality thus changes after d or d + 1 teachers, depending on which
-    of the two classes is lower. d itself ignores this order: it is 0 only for ties, one teacher changes it by at most
-    1, and it is at most 1 wherever one teacher can change the plurality.
+    One teacher changes the gap by at most 2, and so d by at most 1. d is 0 for a tie of the two largest counts. To
+    change the plurality, at least d teachers must change their votes: exactly d if the second class wins ties, which go
+    to the lowest class, and otherwise up to d + 1. So d ≤ 1 wherever a single teacher can change the plurality.
     """
     return (gaps(counts) + 1) // 2
 
