@@ -213,6 +213,23 @@ def test_a_planted_fault_is_found(fault: str) -> None:
         assert not assessed.ranked
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("stable-svt", {"epsilon": 5, "failure": 1e-9, "cutoff": 4}),
+        ("ptr-gnmax", {"order": 4, "cost": 5, "epsilon": 10, "failure": 1e-6, "sigma": 20}),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.01, "spread": 1}),
+    ],
+)
+def test_rounds_that_start_a_limit_of_all_queries_again_are_rejected(name: str, parameters: dict[str, float]) -> None:
+    """Each round has its own failures, decision or schedule, so the ε of one release does not cover several."""
+    votes = {"type": "votes", "name": name, "parameters": parameters, "queries": 100, "teachers": 250, "classes": 10}
+    once, twice = (check(content(50, votes | {"rounds": rounds})) for rounds in (1, 2))
+    assert once.status is Status.PROVED
+    assert twice.status is Status.UNCHECKED
+    assert twice.rejected
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 5.0])
 def test_a_claim_that_our_corrections_refute_is_violated(epsilon: float) -> None:
     """The immutable noisy argmax of NZC: one vote decides the label."""

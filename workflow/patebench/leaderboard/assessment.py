@@ -40,7 +40,7 @@ from patebench.leaderboard.entry import (
     Unit,
     VoteMechanism,
 )
-from patebench.mechanisms.base import Mechanism, make_mechanism
+from patebench.mechanisms.base import Mechanism, check_adaptive, make_mechanism
 from patebench.reporting.sections import PRINTED
 
 #: Relative difference up to which a reported ε below the worst case is due to rounding in print.
@@ -301,6 +301,8 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
     if of.rounds > 1 and "k" in values:
         values["k"] *= of.rounds  # rounds compose like more votes of a teacher in one round
     mechanism = make_mechanism(of.name, values)
+    if of.rounds > 1:
+        check_adaptive(of.name, mechanism)
     bounds = worst_case(mechanism, of.queries, delta, of.classes, of.teachers)
     if added:
         stating = [replace(each, epsilon=each.add_or_remove) for each in bounds if each.add_or_remove is not None]
