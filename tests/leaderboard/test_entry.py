@@ -230,6 +230,17 @@ def test_rounds_that_start_a_limit_of_all_queries_again_are_rejected(name: str, 
     assert twice.rejected
 
 
+@pytest.mark.parametrize(("records", "delta"), [(60_000, 0.99), (60_000, 2e-5), (None, 0.99), (None, 0.01)])
+def test_a_delta_that_one_record_satisfies_is_not_ranked(records: int | None, delta: float) -> None:
+    """ε = 0 is proved at δ = 0.99, and publishing each record with probability 0.99 would satisfy it, too."""
+    entry = copy.deepcopy(content(0.3, {"type": "gaussian", "mu": 0.01, "because": "noise 100"}, "record"))
+    entry["data"]["records"], entry["privacy"]["delta"] = records, delta
+    assessed = check(entry)
+    assert "large-delta" in codes(assessed)
+    assert assessed.status is Status.PROVED
+    assert not assessed.ranked
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 5.0])
 def test_a_claim_that_our_corrections_refute_is_violated(epsilon: float) -> None:
     """The immutable noisy argmax of NZC: one vote decides the label."""

@@ -82,8 +82,12 @@ class Assessed:
 
     @property
     def ranked(self) -> bool:
-        """Return True if the entry may be ranked: its ε is proved, and its accuracy is not the best of several."""
-        return self.status is Status.PROVED and not self.rejected and not self.entry.hygiene.best_on_test
+        """Return True if the entry may be ranked.
+
+        Its ε is proved at a δ that protects each record, and its accuracy is not the best of several.
+        """
+        excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
+        return self.status is Status.PROVED and not self.rejected and not excluded
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry with its assessment as a dictionary for strict JSON."""
@@ -149,8 +153,7 @@ def _missing(entry: Entry) -> Iterator[Problem]:
     teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
-    known = privacy.delta is not None and (teachers or entry.data.records)
-    if known and (fault := large_delta(privacy.delta or 0, teachers, entry.data.records)):
+    if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):
         yield Problem("large-delta", fault)
     if entry.accuracy and entry.accuracy.seeds is None:
         yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
