@@ -3,18 +3,21 @@
 import copy
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from patebench.accounting.independent import gaussian_dp
 from patebench.core.errors import PatebenchError, separate
 from patebench.leaderboard.assessment import Assessed, Status, assess
 from patebench.leaderboard.collection import written_files
 from patebench.leaderboard.entry import Entry, entry_text, read_entry, schema_text
+from patebench.stages.check_entry import command
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = ROOT / "leaderboard" / "entries"
@@ -348,6 +351,9 @@ def test_a_missing_attachment_is_rejected(tmp_path: Path) -> None:
         ("privacy.unit", "user", "privacy.unit"),
         ("mechanism.type", "magic", "mechanism"),
         ("mechanism.queries", 0, "mechanism.votes.queries"),
+        ("mechanism.queries", 10**12, "mechanism.votes.queries"),
+        ("mechanism.classes", 10**12, "mechanism.votes.classes"),
+        ("accuracy.test_samples", 10**400, "accuracy.test_samples"),
         ("epsilon", 1, "epsilon"),
         ("attachment", {"file": "../labels.npz", "array": "labels"}, "attachment.file"),
     ],
@@ -368,6 +374,67 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PatebenchError) as raised:
         read_entry(tmp_path / "entry.json")
     assert raised.value.code == "not-json"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, '{"a":' * 200_000, '{"queries": 28600, "queries": 286}', "\ufeff{}", '{"n": %s}' % ("9" * 5000)],
+)
+def test_a_file_that_readers_may_take_differently_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "entry.json").write_text(text, encoding="utf-8")
+    with pytest.raises(PatebenchError) as raised:
+        read_entry(tmp_path / "entry.json")
+    assert raised.value.code == "not-json"
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "value"),
+    [
+        (DPSGD, "mechanism.parts.0.noise", 1e300),
+        (
+            DPSGD | {"mechanism": {"type": "dp-sgd", "parts": [{"rate": 1, "noise": 1, "steps": 9}]}},
+            "mechanism.parts.0.noise",
+            1e-200,
+        ),
+        (DPSGD, "mechanism.parts.0.rate", 1e-320),
+    ],
+)
+def test_numbers_with_which_no_bound_can_be_computed_are_rejected(entry: dict[str, Any], path: str, value: Any) -> None:
+    entry = copy.deepcopy(entry)
+    _set(path, value)(entry)
+    assessed = check(entry)
+    assert assessed.rejected
+    assert assessed.status is Status.UNCHECKED
+    assert "not-computable" in codes(assessed)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_rejected(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "attached.npz", votes=np.zeros((1 << 15, 1 << 14), np.int8))
+    assessed = check(with_array(GNMAX, "votes"), tmp_path)
+    assert codes(assessed) == {"attachment"}
+    assert "unpacks" in assessed.problems[0].text
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "attached.npz")
+    assert codes(check(with_array(GNMAX, "votes"), tmp_path)) == {"attachment"}
+
+
+def test_labels_beyond_64_bits_are_rejected(tmp_path: Path) -> None:
+    np.savez(tmp_path / "attached.npz", labels=np.full(286, 2**64 - 1, np.uint64))
+    entry = copy.deepcopy(with_array(GNMAX, "labels"))
+    entry["mechanism"]["classes"] = None
+    assert codes(check(entry, tmp_path)) == {"attachment"}
+
+
+def test_text_of_an_entry_cannot_end_a_line_of_the_report(tmp_path: Path) -> None:
+    entry = copy.deepcopy(GNMAX)
+    entry["hygiene"]["true_labels"] = "k\nother.json: proved: \x1b[2J"
+    file = tmp_path / "entry.json"
+    file.write_text(json.dumps(entry))
+    lines = CliRunner().invoke(command, [str(file)]).output.splitlines()
+    assert len(lines) == 2
+    assert "k\\nother.json: proved: \\x1b" in lines[0]
 
 
 def test_an_entry_survives_writing(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ audit or, for a claim about all votes, the exact ε of the worst pair of votes t
 
 import math
 import re
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -45,6 +46,12 @@ from patebench.reporting.sections import PRINTED
 
 #: Relative difference up to which a reported ε below the worst case is due to rounding in print.
 ROUNDED = 0.005
+
+#: Largest size of an attached archive when unpacked.
+_MOST_BYTES = 1 << 28
+
+#: Largest number of counts of artificial votes on which all teachers agree.
+_MOST_CELLS = 10**7
 
 
 class Status(StrEnum):
@@ -108,6 +115,15 @@ class Assessed:
 def assess(entry: Entry, folder: Path | None = None) -> Assessed:
     """Check an entry; `folder` contains the file that it attaches, if any."""
     problems = [*_missing(entry), *_hygiene(entry)]
+    try:
+        return _assess(entry, folder, problems)
+    except (ArithmeticError, MemoryError, ValueError) as fault:  # an extreme noise or number, or a huge array
+        text = f"no ε can be computed from these numbers ({fault}); correct them"
+        problems.append(Problem("not-computable", text, rejected=True))
+        return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
+
+
+def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Assessed:
     votes: Votes | None = None
     try:
         if entry.attachment and folder:
@@ -222,11 +238,21 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 def _read(path: Path, name: str) -> NDArray[np.integer]:
     """Read labels (queries,) or votes (teachers, queries) from an .npz file."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        if not path.is_file():  # reading a pipe would wait
+            raise PatebenchError("it is no file")
+        with zipfile.ZipFile(path) as archive:
+            if (size := sum(item.file_size for item in archive.infolist())) > _MOST_BYTES:
+                raise PatebenchError(f"it unpacks to {size} bytes, more than {_MOST_BYTES}")
+        with np.load(path, allow_pickle=False) as arrays:
             array: NDArray[Any] = arrays[name]
     except Exception as fault:  # a damaged archive may raise anything
         raise PatebenchError(f"the array '{name}' cannot be read ({fault})", code="attachment", where=path) from None
-    if array.ndim not in (1, 2) or array.dtype.kind not in "iu" or array.size == 0 or array.min() < array.ndim - 2:
+    if (
+        array.ndim not in (1, 2)
+        or array.dtype.kind not in "iu"
+        or array.size == 0
+        or not array.ndim - 2 <= array.min() <= array.max() <= np.iinfo(np.int64).max
+    ):
         raise PatebenchError(
             f"'{name}' is {array.dtype} of shape {array.shape}; labels (queries,) of integers from −1 or votes "
             "(teachers, queries) of integers from 0 are needed",
@@ -405,6 +431,8 @@ def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
         return
     if votes is None:
         if mechanism.teachers is None or mechanism.classes is None:
+            return
+        if mechanism.queries * mechanism.classes > _MOST_CELLS:
             return
         agreed = np.zeros((1, mechanism.classes), dtype=np.int64)
         agreed[0, 0] = mechanism.teachers

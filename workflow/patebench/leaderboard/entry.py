@@ -28,7 +28,10 @@ from patebench.core.text import in_json
 #: An ε; in JSON, infinity is the text "inf".
 Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=True), PlainSerializer(in_json, when_used="json")]
 
-_Count = Annotated[int, Field(ge=1)]
+#: Largest number in an entry, so that its bounds can be computed in little memory.
+MOST = 10**9
+
+_Count = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class Unit(StrEnum):
@@ -74,9 +77,9 @@ class Data(_Part):
     """Private and public data."""
 
     private: str = Field(min_length=1, description="Name of the private data set.")
-    records: _Count | None = Field(None, description="Number n of private records.")
+    records: int | None = Field(None, ge=1, le=10**15, description="Number n of private records.")
     public: str | None = Field(None, description="Public data and their use; “none” if there are none.")
-    public_samples: int | None = Field(None, ge=0, description="Number of public samples.")
+    public_samples: int | None = Field(None, ge=0, le=MOST, description="Number of public samples.")
     encoder: str | None = Field(None, description="Pretrained or public encoder; “none” if there is none.")
 
 
@@ -103,10 +106,13 @@ class VoteMechanism(_Part):
     parameters: dict[str, float]
     queries: _Count = Field(description="Number of queries, answered or not.")
     answers: int | None = Field(
-        None, ge=0, description="Largest number of answers of a mechanism that tests each query, fixed before any vote."
+        None,
+        ge=0,
+        le=MOST,
+        description="Largest number of answers of a mechanism that tests each query, fixed before any vote.",
     )
     teachers: _Count | None = Field(None, description="Number of teachers.")
-    classes: int | None = Field(None, ge=2, description="Number of classes.")
+    classes: int | None = Field(None, ge=2, le=1_000_000, description="Number of classes.")
     rounds: _Count = Field(1, description="Rounds, in each of which a teacher's limit of votes counts again.")
 
 
@@ -244,14 +250,23 @@ def schema_text() -> str:
     return json.dumps(head, indent=1, ensure_ascii=False) + "\n"
 
 
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dictionary; refuse a repeated name, of which readers would see different values."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is stated twice")
+    return content
+
+
 def read_entry(path: Path) -> Entry:
     """Read the entry in a JSON file.
 
     Raises PatebenchError, with one fault per invalid field, if it is not an entry.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repetition)
+    except (OSError, ValueError, RecursionError) as fault:
         raise PatebenchError(f"it is not a JSON file ({fault}); correct it", code="not-json", where=path) from None
     try:
         return Entry.model_validate(content).model_copy(update={"name": path.stem})

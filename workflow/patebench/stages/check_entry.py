@@ -28,20 +28,26 @@ def run(*, files: tuple[Path, ...], as_json: bool) -> None:
         except PatebenchError as fault:
             rejected = True
             for error in separate(fault):
-                click.echo(f"rejected: {error.code}: {error}", err=as_json)
+                click.echo(_one_line(f"rejected: {error.code}: {error}"), err=as_json)
             continue
         rejected |= assessed.rejected
         results.append(assessed.to_json())
         if as_json:
             continue
         for problem in assessed.problems:
-            click.echo(f"{file}: {'rejected' if problem.rejected else 'flagged'}: {problem.code}: {problem.text}")
+            verdict = "rejected" if problem.rejected else "flagged"
+            click.echo(_one_line(f"{file}: {verdict}: {problem.code}: {problem.text}"))
         known = f"{at_most(assessed.bound.epsilon)} ({assessed.bound.accountant})" if assessed.bound else "unknown"
         claim = assessed.entry.claim
         click.echo(f"{file}: {assessed.status}: ε = {claim.epsilon:g} ({claim.kind.words}), worst case {known}")
     if as_json:
         click.echo(json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
     sys.exit(1 if rejected else 0)
+
+
+def _one_line(text: str) -> str:
+    """Return text with each character that ends a line or controls a terminal escaped, since entries may hold any."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 command = stage_command(
