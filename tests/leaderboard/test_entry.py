@@ -408,6 +408,16 @@ def test_numbers_with_which_no_bound_can_be_computed_are_rejected(entry: dict[st
     assert "not-computable" in codes(assessed)
 
 
+@pytest.mark.parametrize("sampling", ["shuffled", "poisson"])
+def test_full_batches_need_no_large_delta(sampling: str) -> None:
+    """Without amplification, ε is that of Gaussian differential privacy at any δ."""
+    part = {"sampling": sampling, "rate": 1, "noise": 20, "steps": 100}
+    privacy = {"unit": "record", "adjacency": "added or removed", "delta": 1e-12}
+    assessed = check(content(9, {"type": "dp-sgd", "parts": [part]}) | {"privacy": privacy})
+    assert assessed.bound is not None
+    assert assessed.bound.epsilon == pytest.approx(gaussian_dp(0.5, 1e-12))
+
+
 def test_an_archive_that_unpacks_to_too_much_is_rejected(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "attached.npz", votes=np.zeros((1 << 15, 1 << 14), np.int8))
     assessed = check(with_array(GNMAX, "votes"), tmp_path)

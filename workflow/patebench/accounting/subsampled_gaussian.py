@@ -68,10 +68,6 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
     since the dominating pair of a step covers any query (Zhu, Dong, Wang 2022, Theorem 10).
     """
     check_delta(delta)
-    if delta < LEAST_DELTA:
-        raise PatebenchError(
-            f"δ = {delta:g} is too small for the accountant of DP-SGD; choose at least {LEAST_DELTA:g}"
-        )
     used = [kind for kind in kinds if kind.steps > 0]
     if not used:
         return 0.0
@@ -81,6 +77,10 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
         from patebench.accounting.independent import gaussian_dp
 
         return gaussian_dp(math.sqrt(sum(kind.steps / kind.noise**2 for kind in used)), delta)
+    if delta < LEAST_DELTA:
+        raise PatebenchError(
+            f"δ = {delta:g} is too small for the accountant of DP-SGD; choose at least {LEAST_DELTA:g}"
+        )
     return _compose_losses(used, delta * (1 - _SLACK))
 
 
