@@ -167,6 +167,9 @@ def _missing(entry: Entry) -> Iterator[Problem]:
     if (usual := _usual_name(entry.data.private)) != entry.data.private:
         yield Problem("data-name", f"data.private is '{entry.data.private}'; other entries call it '{usual}'", True)
     teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
+    if teachers and entry.data.records and teachers > entry.data.records:
+        text = f"{teachers} teachers have more shards than there are records ({entry.data.records}), so shards overlap"
+        yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
     if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):

@@ -31,7 +31,7 @@ Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=True), PlainSerializer(in_j
 #: Largest number in an entry, so that its bounds can be computed in little memory.
 MOST = 10**9
 
-_Count = Annotated[int, Field(ge=1, le=MOST)]
+_Count = Annotated[int, Field(ge=1, le=MOST, strict=True)]  # so that true is not 1
 
 
 class Unit(StrEnum):
