@@ -135,7 +135,10 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Tables of votes, each record's vote of length 1 at most, with Gaussian noise on each cell."""
+    """Tables of votes, each record's vote of length 1 at most, with Gaussian noise on each cell.
+
+    If the unit is a label, a vote is in the cells of its label, so that votes for two labels are orthogonal.
+    """
 
     type: Literal["table"]
     sigma: float = Field(gt=0, description="Standard deviation of the noise, for votes of length 1.")
