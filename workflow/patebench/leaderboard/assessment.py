@@ -34,6 +34,7 @@ from patebench.leaderboard.entry import (
     Entry,
     GaussianComposition,
     NoNoise,
+    Origin,
     PureSteps,
     SampledGaussian,
     Steps,
@@ -170,6 +171,8 @@ def _missing(entry: Entry) -> Iterator[Problem]:
     if teachers and entry.data.records and teachers > entry.data.records:
         text = f"{teachers} teachers have more shards than there are records ({entry.data.records}), so shards overlap"
         yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
+    if isinstance(entry.mechanism, GaussianComposition | PureSteps) and entry.origin is Origin.WRITTEN:
+        yield Problem("stated-cost", "mechanism.because gives the reason for this cost, which people must check")
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
     if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):
