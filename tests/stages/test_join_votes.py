@@ -8,6 +8,7 @@ import pytest
 from tests.refusals import refuses
 from tests.stages.ensemble import Ensemble
 
+from patebench.config.parameters import SplitParameters
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.stages.join_votes import describe_votes
@@ -36,7 +37,7 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
     assert (
         facts["split"]
         == read_arrays(ensemble.pool, POOL).meta["split"]
-        == {"pool": 100, "test": 100, "encoder": None, "pool_shift": None}
+        == SplitParameters(pool=100, test=100).model_dump()
     )
     assert facts["training"] == {"model": "logistic", "recipe": "modern", "epochs": None, "neighbours": None}
 

@@ -89,7 +89,7 @@ def test_the_meta_data_tell_where_the_parts_come_from(tmp_path: Path, write_samp
     for part in (pool, test):
         assert (part.meta["seed"], part.meta["split"]) == (
             0,
-            {"pool": 12, "test": None, "encoder": None, "pool_shift": None},
+            SplitParameters(pool=12).model_dump(),
         )
     assert [part.meta["classes"] for part in (pool, truth, test)] == [3, 3, 3]
 

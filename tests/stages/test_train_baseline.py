@@ -7,7 +7,7 @@ import pytest
 from tests.stages.digits import Digits
 
 from patebench.artefacts.reading import read_samples
-from patebench.config.parameters import TrainingParameters
+from patebench.config.parameters import SplitParameters, TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import POOL, SAMPLES
@@ -31,7 +31,7 @@ def test_the_baseline_sees_all_private_data(digits: Digits) -> None:
     told = read_json(out, "train_baseline")
     assert told["accuracy"] > 0.93
     assert (told["dataset"], told["split"]) == ("digits", read_arrays(digits.pool, POOL).meta["split"])
-    assert told["split"] == {"pool": 300, "test": None, "pool_shift": None, "encoder": None}
+    assert told["split"] == SplitParameters(pool=300).model_dump()
     assert (told["seed"], told["training"]) == (0, LOGISTIC.model_dump())
     assert TrainingParameters(**told["training"]).slug == "logistic_modern"
 

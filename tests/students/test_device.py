@@ -29,8 +29,9 @@ from patebench.students.supervised import OneStepTrainer
 from patebench.teachers import teacher_training as teachers
 
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
-#: Learners of scikit-learn compute on the CPU.
-NETWORKS = [name for name in MODELS if name not in ("logistic", "random-forest") and not on_queries(name)]
+#: Learners of scikit-learn and linear heads compute on the CPU.
+_ON_CPU = ("logistic", "random-forest", "linear-head")
+NETWORKS = [name for name in MODELS if name not in _ON_CPU and not on_queries(name)]
 
 
 class Moves(TorchFunctionMode):

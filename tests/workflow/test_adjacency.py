@@ -39,7 +39,7 @@ def stand_ins(paper: Path) -> Iterator[str]:
     """
     written = yaml.safe_load(paper.read_text())
     for experiment in written["experiments"].values():
-        for ensemble in map(_small, experiment["ensembles"]):
+        for ensemble in map(_small, experiment.get("ensembles", [])):
             selected = {"queries": 10} if on_queries(ensemble["model"]) or "queries" in experiment else {}
             mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
             votes = {"ensembles": [ensemble], **selected, "mechanisms": mechanisms}

@@ -44,6 +44,7 @@ VOTING_IN_ROUNDS = {
     "pool": 60,
     "ensembles": [{"teachers": 300, "model": "nearest-query", "chunk": 200}],
     "accounting": {"delta": 1e-5},
+    "feature_methods": [{"method": "dppl-mean", "epsilon": 4}],
     "rounds": [
         {
             "strategy": "least-confident",
@@ -73,6 +74,15 @@ def test_every_command_runs(workflow: Callable[[dict[str, Any]], Workflow]) -> N
     """Plan a job of each rule; after all commands ran, nothing is left to do."""
     whole = workflow(yaml.safe_load(WHOLE.read_text()))
     whole.settings["experiments"]["records"] = VOTING_IN_ROUNDS
+    np.save(whole.folder / "votes.npy", np.random.default_rng(0).integers(0, 2, (5, 60)))
+    imported = {"name": "others", "teachers": 5, "file": str(whole.folder / "votes.npy"), "classes": 2}
+    whole.settings["experiments"]["imported"] = {
+        "dataset": "breast_cancer",
+        "pool": 60,
+        "votes": [imported],
+        "mechanisms": {"gnmax": {"sigma": 2}},
+        "accounting": {"delta": 1e-5},
+    }
     assert whole.planned() == {*rules.STAGES, "all"}
     dry_run.make(whole.folder / "test.yaml", whole.folder)
     assert whole.planned() <= {"all"}
