@@ -332,7 +332,9 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
         kind=str(Kind.WORST_CASE),
         epsilon=frame["worst_case_epsilon_mean"],
     )
-    frame = _add_differing_settings(frame, frame[list(_OF_STUDENT)].map(_as_text))
+    frame = _add_differing_settings(
+        frame, frame[list(_OF_STUDENT)].map(_as_text).rename(columns={"clusters": "queries"})
+    )
     # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
@@ -388,7 +390,6 @@ def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> 
     `settings` contains the text of each setting (column) for each row of `frame`.
     """
     learners = frame["learner"].copy()
-    settings = settings.rename(columns={"clusters": "queries"})
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
         for name in mine:
