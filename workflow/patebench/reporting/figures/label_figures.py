@@ -44,7 +44,7 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
     There is one panel per data set, split and kind of teacher.
     """
     label_sets = records.of_whole_pool().label_sets
-    label_sets = label_sets[label_sets["mechanism"] == mechanism]
+    label_sets = label_sets[(label_sets["mechanism"] == mechanism) & label_sets["label_accuracy"].notna()]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])
     # A logarithmic axis cannot show 0 and ∞.
     label_sets = label_sets[label_sets["scale"].between(0, float("inf"), inclusive="neither")]
