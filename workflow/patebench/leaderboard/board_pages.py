@@ -213,9 +213,9 @@ def _failures(evidence: "pd.DataFrame", entries: Sequence[Assessed]) -> list[str
         if mine:
             why = next((problem.text for problem in mine[0].problems if problem.code == code), MEANINGS[status])
             noun = f"{plural(len(mine), 'entry')} {status}"
-            note = f" {mine[0].entry.note}" if mine[0].entry.note else ""
+            note = f". {mine[0].entry.note.removesuffix('.')}" if mine[0].entry.note else ""
             data = in_words(mine[0].entry.data.private)
-            sentences.append(f"{noun}, such as {mine[0].entry.method} on {data}: {why}.{note}")
+            sentences.append(f"{noun}, such as {mine[0].entry.method} on {data}: {why}{note}")
     return sentences
 
 

@@ -425,7 +425,7 @@ def _of_value(value: Value, epsilon: float, published: Published) -> Entry:
             delta=value.delta,
         ),
         claim=Claim(epsilon=epsilon, kind=kind),
-        mechanism=_printed_mechanism(value, published),
+        mechanism=_printed_mechanism(value),
         accuracy=Accuracy(mean=value.value),
         origin=Origin.PUBLISHED,
     )
@@ -435,19 +435,17 @@ def _place(value: Value) -> tuple[str, ...]:
     return value.paper, value.dataset, value.table, value.row, value.column
 
 
-def _printed_mechanism(value: Value, published: Published) -> Release | None:
+def _printed_mechanism(value: Value) -> Release | None:
     """Return the mechanism in the row of a printed value, or None if the row does not state all of it."""
     if value.mechanism == PETDL:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:
         return None
-    answers = published.lookup("answered", paper=value.paper, table=value.table, row=value.row, dataset=value.dataset)
-    return VoteMechanism(
+    return VoteMechanism(  # the printed number of answers depends on the votes, so it is no limit
         type="votes",
         name=value.mechanism,
         parameters=dict(value.parameters),
         queries=value.queries,
-        answers=None if answers is None else int(answers),
         teachers=value.teachers,
         classes=_CLASSES.get(value.dataset),
     )
