@@ -48,7 +48,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries, weighted
 from patebench.reporting.frames import of_labels
 from patebench.reporting.outcomes import public_use
-from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, read_published
+from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
 from patebench.reporting.wording import in_words
 
 _least_noise = lru_cache(maxsize=None)(least_noise)
@@ -398,7 +398,7 @@ def published_entries(root: Path) -> Iterator[Entry]:
         if epsilon is None or quoted or (*key, epsilon, value.value) in seen:
             continue
         seen.add((*key, epsilon, value.value))
-        yield _of_value(value, epsilon, published)
+        yield _of_value(value, epsilon)
 
 
 def _row(value: Value) -> tuple[str | None, ...]:
@@ -406,7 +406,7 @@ def _row(value: Value) -> tuple[str | None, ...]:
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
-def _of_value(value: Value, epsilon: float, published: Published) -> Entry:
+def _of_value(value: Value, epsilon: float) -> Entry:
     """Return the entry of a printed accuracy and the ε in its row."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
