@@ -126,23 +126,29 @@ class Rerun:
     run: Run
     folder: Path
 
-    def _make(self, stage: str, target: str, outputs: Mapping[str, str], features: bool = False, **more: Any) -> None:
+    def _make(
+        self, stage: str, target: str, outputs: Mapping[str, str], public: Collection[str] = (), **more: Any
+    ) -> None:
         """Run the command of the `stage` that makes the file `target`.
 
         `outputs` are file names by option, in the folder of `target`; inputs are in the nearest folder above that has
-        them. `features` is True if `target` depends on the features of the pool. `more` are further options.
+        them. `public` names those of "features" and "encoder" on which `target` depends. `more` are further options.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
         command: click.Command = importlib.import_module(f"patebench.stages.{stage}").command
         for option in command.params:
             name = option.opts[0].lstrip("-")
-            needed = option.required or (features and name in ("features", "encoder"))
+            needed = option.required or name in public
             needed |= stage == "split" and name == "private" and bool(self.run.label_splits)
             if option.type is FILE and needed and name not in options:
                 options[name] = nearest_file(folder, f"{name}.npz")
         words = [Path(target).parent.name] if stage == "data" else []
         command.main([*words, *command_words(options)], standalone_mode=False)
+
+    def _public_files(self) -> dict[str, set[str]]:
+        """Return the targets that use the features of the pool, and those that use their encoder."""
+        return {"features": self.run.uses_features, "encoder": self.run.uses_encoder}
 
     def prepare(self) -> Traces:
         """Run the stages before training, and return their public traces and a digest of each shard."""
@@ -151,7 +157,8 @@ class Rerun:
             for target in self.run.options:
                 if Path(target).name == next(iter(outputs.values())):
                     more: dict[str, Any] = access if stage == "data" else {}
-                    self._make(stage, target, outputs, target in self.run.uses_features, **more)
+                    public = {name for name, users in self._public_files().items() if target in users}
+                    self._make(stage, target, outputs, public, **more)
         shards = []
         for path in self.folder.rglob("partition.npz"):
             partition = read_arrays(path, PARTITION)
@@ -164,14 +171,15 @@ class Rerun:
         """Train the teachers of the named `chunks`, except those already trained, and return their files of votes."""
         files = []
         for voters in self.run.chunks:
-            features = f"{voters}/votes.npz" in self.run.uses_features
+            votes = f"{voters}/votes.npz"
+            public = {name for name, users in self._public_files().items() if votes in users}
             selections = [f"{Path(voters).parent}/queries/{slug}" for slug in self.run.selections.get(voters, [])]
             queries = [f"{place}/queries.npz" for place in (voters, *selections)]
             selected = [self.folder / target for target in queries if target in self.run.options]
             for chunk in chunks:
                 target = f"{voters}/chunks/{chunk}.npz"
                 if not (self.folder / target).exists():
-                    self._make("train_teachers", target, {"out": f"{chunk}.npz"}, features, selected=selected)
+                    self._make("train_teachers", target, {"out": f"{chunk}.npz"}, public, selected=selected)
                 files.append(self.folder / target)
         return files
 
