@@ -1,4 +1,4 @@
-"""How fast the parts of the workflow are that can use a GPU, and whether they learn the same as on a CPU.
+"""Measure the parts of the workflow that can use a GPU, and compare what they learn with a CPU.
 
     python benchmarks/bench_gpu.py --out cpu.json                      on a machine without a GPU
     python benchmarks/bench_gpu.py --out gpu.json --beside cpu.json    on a GPU: at most 8 minutes

@@ -4,8 +4,8 @@ An encoder learns from a public pool without labels and maps any sample to featu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.core.registry import Registry, imported
+
+AnyFloat = TypeVar("AnyFloat", bound=np.floating)
 
 ENCODERS = Registry("encoder")
 ENCODERS.add("contrastive", "patebench.features.contrast:ContrastEncoder", about="views of a sample are alike")
@@ -98,10 +100,24 @@ def data_seen(*encoders: str | None) -> str:
     return "; ".join(dict.fromkeys(filter(None, facts)))
 
 
+def one_by_one(
+    compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report | None
+) -> NDArray[AnyFloat]:
+    """Return the numbers (samples, numbers) that `compute` gives for each sample of `x` alone."""
+    rows = []
+    for row in range(len(x)):
+        rows.append(compute(x[row : row + 1]))
+        if report:
+            report(row + 1, len(x))
+    return np.concatenate(rows) if rows else compute(x)
+
+
 class Encoder(ABC):
     """Map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
 
     shape: tuple[int, ...]
+    #: True if features of a sample have the same digits in any batch.
+    exact: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -120,12 +136,12 @@ class Encoder(ABC):
 
         So no record changes the features of another, not even by rounding.
         """
-        rows = []
-        for row in range(len(x)):
-            rows.append(self.features(x[row : row + 1]))
-            if report:
-                report(row + 1, len(x))
-        return np.concatenate(rows) if rows else self.features(x)
+        if not self.exact:
+            return one_by_one(self.features, x, report)
+        features = self.features(x)
+        if report:
+            report(len(x), len(x))
+        return features
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -26,6 +26,7 @@ class _Plain(Encoder):
     """Encoder that learns nothing except the shape of samples."""
 
     kind: ClassVar[str]
+    exact = True  # no sum runs over more than one sample
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -46,13 +47,6 @@ class _Plain(Encoder):
         self.check_shape(x)
         parts = [self.vectors(x[start : start + _BATCH]) for start in range(0, len(x), _BATCH)]
         return np.concatenate(parts) if parts else self.vectors(x)
-
-    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """Return features of samples; they need no separate computation, as no sum runs over more than one sample."""
-        features = self.features(x)
-        if report:
-            report(len(x), len(x))
-        return features
 
     @abstractmethod
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features import Encoder, check_input
+from patebench.features import Encoder, check_input, one_by_one
 
 #: Maximum number of axes.
 WIDTH = 600
@@ -89,12 +89,7 @@ class AxesEncoder(Encoder):
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float32]:
         """Return the outputs (records, numbers) of private records `x`, each computed alone."""
-        rows = []
-        for row in range(len(x)):
-            rows.append(cls.outputs(x[row : row + 1]).numpy())
-            if report:
-                report(row + 1, len(x))
-        return np.concatenate(rows)
+        return one_by_one(lambda record: cls.outputs(record).numpy(), x, report)
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
@@ -131,6 +126,7 @@ class TableAxes(AxesEncoder):
     """
 
     kind = "axes"
+    exact = True
 
     @classmethod
     def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
@@ -142,12 +138,6 @@ class TableAxes(AxesEncoder):
         self.check_shape(x)
         parts = [self._units(x[start : start + _BATCH]) for start in range(0, max(len(x), 1), _BATCH)]
         return np.concatenate(parts)
-
-    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        features = self.features(x)
-        if report:
-            report(len(x), len(x))
-        return features
 
     def _units(self, x: NDArray[Any]) -> NDArray[np.float64]:
         scaled = (x - self.axes.mean.numpy()) / self.axes.spread.numpy()

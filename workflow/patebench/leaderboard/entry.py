@@ -199,7 +199,7 @@ class Hygiene(_Part):
 
 
 class Making(_Part):
-    """How the numbers were made."""
+    """Hardware, time and command of the numbers."""
 
     hardware: str | None = None
     minutes: float | None = Field(None, ge=0)
