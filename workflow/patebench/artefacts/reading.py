@@ -16,6 +16,7 @@ from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
+from patebench.core.progress import progress
 from patebench.data.division import hash_samples
 from patebench.data.partitions import Change, check_disjoint
 from patebench.features import DEFAULT, encoder_class
@@ -57,6 +58,25 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
     """Return the samples `x` and labels `y` of SAMPLES that equal no sample of `others` byte for byte."""
     outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
+
+
+def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
+    """Return the facts on the inputs of a private model that its result stores."""
+    return {
+        "private": private.digest,
+        "pool": pool.digest,
+        "test": test.digest,
+        **({"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}),
+        "dataset": test.meta["dataset"],
+        "split": test.meta["split"],
+        "seed": seed,
+    }
+
+
+def private_features(encoder: "Encoder", x: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the features (records, features) of private records `x`, each computed alone, and report progress."""
+    with progress("features of private records", len(x), "records") as done:
+        return encoder.features_alone(x, done)
 
 
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:

@@ -17,6 +17,7 @@ from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.artefacts.reading import (
     check_pool_protection,
     locate_faults,
+    model_inputs,
     read_encoder,
     read_samples,
     records_outside,
@@ -29,7 +30,7 @@ from patebench.core.checks import check_finite
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
-from patebench.core.formats import ENCODER, POOL
+from patebench.core.formats import POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 
@@ -116,13 +117,7 @@ def run(
     reached = accuracy(trained.weights)
     log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
     result = {
-        "private": samples.digest,
-        "pool": public.digest,
-        "test": test_set.digest,
-        **({"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}),
-        "dataset": test_set.meta["dataset"],
-        "split": test_set.meta["split"],
-        "seed": seed,
+        **model_inputs(samples, public, test_set, encoder, seed),
         "system": "DP-SGD",
         "form": training.form,
         "private_model": training.slug,

@@ -16,6 +16,8 @@ from patebench.artefacts.reading import (
     check_pool_protection,
     check_together,
     locate_faults,
+    model_inputs,
+    private_features,
     read_encoder,
     read_samples,
     records_outside,
@@ -28,8 +30,7 @@ from patebench.core.checks import check_finite
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_json
-from patebench.core.formats import ENCODER, POOL, TRUTH
-from patebench.core.progress import progress
+from patebench.core.formats import POOL, TRUTH
 from patebench.core.seeds import derive, generator
 
 if TYPE_CHECKING:
@@ -88,13 +89,7 @@ def run(
     system, form = (FEATURE_METHODS.fact(parameters.method, what) for what in ("system", "form"))
     log.info("%s, %s: %.2f%% on the test set at ε = %.4g", system, form, 100 * reached["accuracy"], bound.epsilon)
     result = {
-        "private": samples.digest,
-        "pool": public.digest,
-        "test": test_set.digest,
-        "encoder": read_arrays(encoder, ENCODER).digest,
-        "dataset": test_set.meta["dataset"],
-        "split": test_set.meta["split"],
-        "seed": seed,
+        **model_inputs(samples, public, test_set, encoder, seed),
         "system": system,
         "form": form,
         "private_model": parameters.slug,
@@ -135,8 +130,7 @@ def _fit(
 
     learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])
     x, y = private
-    with progress("features of private records", len(x), "records") as done:
-        records = PrivateRecords(learnt.features_alone(x, done), y)
+    records = PrivateRecords(private_features(learnt, x), y)
     features = learnt.features(public["x"])
     with locate_faults(public):
         check_finite("the features of the pool are not finite", features, public["x"])

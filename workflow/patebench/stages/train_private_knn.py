@@ -14,6 +14,8 @@ import numpy as np
 from patebench.artefacts.reading import (
     check_pool_protection,
     check_together,
+    model_inputs,
+    private_features,
     read_encoder,
     read_samples,
     records_outside,
@@ -25,7 +27,7 @@ from patebench.core.bound import Bound, large_delta
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
-from patebench.core.formats import ENCODER, POOL, TRUTH
+from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.text import plural
@@ -83,13 +85,7 @@ def run(
     student = student_of_labels(parameters.student, public, labels, test_set, derive(seed, stream))
     log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
     result = {
-        "private": samples.digest,
-        "pool": public.digest,
-        "test": test_set.digest,
-        "encoder": read_arrays(encoder, ENCODER).digest,
-        "dataset": test_set.meta["dataset"],
-        "split": test_set.meta["split"],
-        "seed": seed,
+        **model_inputs(samples, public, test_set, encoder, seed),
         "system": "Private-kNN",
         "form": parameters.form,
         "private_model": parameters.slug,
@@ -114,8 +110,7 @@ def _votes(
 
     learnt = read_encoder(encoder, public)
     x, y = records_outside(samples, public, test_set)
-    with progress("features of private records", len(x), "records") as done:
-        records = learnt.features_alone(x, done)
+    records = private_features(learnt, x)
     queries = learnt.features_alone(public["x"][: parameters.queries])
     classes = int(public.meta["classes"])
     return NearestVotes(records, y, queries, neighbours=parameters.neighbours, classes=classes)
