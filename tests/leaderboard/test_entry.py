@@ -176,6 +176,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "δ above 1/n": (DPSGD, "privacy.delta", 2e-5, "large-delta", False),
     "δ above 1/teachers": (CONFIDENT | {"data": {"private": "mnist"}}, "privacy.delta", 5e-3, "large-delta", False),
     "more teachers than records": (GNMAX, "data.records", 249, "contradiction", True),
+    "the mean is not that of the seeds": (GNMAX, "accuracy.by_seed", {"0": 0.99, "1": 0.97}, "contradiction", True),
     "no δ": (GNMAX, "privacy.delta", None, "missing-delta", True),
     "no unit": (GNMAX, "privacy.unit", None, "missing-unit", True),
     "no adjacency": (GNMAX, "privacy.adjacency", None, "missing-adjacency", True),

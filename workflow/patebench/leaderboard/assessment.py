@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ from patebench.reporting.sections import PRINTED
 
 #: Relative difference up to which a reported ε below the worst case is due to rounding in print.
 ROUNDED = 0.005
+
+#: Largest difference between a mean accuracy and the mean of its seeds that is due to rounding in print.
+_MEAN_ROUNDED = 0.0006
 
 #: Largest size of an attached archive when unpacked.
 _MOST_BYTES = 1 << 28
@@ -180,6 +184,10 @@ def _missing(entry: Entry) -> Iterator[Problem]:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
     if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):
         yield Problem("large-delta", fault)
+    by_seed = list(((entry.accuracy and entry.accuracy.by_seed) or {}).values())
+    if entry.accuracy and by_seed and abs(fmean(by_seed) - entry.accuracy.mean) > _MEAN_ROUNDED:
+        text = f"accuracy.by_seed has the mean {fmean(by_seed):.4f}, and accuracy.mean is {entry.accuracy.mean:.4f}"
+        yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
     if entry.accuracy and entry.accuracy.seeds is None:
         yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
     elif entry.accuracy and entry.accuracy.seeds and entry.accuracy.seeds > 1 and entry.accuracy.std is None:
