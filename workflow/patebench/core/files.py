@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from patebench.core.errors import ArtefactError, is_own_file
 
 META = "meta.json"
+#: Maximum wait for a lock in seconds.
+PATIENCE_S = 60.0
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
 
 #: Error numbers of a file that cannot be written → what to do.
@@ -142,6 +144,31 @@ def claim(path: Path) -> bool:
 def _refused(path: Path, fault: OSError) -> ArtefactError:
     number = fault.errno or 0
     return ArtefactError(path, f"it cannot be written ({os.strerror(number)})", _REFUSALS[number], code="not-writable")
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, waiting up to `PATIENCE_S` while another process holds it.
+
+    The lock is a file too, since `flock` fails on some shared file systems and is limited to one node on others. The
+    lock of a process that has certainly ended, which is known only on its own host, is taken over.
+    """
+    from filelock import SoftFileLock, Timeout
+
+    lock = SoftFileLock(path.with_name(f".{path.name}.lock"), timeout=PATIENCE_S)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = lock.acquire()
+    except Timeout:
+        fault = f"process {lock.pid} has locked this file for {PATIENCE_S:g} s"
+        fix = f"wait until that process ends; if it no longer runs, delete {lock.lock_file}"
+        raise ArtefactError(path, fault, fix, code="locked") from None
+    except OSError as refused:
+        why = os.strerror(refused.errno) if refused.errno else str(refused)
+        fix = "see that its folder exists and is writable"
+        raise ArtefactError(path, f"it cannot be locked ({why})", fix, code="not-writable") from None
+    with held:
+        yield
 
 
 def check_writable(path: Path) -> None:

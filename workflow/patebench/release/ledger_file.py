@@ -23,8 +23,7 @@ from patebench.accounting.votes import Votes, counts
 from patebench.calculator.show import four_digits
 from patebench.config.parameters import LedgerParameters, LedgerSettings
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, check_writable, read_json, write_json
-from patebench.core.locks import file_lock
+from patebench.core.files import Artefact, check_writable, file_lock, read_json, write_json
 from patebench.core.seeds import Mode
 from patebench.core.text import in_json, plural
 from patebench.data.division import digest_counts
