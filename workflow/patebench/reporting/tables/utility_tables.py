@@ -230,7 +230,7 @@ BITS = Table(title="Contribution of public data and cost of privacy", columns=_C
 
 
 #: Target ε: each has a pair of columns with the largest ε within the target, and the accuracy.
-TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+TARGETS = (0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: Columns that identify a method; settings of one method differ only in noise, number of queries and ε.
 METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
@@ -267,6 +267,7 @@ def join_tables(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
             table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
             for table in tables
             for named in map(_columns_at, TARGETS)
+            if set(named.values()) <= set(table)  # a table leaves out a target that no method meets
         ],
         ignore_index=True,
     )
@@ -304,7 +305,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Return the columns that describe a method, and per target ε the columns of its ε and accuracy."""
+    """Return the columns that describe a method, and for each target ε that a method meets those of ε and accuracy."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -316,6 +317,8 @@ def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
         *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # joined tables lack this column
     ]
     for target in TARGETS:
+        if not frame[f"epsilon_at_{target:g}"].notna().any():
+            continue
         group = f"At ε ≤ {target:g}"
         found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group))
         accuracy = Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group)
