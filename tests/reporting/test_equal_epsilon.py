@@ -130,7 +130,7 @@ def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_ke
     assert "At ε ≤ 0.1: accuracy %" not in headings
 
 
-def lines(frame, unit="one record"):
+def lines(frame, unit="one added or removed record"):
     """Return the lines by label in the only panel of the figure whose ε protects `unit`."""
     (axis,) = (axis for axis in draw_table(frame).axes if axis.get_title().endswith(f"ε of {unit}"))
     return {words: handle for handle, words in zip(*axis.get_legend_handles_labels(), strict=True)}
@@ -187,8 +187,8 @@ def test_a_method_looks_the_same_in_every_panel_and_settings_have_panels_of_thei
     found = of_models(tmp_path, *models)
     axes = draw_table(found).axes
     assert [axis.get_title() for axis in axes] == [
-        "MNIST · pool 500 · ε of one record",
-        "MNIST · pool 9000 · ε of one record",
+        "MNIST · pool 500 · ε of one added or removed record",
+        "MNIST · pool 9000 · ε of one added or removed record",
     ]
     looks = []
     for axis in axes:
