@@ -143,7 +143,10 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
     ]
     *_, found = adjacency.audit(validate(written), tmp_path)
     assert [each.verdict for each in found.findings] == [Moved.HOLDS]
-    assert "Not selected again: prototypes, which read only the pool; --thorough selects again." in found.notes
+    assert found.notes == [
+        "Retrained: 4 of 4 teachers; --thorough retrains all, joins their votes and selects queries by features of the"
+        " pool."
+    ]
 
 
 def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from patebench.core.spelling import command_words
 from patebench.data import DATASETS
 from patebench.data.division import digest_records
 from patebench.data.partitions import NOBODY, Change, read_owners
+from patebench.stages.train_teachers import read_shard
 
 #: Number of neighbouring teachers that are retrained together, unless all are retrained.
 _TOGETHER = 3
@@ -99,24 +100,22 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
         shutil.rmtree(folder / "runs")
 
 
-def _ensembles(config: Run) -> list[tuple[Ensemble, list[Round]]]:
-    """Return each ensemble of the first seeds once, with the first round of each of its ways to select queries."""
-    ensembles: dict[str, tuple[Ensemble, dict[str, Round]]] = {}
+def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
+    """Yield each ensemble of the first seeds once, with the first round of each of its ways to select queries."""
+    label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
+    first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
-        uses = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
-        uses += [(ensemble, None) for ensemble in experiment.ensembles]
-        for ensemble, last in uses:
-            if ensemble.imported:
-                line = (
-                    f"the votes of {ensemble.name} come from a file, so no private data can be changed; audit only"
-                    " experiments with trained teachers (key `only`)"
-                )
-                raise PatebenchError(line, code="imported-votes")
-            if ensemble.split.seed == uses[0][0].split.seed:
-                _, rounds = ensembles.setdefault(ensemble.name, (ensemble, {}))
-                if last:
-                    rounds.setdefault(last.rounds[0].selection.slug, last.rounds[0])
-    return [(ensemble, list(rounds.values())) for ensemble, rounds in ensembles.values()]
+        ensembles = list(experiment.ensembles)
+        first_seeds |= {each: None for each in ensembles if each.split.seed == ensembles[0].split.seed}
+    for ensemble in first_seeds:
+        if ensemble.imported:
+            line = (
+                f"the votes of {ensemble.name} come from a file, so no private data can be changed; audit only"
+                " experiments with trained teachers (key `only`)"
+            )
+            raise PatebenchError(line, code="imported-votes")
+        rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]
+        yield ensemble, list({each.selection.slug: each for each in reversed(rounds)}.values())
 
 
 @dataclass(frozen=True)
@@ -126,81 +125,66 @@ class Rerun:
     run: Run
     folder: Path
 
-    def _make(
-        self, stage: str, target: str, outputs: Mapping[str, str], public: Collection[str] = (), **more: Any
-    ) -> None:
+    def _make(self, stage: str, target: str, outputs: Mapping[str, str], **more: Any) -> None:
         """Run the command of the `stage` that makes the file `target`.
 
         `outputs` are file names by option, in the folder of `target`; inputs are in the nearest folder above that has
-        them. `public` names those of "features" and "encoder" on which `target` depends. `more` are further options.
+        them. `more` are further options.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
+        words = []
+        if stage == "data":
+            options |= {"root": self.run.data_root, "download": self.run.download}
+            words = [folder.name]
+        user = f"{Path(target).parents[1]}/votes.npz" if stage == "train_teachers" else target
+        label_pools = {f"{split}/pool.npz" for split in self.run.label_splits}
+        users = {"features": self.run.uses_features, "encoder": self.run.uses_encoder, "private": label_pools}
         command: click.Command = importlib.import_module(f"patebench.stages.{stage}").command
         for option in command.params:
             name = option.opts[0].lstrip("-")
-            needed = option.required or name in public
-            needed |= stage == "split" and name == "private" and bool(self.run.label_splits)
-            if option.type is FILE and needed and name not in options:
+            if option.type is FILE and name not in options and (option.required or user in users.get(name, ())):
                 options[name] = nearest_file(folder, f"{name}.npz")
-        words = [Path(target).parent.name] if stage == "data" else []
         command.main([*words, *command_words(options)], standalone_mode=False)
-
-    def _public_files(self) -> dict[str, set[str]]:
-        """Return the targets that use the features of the pool, and those that use their encoder."""
-        return {"features": self.run.uses_features, "encoder": self.run.uses_encoder}
 
     def prepare(self) -> Traces:
         """Run the stages before training, and return their public traces and a digest of each shard."""
-        access = {"root": self.run.data_root, "download": self.run.download}
         for stage, outputs in _BEFORE_TRAINING.items():
             for target in self.run.options:
                 if Path(target).name == next(iter(outputs.values())):
-                    more: dict[str, Any] = access if stage == "data" else {}
-                    public = {name for name, users in self._public_files().items() if target in users}
-                    self._make(stage, target, outputs, public, **more)
-        shards = []
+                    self._make(stage, target, outputs)
+        shards = {}
         for path in self.folder.rglob("partition.npz"):
             partition = read_arrays(path, PARTITION)
             private = read_arrays(nearest_file(path.parent, "private.npz"), SAMPLES)
-            held = np.split(partition["indices"], partition["offsets"][1:-1])
-            shards = [digest_records(private["x"][rows], private["y"][rows]) for rows in held]
-        return Traces(self.public_traces(), dict(enumerate(shards)))
-
-    def train(self, chunks: Collection[str]) -> list[Path]:
-        """Train the teachers of the named `chunks`, except those already trained, and return their files of votes."""
-        files = []
-        for voters in self.run.chunks:
-            votes = f"{voters}/votes.npz"
-            public = {name for name, users in self._public_files().items() if votes in users}
-            selections = [f"{Path(voters).parent}/queries/{slug}" for slug in self.run.selections.get(voters, [])]
-            queries = [f"{place}/queries.npz" for place in (voters, *selections)]
-            selected = [self.folder / target for target in queries if target in self.run.options]
-            for chunk in chunks:
-                target = f"{voters}/chunks/{chunk}.npz"
-                if not (self.folder / target).exists():
-                    self._make("train_teachers", target, {"out": f"{chunk}.npz"}, public, selected=selected)
-                files.append(self.folder / target)
-        return files
+            for teacher in range(partition.meta["teachers"]):
+                shards[teacher] = digest_records(*read_shard(private, partition, teacher))
+        return Traces(self.public_traces(), shards)
 
     def vote(self, before: Traces, chunks: Sequence[str]) -> Traces:
-        """Train the teachers of the named `chunks`, and return the traces of all stages.
+        """Train the teachers of the named `chunks`, except those already trained, and return the traces of all stages.
 
         `before` are the traces of the stages before training. If `chunks` are all chunks, the stage `join_votes` also
         joins their votes into one matrix.
         """
         votes: dict[int, str] = {}
-        for chunk in (read_arrays(path, CHUNK) for path in self.train(chunks)):
-            for place, teacher in enumerate(chunk["teachers"].tolist()):
-                rows = [chunk[name][place] for name in ("votes", "test_votes") if name in chunk.arrays]
-                if "weights" in chunk.arrays:
-                    rows = [chunk[name][chunk["row_teachers"] == teacher] for name in ("weights", "row_labels")]
-                votes[teacher] = (
-                    votes.get(teacher, "") + hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
-                )
         for voters, names in self.run.chunks.items():
+            selections = [f"{Path(voters).parent}/queries/{slug}" for slug in self.run.selections.get(voters, [])]
+            queries = [f"{place}/queries.npz" for place in (voters, *selections)]
+            selected = [self.folder / target for target in queries if target in self.run.options]
+            files = [self.folder / voters / "chunks" / f"{chunk}.npz" for chunk in chunks]
+            for file in files:
+                if not file.exists():
+                    target = str(file.relative_to(self.folder))
+                    self._make("train_teachers", target, {"out": file.name}, selected=selected)
+                chunk = read_arrays(file, CHUNK)
+                for place, teacher in enumerate(chunk["teachers"].tolist()):
+                    rows = [chunk[name][place] for name in ("votes", "test_votes") if name in chunk.arrays]
+                    if "weights" in chunk.arrays:
+                        rows = [chunk[name][chunk["row_teachers"] == teacher] for name in ("weights", "row_labels")]
+                    digest = hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
+                    votes[teacher] = votes.get(teacher, "") + digest
             if len(names) == len(chunks):
-                files = [self.folder / voters / "chunks" / f"{name}.npz" for name in names]
                 outputs = {"out": "votes.npz", "summary": "ensemble.json"}
                 self._make("join_votes", f"{voters}/votes.npz", outputs, chunk=files)
         return Traces(self.public_traces(chunks), before.shards, votes)
@@ -334,9 +318,8 @@ class Comparison:
             chunk = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
             ensemble = replace(ensemble, work=ensemble.work.model_copy(update={"chunk": chunk}))
         # Features take long to extract, so they are extracted only for teachers that vote with them.
-        waiting = [first for first in rounds if first.uses_features and not (thorough or ensemble.votes_in_rounds)]
-        self.waiting = sorted({first.selection.strategy for first in waiting})
-        self.rounds = [first for first in rounds if first not in waiting]
+        by_features = thorough or ensemble.votes_in_rounds
+        self.rounds = [first for first in rounds if by_features or not first.uses_features]
         self.data, self.ensemble, self.folder, self.thorough = data, ensemble, folder, thorough
         ours, owners = dict(data.private.arrays), ensemble.partition.owners
         ours |= {"owner": read_owners(Path(owners))} if owners else {}
@@ -365,9 +348,8 @@ class Comparison:
                     findings.append(self._audit_change(kind, repeat))
                     done(len(findings))
         retrained, teachers = {i for finding in findings for i in finding.retrained}, self.ensemble.teachers
-        notes = [f"Retrained: {len(retrained)} of {teachers} teachers; --thorough retrains all and joins their votes."]
-        if waiting := ", ".join(self.waiting):
-            notes.append(f"Not selected again: {waiting}, which read only the pool; --thorough selects again.")
+        thorough = "--thorough retrains all, joins their votes and selects queries by features of the pool"
+        notes = [f"Retrained: {len(retrained)} of {teachers} teachers; {thorough}."]
         facts = {"dataset": self.data.data.name, "teachers": teachers, "partition": self.ensemble.partition.slug}
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
@@ -376,7 +358,7 @@ class Comparison:
         seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
         rng = generator(seed, *stream, kind, repeat)
         at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
-        self.base.train(self._chunks(int(self.world.holders[at])))
+        self.base.vote(self.prepared, self._chunks(int(self.world.holders[at])))  # its failure is not the change's
         what, ours = self.world.change(kind, at, rng)
         return _finding(kind, what, self.world.claims_one_shard(kind), self._rerun("changed", ours), self._traces)
 
