@@ -61,18 +61,11 @@ class StageCommand(click.Command):
     """Command that refuses a repeated option, unless the option takes several values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        seen: dict[str, str] = {}
-        for head in (word.partition("=")[0] for word in _before_dashes(args) if word.startswith("--")):
-            for option in self.params:
-                if head in (*option.opts, *option.secondary_opts) and not getattr(option, "multiple", False):
-                    if option.name in seen:
-                        raise PatebenchError(f"{head} is given twice; give it once")
-                    seen[str(option.name)] = head
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        for option in given:
+            if given.count(option) > 1 and not getattr(option, "multiple", False):
+                raise PatebenchError(f"{option.opts[0]} is given twice; give it once")
         return super().parse_args(ctx, args)
-
-
-def _before_dashes(args: list[str]) -> list[str]:
-    return args[: args.index("--")] if "--" in args else args
 
 
 def stage_command(

@@ -63,7 +63,7 @@ def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield a table row for each option, except the parameters of mechanisms, which have their own documentation."""
     for option in command.params:
         record = option.get_help_record(context)
-        if record and isinstance(option, click.Option) and not (option.help or "").startswith("Parameter of "):
+        if record and isinstance(option, click.Option):
             names, about = record
             spelt, _, kind = names.partition(" ")
             if ", " in names or " / " in names:
