@@ -115,7 +115,7 @@ def test_a_header_that_promises_the_moon_allocates_nothing(tmp_path):
     header = {"descr": "<i8", "fortran_order": False, "shape": (10**9, 10**9)}
     with open(tmp_path / "moon.npy", "wb") as stream:
         np.lib.format.write_array_header_1_0(stream, header)
-    with pytest.raises(PatebenchError, match="bytes"):
+    with pytest.raises(PatebenchError, match="is truncated or damaged"):
         read(tmp_path / "moon.npy")
 
 

@@ -6,10 +6,9 @@ Nothing is unpickled. A file that is not exactly a table of votes raises an erro
 import hashlib
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -19,7 +18,7 @@ from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
 from patebench.cli.command import combine_options
 from patebench.core.errors import ArtefactError, PatebenchError, located
-from patebench.core.files import META, UNREADABLE, Artefact
+from patebench.core.files import META, Artefact
 from patebench.core.text import plural
 from patebench.data.division import digest_counts
 
@@ -174,55 +173,25 @@ def _is_plain_archive(path: Path) -> bool:
     return False
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
-    """Open a .npy file, or the array `votes` in a .npz file; yield it with its size in bytes."""
-    if not _is_plain_archive(path):
-        with open(path, "rb") as stream:
-            yield stream, path.stat().st_size
-        return
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(_ARRAY) as member:
-            yield member, archive.getinfo(_ARRAY).file_size
-    except UNREADABLE as fault:
-        raise PatebenchError(f"{path} is truncated or damaged ({fault}); write it again with numpy.savez") from None
-
-
 def _load(path: Path) -> NDArray[Any]:
-    """Return the array in a file; refuse a header that contradicts its size before memory is allocated."""
-    with _opened(path) as (stream, found):
-        shape, dtype, size = _described(path, stream)
-        _check_header(path, shape, dtype, found, size)
-        stream.seek(0)
-        array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
-
-
-def _check_header(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], found: int, size: int) -> None:
-    """Refuse an array of objects or without votes, and a file of `found` bytes if its header implies `size` bytes."""
-    if dtype.hasobject:
-        raise PatebenchError(f"{path} contains pickled objects, which are never loaded; save an array of integers")
-    if found != size:
-        raise PatebenchError(
-            f"{path} has {plural(found, 'byte')}, but its header implies {size}; write it again with numpy.save"
-        )
-    if 0 in shape:
-        raise PatebenchError(
-            f"{path} contains an array of shape {shape}, which has no votes; save one of at least one query"
-        )
-
-
-def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return shape and dtype from the header of a .npy file, and the size in bytes that they imply for the file."""
+    """Return the array in a .npy file, or the array `votes` in a .npz file."""
     try:
-        with warnings.catch_warnings(action="ignore"):
-            major, minor = np.lib.format.read_magic(stream)
-            read_header = getattr(np.lib.format, f"read_array_header_{major}_{minor}")
-            shape, _, dtype = read_header(stream)
-            return shape, dtype, stream.tell() + int(np.prod(shape, dtype=object)) * dtype.itemsize
+        with warnings.catch_warnings(action="ignore"), open(path, "rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            array: NDArray[Any] = loaded if isinstance(loaded, np.ndarray) else loaded["votes"]
+            if array is loaded and stream.read(1):
+                raise ValueError("it has more bytes than its header implies")
     except Exception as fault:  # a damaged header is parsed as Python and may raise anything
+        if "allow_pickle" in str(fault):
+            line = f"{path} contains pickled objects, which are never loaded; save an array of integers"
+            raise PatebenchError(line, code="pickled") from None
         words = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
         raise PatebenchError(f"{path} is truncated or damaged ({words}); write it again with numpy.save") from None
+    if array.size == 0:
+        raise PatebenchError(
+            f"{path} contains an array of shape {array.shape}, which has no votes; save one of at least one query"
+        )
+    return array
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
