@@ -90,8 +90,8 @@ pages: setup
 	$(RUN) patebench config page > docs/reference/configuration.md
 	$(RUN) python -m patebench.cli.page > docs/reference/commands.md
 	$(RUN) python -m patebench.cli.bounds_page > docs/reference/bounds.md
-	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png config/published.csv $(TABLES)
-	$(RUN) python -m patebench.reporting.figures.utility_figures $(KEPT)/equal-epsilon.png $(TABLES)
+	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png $(KEPT)/equal-epsilon.png config/published.csv \
+		$(TABLES)
 
 # Build the website in build/site; a broken link is an error. The packages it needs are installed at the first build.
 docs: $(VENV)/.docs

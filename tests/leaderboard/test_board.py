@@ -72,10 +72,10 @@ UNRANKED = {
 @pytest.mark.parametrize("fault", UNRANKED)
 def test_an_entry_that_is_not_proved_is_shown_but_never_ranked(fault: str) -> None:
     rows = rows_by_dataset([entry("ours", 0.9), entry("theirs", 0.99, 0.5, **UNRANKED[fault])])["mnist"]
-    assert [(row.method, row.rank) for row in rows] == [("ours", 1), ("theirs", None)]
+    assert [(row.entry.method, row.rank) for row in rows] == [("ours", 1), ("theirs", None)]
     for target in (0.1, 1.0, 8.0):
         best = leader(rows, RECORD, target)
-        assert best is None or best.method == "ours"
+        assert best is None or best.entry.method == "ours"
     assert "theirs" not in lead(rows, RECORD, 1.0)
     assert (
         rank_over_datasets(
@@ -88,7 +88,7 @@ def test_an_entry_that_is_not_proved_is_shown_but_never_ranked(fault: str) -> No
 def test_a_data_set_without_a_proved_entry_names_the_best_unchecked_one() -> None:
     entries = [entry("refuted", 0.99, status=Status.VIOLATED), entry("a", 0.9, status=Status.UNCHECKED)]
     rows = rows_by_dataset([*entries, entry("b", 0.95, 3.0, status=Status.UNCHECKED)])["mnist"]
-    assert reported(rows, 1.0).method == "a"
+    assert reported(rows, 1.0).entry.method == "a"
     assert reported(rows, 0.1) is None
 
 
@@ -102,16 +102,16 @@ def test_a_real_claim_without_noise_is_violated_and_not_ranked() -> None:
 def test_ranks_count_more_accurate_entries_of_the_same_unit() -> None:
     entries = [entry("a", 0.9), entry("b", 0.95, 2.0), entry("c", 0.9, 0.5), entry("shard", 0.8, unit=Unit.SHARD)]
     rows = rows_by_dataset(entries)["mnist"]
-    assert {row.method: row.rank for row in rows} == {"a": 2, "b": 1, "c": 2, "shard": 1}
+    assert {row.entry.method: row.rank for row in rows} == {"a": 2, "b": 1, "c": 2, "shard": 1}
     assert units(rows)[0] == RECORD
-    assert leader(rows, RECORD, 1.0).method == "c", "of equal accuracies, the smaller ε"
-    assert leader(rows, RECORD, 8.0).method == "b"
+    assert leader(rows, RECORD, 1.0).entry.method == "c", "of equal accuracies, the smaller ε"
+    assert leader(rows, RECORD, 8.0).entry.method == "b"
     assert leader(rows, RECORD, 0.1) is None
 
 
 def test_an_entry_that_its_own_method_exceeds_is_left_out_of_the_table() -> None:
     entries = [entry("a", 0.9, 1.0), entry("a", 0.95, 0.5), entry("a", 0.96, 2.0), entry("b", 0.8, 3.0)]
-    assert {(row.method, row.epsilon) for row in rows_by_dataset(entries)["mnist"]} == {
+    assert {(row.entry.method, row.epsilon) for row in rows_by_dataset(entries)["mnist"]} == {
         ("a", 0.5),
         ("a", 2.0),
         ("b", 3.0),

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from patebench.reporting.figures.headline import draw_headline
-from patebench.reporting.figures.utility_figures import read_tables
+from patebench.reporting.figures.headline import draw_headline, read_tables
 from patebench.reporting.style import themed
 
 KEPT = Path(__file__).parents[2] / "results" / "reference"

@@ -12,8 +12,8 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import NOTHING, findings, most_accurate
-from patebench.reporting.pages import MEANINGS, first_sentences, read_caption, render
-from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of
+from patebench.reporting.pages import MEANINGS, PAPERS, SECTIONS, first_sentences, read_caption, render, section_of
+from patebench.reporting.published import PRINTED
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import read_csv
 from patebench.reporting.wording import in_words
@@ -333,7 +333,7 @@ def test_a_table_of_thousands_of_rows_is_linked_not_shown(tmp_path, monkeypatch)
 @pytest.mark.parametrize("registry", [FIGURES, TABLES], ids=lambda each: each.kind)
 def test_each_has_a_place_that_there_is(registry: Registry) -> None:
     for name in registry:
-        place = registry.fact(name, "section", FURTHER)
+        place = registry.fact(name, "section", "further")
         assert place in (*SECTIONS, *PAPERS)
         assert section_of(registry, name) == place
 
@@ -342,7 +342,7 @@ def test_what_names_no_place_that_there_is_stands_last() -> None:
     registry = Registry("figure")
     registry.add("lost", "nowhere:draw", section="the attic")
     registry.add("silent", "nowhere:draw")
-    assert {section_of(registry, name) for name in registry} == {FURTHER} == {list(SECTIONS)[-1]}
+    assert {section_of(registry, name) for name in registry} == {"further"} == {list(SECTIONS)[-1]}
 
 
 def test_the_printed_data_sets_are_those_of_the_file() -> None:

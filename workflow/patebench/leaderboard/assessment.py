@@ -44,7 +44,7 @@ from patebench.leaderboard.entry import (
     VoteMechanism,
 )
 from patebench.mechanisms.base import Mechanism, check_adaptive, make_mechanism
-from patebench.reporting.sections import PRINTED
+from patebench.reporting.published import PRINTED
 
 #: Relative difference up to which a reported ε below the worst case is due to rounding in print.
 ROUNDED = 0.005
@@ -86,6 +86,24 @@ class Assessed:
     bound: Bound | None
     lower: float | None
     problems: tuple[Problem, ...]
+    #: Rank in a table of the leaderboard; None outside of it, or if the entry is not ranked.
+    rank: int | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """Return the mean accuracy; NaN if only labels were released."""
+        return math.nan if self.entry.accuracy is None else self.entry.accuracy.mean
+
+    @property
+    def epsilon(self) -> float:
+        """Return the recomputed worst-case ε, or the reported ε if none can be computed."""
+        return self.entry.claim.epsilon if self.bound is None else self.bound.epsilon
+
+    @property
+    def unit(self) -> str:
+        """Return unit and adjacency as text."""
+        privacy = self.entry.privacy
+        return f"{privacy.unit or 'unit not stated'}, {privacy.adjacency or 'adjacency not stated'}"
 
     @property
     def rejected(self) -> bool:

@@ -4,10 +4,9 @@ Only entries whose ε is proved are ranked. They are compared within one data se
 worst-case ε that our accountants compute.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, groupby
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 from patebench.core.text import plural
@@ -24,118 +23,82 @@ LEAD_AT = 1.0
 _FIRST = ("fashion_mnist", "mnist", "cifar10", "cifar10-jpeg", "svhn", "adult")
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
-    """Row of a table of the leaderboard: an entry that states an accuracy, and its rank; None if it is not ranked."""
+def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
+    """Return the rows of each data set: ranked entries by unit and accuracy, then the others by accuracy.
 
-    assessed: Assessed
-    rank: int | None = None
-
-    @property
-    def dataset(self) -> str:
-        return self.assessed.entry.data.private
-
-    @property
-    def method(self) -> str:
-        return self.assessed.entry.method
-
-    @property
-    def accuracy(self) -> float:
-        accuracy = self.assessed.entry.accuracy
-        return math.nan if accuracy is None else accuracy.mean
-
-    @property
-    def epsilon(self) -> float:
-        """Return the recomputed worst-case ε, or the reported ε if none can be computed."""
-        bound = self.assessed.bound
-        return self.assessed.entry.claim.epsilon if bound is None else bound.epsilon
-
-    @property
-    def unit(self) -> str:
-        """Return unit and adjacency as text."""
-        privacy = self.assessed.entry.privacy
-        return f"{privacy.unit or 'unit not stated'}, {privacy.adjacency or 'adjacency not stated'}"
-
-    @property
-    def source(self) -> str:
-        """Return the paper, or "patebench" for a kept run."""
-        entry = self.assessed.entry
-        return "patebench" if entry.origin is Origin.KEPT else entry.paper.title
-
-    @property
-    def notes(self) -> list[str]:
-        """Return the codes of problems other than missing statements, as text."""
-        codes = dict.fromkeys(problem.code for problem in self.assessed.problems if problem.code != "not-stated")
-        return [code.replace("-", " ") for code in codes]
-
-    def within(self, target: float) -> bool:
-        """Return True if the entry is ranked and its ε is at most `target`."""
-        return self.assessed.ranked and self.epsilon <= target * (1 + 1e-9)
-
-
-def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Row]]:
-    """Return the rows of each data set: ranked ones by unit and accuracy, then the others by accuracy.
-
-    An entry is left out if another one of the same method, unit and status is as accurate at the same or a smaller ε.
+    Entries without an accuracy are left out, and so is an entry if another one of the same method, unit and status is
+    as accurate at the same or a smaller ε.
     """
-    datasets: dict[str, list[Row]] = {}
-    for assessed in entries:
-        if assessed.entry.accuracy is not None:
-            datasets.setdefault(assessed.entry.data.private, []).append(Row(assessed))
+    datasets: dict[str, list[Assessed]] = {}
+    for row in entries:
+        if row.entry.accuracy is not None:
+            datasets.setdefault(row.entry.data.private, []).append(row)
     order = {name: place for place, name in enumerate(_FIRST)}
     names = sorted(datasets, key=lambda name: (order.get(name, len(order)), name))
     return {name: _ranked(_undominated(datasets[name])) for name in names}
 
 
-def _undominated(rows: list[Row]) -> list[Row]:
-    kept: dict[tuple[str, ...], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.assessed.entry.name)):
-        same = kept.setdefault((row.method, row.source, row.unit, row.assessed.status), [])
-        if not same or row.accuracy > same[-1].accuracy:
-            same.append(row)
-    return [row for same in kept.values() for row in same]
+def source(row: Assessed) -> str:
+    """Return the paper of an entry, or "patebench" for a kept run."""
+    return "patebench" if row.entry.origin is Origin.KEPT else row.entry.paper.title
 
 
-def _ranked(rows: list[Row]) -> list[Row]:
+def best_within_epsilon(rows: Iterable[Assessed]) -> list[Assessed]:
+    """Return the rows, by ε, that no other one exceeds in accuracy at the same or a smaller ε."""
+    best: list[Assessed] = []
+    for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.entry.name)):
+        if not best or row.accuracy > best[-1].accuracy:
+            best.append(row)
+    return best
+
+
+def _undominated(rows: list[Assessed]) -> list[Assessed]:
+    same: dict[tuple[str, ...], list[Assessed]] = {}
+    for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.entry.name)):
+        same.setdefault((row.entry.method, source(row), row.unit, row.status), []).append(row)
+    return [row for group in same.values() for row in best_within_epsilon(group)]
+
+
+def _ranked(rows: list[Assessed]) -> list[Assessed]:
     """Sort rows and number the ranked ones of each unit by accuracy; equal accuracies share a rank."""
-    ordered = sorted(
-        rows, key=lambda row: (not row.assessed.ranked, row.unit * row.assessed.ranked, -row.accuracy, row.epsilon)
-    )
-    numbered: list[Row] = []
-    for (ranked, _), group in groupby(ordered, key=lambda row: (row.assessed.ranked, row.unit * row.assessed.ranked)):
-        members = list(group)
-        better = [sum(other.accuracy > row.accuracy for other in members) for row in members]
-        numbered += [
-            Row(row.assessed, count + 1 if ranked else None) for row, count in zip(members, better, strict=True)
-        ]
-    return numbered
+    ordered = sorted(rows, key=lambda row: (not row.ranked, row.unit * row.ranked, -row.accuracy, row.epsilon))
+    return [
+        replace(row, rank=1 + sum(other.accuracy > row.accuracy for other in rows if _compete(row, other)))
+        if row.ranked
+        else row
+        for row in ordered
+    ]
 
 
-def units(rows: Sequence[Row]) -> list[str]:
+def _compete(row: Assessed, other: Assessed) -> bool:
+    return other.ranked and other.unit == row.unit
+
+
+def units(rows: Sequence[Assessed]) -> list[str]:
     """Return the units of ranked rows, those of single records first."""
-    return sorted({row.unit for row in rows if row.assessed.ranked}, key=lambda unit: (unit[:6] != "record", unit))
+    return sorted({row.unit for row in rows if row.ranked}, key=lambda unit: (unit[:6] != "record", unit))
 
 
-def leader(rows: Iterable[Row], unit: str, target: float) -> Row | None:
+def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | None:
     """Return the most accurate ranked row of a unit with ε at most `target`, with the smallest ε of equal ones."""
-    within = [row for row in rows if row.unit == unit and row.within(target)]
-    return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.method), default=None)
+    within = [row for row in rows if row.ranked and row.unit == unit and row.epsilon <= target * (1 + 1e-9)]
+    return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.entry.method), default=None)
 
 
-def reported(rows: Iterable[Row], target: float) -> Row | None:
+def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
     """Return the most accurate row with a reported ε at most `target` that could not be checked."""
-    unchecked = [row for row in rows if row.assessed.status is Status.UNCHECKED and row.epsilon <= target]
+    unchecked = [row for row in rows if row.status is Status.UNCHECKED and row.epsilon <= target]
     return max(unchecked, key=lambda row: row.accuracy, default=None)
 
 
-def lead(rows: Sequence[Row], unit: str, target: float) -> str:
+def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
     """Return a sentence on the lead of the best row over the best one of another method; "" if there is none."""
     first = leader(rows, unit, target)
-    second = leader([row for row in rows if first and row.method != first.method], unit, target)
+    second = leader([row for row in rows if first and row.entry.method != first.entry.method], unit, target)
     if first is None or second is None:
         return ""
-    text = f"{first.method} leads {second.method} by {100 * (first.accuracy - second.accuracy):.2f} points"
-    by_seed = [(row.assessed.entry.accuracy and row.assessed.entry.accuracy.by_seed) or {} for row in (second, first)]
+    text = f"{first.entry.method} leads {second.entry.method} by {100 * (first.accuracy - second.accuracy):.2f} points"
+    by_seed = [(row.entry.accuracy and row.entry.accuracy.by_seed) or {} for row in (second, first)]
     seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
     if len(seeds) < 2:
         return f"{text}; without common seeds there is no interval."
@@ -146,7 +109,7 @@ def lead(rows: Sequence[Row], unit: str, target: float) -> str:
     return f"{text} ({CONFIDENCE:.0%} interval over {plural(len(seeds), 'common seed')} {interval}{narrow})."
 
 
-def rank_over_datasets(datasets: Mapping[str, Sequence[Row]], unit: str, target: float) -> Ranks | None:
+def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Rank the methods that have a proved entry of `unit` with ε at most `target` on several data sets.
 
     Of all sets of data sets, the one with the most entries of at least three common methods is used; None if there is
@@ -157,8 +120,8 @@ def rank_over_datasets(datasets: Mapping[str, Sequence[Row]], unit: str, target:
     best = {
         (in_words(name), method): found.accuracy
         for name, rows in datasets.items()
-        for method in sorted({row.method for row in rows if row.unit == unit})
-        if (found := leader([row for row in rows if row.method == method], unit, target))
+        for method in sorted({row.entry.method for row in rows if row.unit == unit})
+        if (found := leader([row for row in rows if row.entry.method == method], unit, target))
     }
     frame = pd.Series(best, dtype=float).unstack() if best else pd.DataFrame()
     choices = [list(names) for size in range(2, len(frame) + 1) for names in combinations(frame.index, size)]

@@ -4,6 +4,7 @@ The pages are Markdown with HTML tables, for the documentation site. They depend
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,28 +15,29 @@ from patebench.leaderboard.board import (
     LEAD_AT,
     MEANINGS,
     TARGETS,
-    Row,
+    best_within_epsilon,
     corrections,
     lead,
     leader,
     rank_over_datasets,
     reported,
     rows_by_dataset,
+    source,
     units,
 )
-from patebench.leaderboard.board_figure import draw_board
 from patebench.leaderboard.entry import Accuracy, Data, Origin
+from patebench.reporting.figures.drawing import SMALLER, accuracy_over, clip_accuracy, stretch
 from patebench.reporting.kept_verdicts import best_evidence, count_verdicts, kept_runs
-from patebench.reporting.pages import templates
+from patebench.reporting.pages import slug, templates
 from patebench.reporting.published import is_accuracy, read_published
-from patebench.reporting.sections import slug
-from patebench.reporting.style import is_empty, svg, themed
+from patebench.reporting.style import GREY, WIDE, finished, panels, styles_in_order, svg, themed
 from patebench.reporting.tables.table import DASH
 from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 #: Colour of the chip of a verdict, as that of a status.
 _CHIPS = {
@@ -102,22 +104,60 @@ def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
 def _render(template: str, **values: Any) -> str:
     environment = templates()
     environment.globals |= {"dash": DASH, "epsilon": at_most, "percent": _percent}
-    environment.globals |= {"spread": _spread, "public": _public, "entry_link": _entry_link}
+    environment.globals |= {
+        "spread": _spread,
+        "public": _public,
+        "entry_link": _entry_link,
+        "notes": _notes,
+        "source": source,
+    }
     return environment.get_template(template).render(**values)
 
 
-def _figure(name: str, rows: Sequence[Row]) -> str:
+def _figure(name: str, rows: Sequence[Assessed]) -> str:
+    """Return the figure of a data set as SVG; "" if no row has a finite ε."""
+    drawn = [row for row in rows if 0 < row.epsilon < math.inf]
+    if not drawn:
+        return ""
     with themed():
-        figure = draw_board(name, rows)
-        if is_empty(figure):
-            return ""
+        figure = draw_board(name, drawn)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return svg(figure).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"
 
 
-def _entry_link(row: Row) -> str:
-    return f"entries-{slug(row.dataset)}.html#{row.assessed.entry.name}"
+def draw_board(dataset: str, rows: Sequence[Assessed]) -> "Figure":
+    """Draw each row, whose ε is finite: filled if its ε is proved, open otherwise; colours show the unit of privacy.
+
+    A line joins the ranked rows of a unit that no other one of this unit exceeds at the same or a smaller ε.
+    """
+    figure, (axis,) = panels([in_words(dataset)], alone=WIDE)
+    for unit, style in styles_in_order(units(rows)).items():
+        ranked = sorted((row for row in rows if row.ranked and row.unit == unit), key=lambda row: row.epsilon)
+        axis.plot(*_points(ranked), marker=style.marker, color=style.color, linestyle="none", label=unit)
+        axis.step(*_points(best_within_epsilon(ranked)), where="post", color=style.color, linewidth=1)
+    for origin, marker in ((Origin.PUBLISHED, "o"), (Origin.WRITTEN, "s"), (Origin.KEPT, "^")):
+        others = [row for row in rows if not row.ranked and row.entry.origin is origin]
+        if others:
+            open_marker: Any = {"marker": marker, "color": GREY, "markerfacecolor": "none", "alpha": 0.7}
+            axis.plot(*_points(others), **open_marker, linestyle="none", label=f"not ranked: {origin}")
+    accuracy_over(axis, f"ε, recomputed where possible   {SMALLER}", "accuracy on the test set")
+    stretch(axis, *axis.dataLim.intervaly)
+    return finished(figure, [axis])
+
+
+def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:
+    return [row.epsilon for row in rows], [clip_accuracy(row.accuracy) for row in rows]
+
+
+def _entry_link(row: Assessed) -> str:
+    return f"entries-{slug(row.entry.data.private)}.html#{row.entry.name}"
+
+
+def _notes(row: Assessed) -> list[str]:
+    """Return the codes of problems other than missing statements, as text."""
+    codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
+    return [code.replace("-", " ") for code in codes]
 
 
 def _percent(accuracy: float) -> str:
@@ -144,7 +184,7 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
     yield "Where", paper.place or ""
     samples = f", {data.public_samples:,} public samples" if data.public_samples else ""
     yield "Data", f"{in_words(data.private)}, n = {data.records or DASH}; public data: {_public(data)}{samples}"
-    yield "ε protects", f"{Row(assessed).unit}; δ = {entry.privacy.delta or DASH}"
+    yield "ε protects", f"{assessed.unit}; δ = {entry.privacy.delta or DASH}"
     yield "Reported", f"ε = {at_most(entry.claim.epsilon)} ({entry.claim.kind.words})"
     if bound is not None:
         yield "Recomputed worst case", f"ε ≤ {at_most(bound.epsilon)} by {bound.accountant}: {bound.source}"

@@ -299,17 +299,9 @@ def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
 NZC_DISTANCE = 3
 
 
-def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
-    """Return the shares of queries whose two largest counts differ by at least 0, 1, …, n votes.
+def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
+    """Return the share of queries whose two largest counts differ by at least `distance` votes.
 
     `gap_histogram` contains the number of queries for each gap from 0 to n.
     """
-    import numpy as np
-
-    at_least = np.cumsum(np.asarray(gap_histogram)[::-1])[::-1]
-    return [float(share) for share in at_least / sum(gap_histogram)]
-
-
-def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
-    """Return the share of queries whose two largest counts differ by at least `distance` votes."""
     return sum(gap_histogram[distance:]) / sum(gap_histogram)

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
+from patebench.core.registry import Registry
 from patebench.core.seeds import Mode
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import duration, findings, paper_line, setup
-from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
+from patebench.reporting.published import (
+    DISTRIBUTED_2018,
+    DPSGD,
+    NZC_2020,
+    PATE_2017,
+    PETDL_2019,
+    PRIVATE_KNN_2020,
+    SCALABLE_2018,
+)
 from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import DASH
@@ -39,6 +48,19 @@ BRIEF = 40
 #: Maximum number of rows of a table on the page; the files next to the page contain all rows.
 MOST_ROWS = 600
 
+#: Sections of the page in their order, with their headings; each paper is a part of "papers".
+SECTIONS: Mapping[str, str] = {
+    "papers": "The papers",
+    "results": "Accuracy and ε",
+    "audit": "Audit: is the stated ε true?",
+    "accounting": "Accounting: what the queries cost",
+    "learning": "Teachers and students",
+    "further": "Further results",
+}
+#: Headings in the navigation.
+_SHORT = dict(zip(SECTIONS, ("Papers", "Results", "Audit", "Accounting", "Learning", "Further"), strict=True))
+#: Papers in the order of the page; other papers with numbers of the run follow.
+PAPERS = (PATE_2017, SCALABLE_2018, DISTRIBUTED_2018, PETDL_2019, NZC_2020, PRIVATE_KNN_2020, *DPSGD)
 #: Section whose first figure with content is shown at the top of the page.
 HEADLINE = "results"
 
@@ -139,7 +161,7 @@ def _sections(
         return {"id": slug(place), "title": title, "parts": [], **content, **more}
 
     lines = {} if papers is None else {str(row["paper"]): paper_line(row) for row in papers.to_dict("records")}
-    sections = [part(place, title, short=SHORT[place]) for place, title in SECTIONS.items()]
+    sections = [part(place, title, short=_SHORT[place]) for place, title in SECTIONS.items()]
     places = {*lines, *(content["place"] for content in (*figures, *tables))}
     papers_in_order = [*(paper for paper in PAPERS if paper in places), *sorted({*lines} - {*PAPERS})]
     for section in sections:
@@ -150,6 +172,17 @@ def _sections(
         for section in sections
         if section["figures"] or section["tables"] or section["parts"] or section["id"] == "accounting"
     ]
+
+
+def section_of(registry: Registry, name: str) -> str:
+    """Return the section or paper of a figure or table; "further" if its entry states no known one."""
+    place = str(registry.fact(name, "section", ""))
+    return place if place in SECTIONS or place in PAPERS else "further"
+
+
+def slug(place: str) -> str:
+    """Return the HTML id of a section or paper, such as "pate-2017"."""
+    return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:

@@ -44,10 +44,6 @@ class Student:
     recall: Mapping[str, float | None] | None = None
 
     @property
-    def in_words(self) -> str:
-        return ", ".join(in_words(name) for name in (self.method, self.model))
-
-    @property
     def shares(self) -> list[tuple[str, str]]:
         """Return (heading, cell) pairs: the accuracies and, if classes are unbalanced, the recall of each class."""
         cells = [("Accuracy", percent(self.accuracy))]
@@ -76,22 +72,6 @@ class Release:
     students: Sequence[Student] = field(default=())
 
     @property
-    def dataset(self) -> str:
-        return in_words(str(self.pool["dataset"]))
-
-    @property
-    def mechanism(self) -> str:
-        return in_words(str(self.facts["mechanism"]))
-
-    @property
-    def noise(self) -> str:
-        return parameters_in_words(str(self.facts["mechanism"]), self.facts["parameters"])
-
-    @property
-    def queries(self) -> int:
-        return len(self.labels)
-
-    @property
     def answered(self) -> int:
         return sum(label != NO_ANSWER for label in self.labels)
 
@@ -101,30 +81,17 @@ class Release:
         return uncovered(np.asarray(self.labels), self.pool["class_names"])
 
     @property
-    def teachers(self) -> int | None:
-        return self.facts.get("teachers")
-
-    @property
-    def rounds(self) -> str:
-        """Return the rounds in which queries were selected, as text; "" if they were not selected in rounds."""
-        return rounds_in_words(self.facts["rounds"])
-
-    @property
     def own_bounds(self) -> list[Bound]:
         """Return the publishable bounds on the ε of this release alone, the smallest first."""
         own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
         return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))
 
     @property
-    def ledger_bound(self) -> Bound | None:
-        """Return the bound on the ε of all releases in the ledger together, or None if this is the only release."""
-        return next((bound for bound in self.bounds if bound.publishable and bound.accountant == LEDGER), None)
-
-    @property
     def statement(self) -> str:
         """Return the sentence to publish with the labels."""
         best = self.own_bounds[0] if self.own_bounds else None
-        labels = f"{plural(self.answered, 'label')} for {plural(self.queries, 'public sample')} of {self.dataset}"
+        samples = f"{plural(len(self.labels), 'public sample')} of {in_words(self.pool['dataset'])}"
+        labels = f"{plural(self.answered, 'label')} for {samples}"
         if best is None or best.epsilon == float("inf"):
             return f"{labels}: no finite ε is known, so there is nothing to publish."
         return (
@@ -132,34 +99,33 @@ class Release:
             f" {delta_in_words(best.delta)}, for any private data."
         )
 
-    @property
-    def protected(self) -> str:
-        """Return the unit that ε protects, as text: a teacher's shard, and the changes of records within one shard."""
-        shard = "one teacher’s whole shard"
-        return f"{shard}, so {self.protection}" if self.protection else shard
-
 
 def render(*, title: str, releases: Sequence[Release]) -> str:
     """Return the page for publication, as HTML, of the run `title`."""
     environment = templates()
     environment.filters |= {"digits": epsilon_in_digits, "words": epsilon_in_words, "delta": delta_in_words}
+    environment.filters |= {"name": in_words, "rounds": rounds_in_words}
+    environment.globals |= {"noise": parameters_in_words}
     page = environment.get_template("publishable.html")
     return page.render(title=title, releases=releases, together=_together(releases), version=__version__)
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
     """Return, for each data set, its name and a sentence about the total ε of its releases."""
-    sentences = []
-    for dataset in dict.fromkeys(release.dataset for release in releases):
-        own = [release for release in releases if release.dataset == dataset]
-        totals = [release.ledger_bound for release in own if release.ledger_bound is not None]
-        if totals:
-            worst = max(totals, key=lambda bound: bound.epsilon)
-            epsilon, delta = epsilon_in_digits(worst.epsilon), delta_in_words(worst.delta)
-            words = f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source})."
-        elif len(own) > 1:
-            words = "This run makes several releases from the same private data; their ε add up."
-        else:
-            words = "No other release from the same private data is known."
-        sentences.append((dataset, words))
-    return sentences
+    by_dataset: dict[str, list[Release]] = {}
+    for release in releases:
+        by_dataset.setdefault(release.pool["dataset"], []).append(release)
+    return [(in_words(dataset), _total(own)) for dataset, own in by_dataset.items()]
+
+
+def _total(releases: Sequence[Release]) -> str:
+    """Return a sentence about the total ε of the releases from one data set."""
+    bounds = [bound for release in releases for bound in release.bounds]
+    totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]
+    if totals:
+        worst = max(totals, key=lambda bound: bound.epsilon)
+        epsilon, delta = epsilon_in_digits(worst.epsilon), delta_in_words(worst.delta)
+        return f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source})."
+    if len(releases) > 1:
+        return "This run makes several releases from the same private data; their ε add up."
+    return "No other release from the same private data is known."

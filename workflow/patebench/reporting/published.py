@@ -49,6 +49,13 @@ COMPARISONS = (DPMLBENCH_2023, REPRODUCIBILITY_2024)
 PETDL_2019 = "PET-DL 2019"
 #: Paper without measured values.
 DISTRIBUTED_2018 = "Distributed PATE 2018"
+#: Mechanisms of NZC 2020; the figure and tables of this paper are shown if a run uses one of them.
+IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
+#: Data sets for which papers print numbers (`config/published.csv`); tables of verdicts are shown for these only.
+PRINTED = (
+    *("mnist", "svhn", "cifar10", "fashion_mnist", "adult"),
+    *("cifar100", "imagenet", "glyph", "celeba", "market1501"),
+)
 #: Names, as in the file, of the mechanisms that train private models.
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
 #: Names of systems in records, by mechanism, for those whose ε protects one record.

@@ -222,8 +222,9 @@ def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Fig
     return figure
 
 
-def empty(message: str = "This run has nothing to show here.") -> "Figure":
-    """Return a figure that contains only a message; the report page leaves it out."""
+def empty() -> "Figure":
+    """Return a figure that only says that it is empty; the report page leaves it out."""
+    message = "This run has nothing to show here."
     figure, (axis,) = panels([""])
     figure.set_label(_EMPTY)
     figure.set_figheight(1.6)

@@ -6,20 +6,19 @@ has two values for a data set. Other packages add figures by entry points of the
 """
 
 from patebench.core.registry import Registry, called_with
-from patebench.reporting.published import NZC_2020, PATE_2017, PETDL_2019, SCALABLE_2018
-from patebench.reporting.sections import IMMUTABLE
+from patebench.reporting.published import IMMUTABLE, NZC_2020, PATE_2017, PETDL_2019, SCALABLE_2018
 
 FIGURES = Registry("figure", "patebench.figures", called_with("records", "published"))
 
 _MODELS = ("students", "models")
-_UTILITY, _LABELS, _EPSILON, _LEARNING, _SWEEP = (
-    f"{__name__}.{file}_figures" for file in ("utility", "label", "epsilon", "learning", "sweep")
+_UTILITY, _EPSILON, _LEARNING, _SWEEP = (
+    f"{__name__}.{file}_figures" for file in ("utility", "epsilon", "learning", "sweep")
 )
 FIGURES.add("equal-epsilon", f"{_UTILITY}:draw_equal_epsilon", section="results", needs=_MODELS)
-FIGURES.add("noisy-accuracy", f"{_LABELS}:draw_noisy_accuracy", section=PATE_2017, needs=("lnmax",))
+FIGURES.add("noisy-accuracy", f"{_LEARNING}:draw_noisy_accuracy", section=PATE_2017, needs=("lnmax",))
 FIGURES.add("gap", f"{_LEARNING}:draw_gap", section="learning", needs=("trained teachers",))
 FIGURES.add("distance", f"{_LEARNING}:draw_distance", section=NZC_2020, needs=(*IMMUTABLE, "mnist", "svhn"))
-FIGURES.add("gaussian-accuracy", f"{_LABELS}:draw_gaussian_accuracy", section=SCALABLE_2018, needs=("gnmax",))
+FIGURES.add("gaussian-accuracy", f"{_LEARNING}:draw_gaussian_accuracy", section=SCALABLE_2018, needs=("gnmax",))
 FIGURES.add("epsilon", f"{_EPSILON}:draw_epsilon", section="accounting", needs=("students of the pool",))
 FIGURES.add("frontier", f"{_UTILITY}:draw_frontier", section="results", needs=_MODELS)
 FIGURES.add("clusters", f"{_SWEEP}:draw_clusters", varies="clusters")

@@ -1,17 +1,22 @@
-"""Figure of the README: accuracy on MNIST against ε, one panel per unit of privacy, from tables of reference runs.
+"""Figures from the tables `equal-epsilon` of kept runs: that of the README, and one of all methods.
 
-python -m patebench.reporting.figures.headline OUT.png PUBLISHED.csv TABLE.csv…
+The figure of the README shows accuracy on MNIST against ε, one panel per unit of privacy.
+
+python -m patebench.reporting.figures.headline README.png ALL.png PUBLISHED.csv TABLE.csv…
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patebench.core.errors import PatebenchError
 from patebench.reporting.figures.drawing import accuracy_over, at_values, clip_accuracy, mark, stretch
-from patebench.reporting.figures.utility_figures import points_by_epsilon, published_series, read_tables
+from patebench.reporting.figures.utility_figures import draw_table, points_by_epsilon, published_series
 from patebench.reporting.published import DP_SGD, REPRODUCIBILITY_2024, SCALABLE_2018, SYSTEMS, read_published
 from patebench.reporting.style import BLUE, GREY, PURPLE, SKY, VERMILLION, LineStyle, panels, save, themed
+from patebench.reporting.tables.utility_tables import join_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,15 +101,26 @@ def _note(axis: "Axes", words: str, place: tuple[float, float], point: tuple[flo
     axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
 
 
-def _main(*paths: str) -> None:
-    if len(paths) < 3:
-        sys.exit("usage: python -m patebench.reporting.figures.headline OUT.png PUBLISHED.csv TABLE.csv…")
-    out, published, *tables = map(Path, paths)
-    of_mnist = read_published(published).of(SCALABLE_2018).points("student_accuracy", dataset="mnist")
+def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
+    """Read and join tables `equal-epsilon`; exit with a one-line message if this fails."""
+    import pandas as pd
+
+    try:
+        return join_tables([pd.read_csv(path) for path in paths])
+    except (OSError, PatebenchError) as fault:
+        sys.exit(f"{', '.join(map(str, paths))}: {fault}; give tables equal-epsilon.csv of different runs")
+
+
+def _main(headline: str, joined: str, published: str, *tables: str) -> None:
+    of_mnist = read_published(Path(published)).of(SCALABLE_2018).points("student_accuracy", dataset="mnist")
     value, accuracy = next(point for point in of_mnist if point[0].mechanism == "confident-gnmax")
+    table = read_tables([Path(path) for path in tables])
     with themed():
-        save(draw_headline(read_tables(tables), (value.value, accuracy)), out)
+        save(draw_headline(table, (value.value, accuracy)), Path(headline))
+        save(draw_table(table), Path(joined))
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit("usage: python -m patebench.reporting.figures.headline README.png ALL.png PUBLISHED.csv TABLE.csv…")
     _main(*sys.argv[1:])

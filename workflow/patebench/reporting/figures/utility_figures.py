@@ -1,23 +1,14 @@
-"""Figures of the accuracy of students and private models against ε, with values printed in papers.
-
-Run as a command, this module draws the tables `equal-epsilon` of several runs in one figure:
-
-    python -m patebench.reporting.figures.utility_figures OUT.png TABLE.csv…
-"""
+"""Figures of the accuracy of students and private models against ε, with values printed in papers."""
 
 import math
-import sys
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.core.errors import PatebenchError
 from patebench.models import MODELS, on_queries
 from patebench.reporting.figures.drawing import (
     SMALLER,
@@ -56,11 +47,9 @@ from patebench.reporting.style import (
     line_styles,
     mechanism_styles,
     panels,
-    save,
     set_tooltip,
-    themed,
 )
-from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS, join_tables
+from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS
 from patebench.reporting.wording import differing_words, in_words, parameter_words, queries_in_words
 
 if TYPE_CHECKING:
@@ -352,28 +341,3 @@ def _without_finite_epsilon(students: "pd.DataFrame") -> str:
         accuracies = sorted({f"{100 * value:.4g}" for value in rows["accuracy_mean"].agg(["min", "max"])}, key=float)
         named.append(f"{in_words(str(mechanism))}, T = {queries} ({' to '.join(accuracies)}%)")
     return "\n" + textwrap.fill("ε = ∞: " + "; ".join(named), 100) if named else ""
-
-
-def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
-    """Read and join tables `equal-epsilon`; exit with a one-line message if this fails."""
-    import pandas as pd
-
-    if missing := [str(path) for path in paths if not path.exists()]:
-        sys.exit(f"{missing[0]}: this table does not exist; give a table equal-epsilon.csv of a run")
-    try:
-        return join_tables([pd.read_csv(path) for path in paths])
-    except PatebenchError as error:
-        sys.exit(f"{', '.join(map(str, paths))}: {error}")
-
-
-def _main(*paths: str) -> None:
-    if len(paths) < 2:
-        sys.exit("usage: python -m patebench.reporting.figures.utility_figures OUT.png TABLE.csv…")
-    out, *tables = map(Path, paths)
-    frame = read_tables(tables)
-    with themed():
-        save(draw_table(frame), out)
-
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])

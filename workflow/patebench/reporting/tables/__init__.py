@@ -6,8 +6,7 @@ of results. A table is shown if the run contains one of them. Other packages add
 """
 
 from patebench.core.registry import Registry, instance_of
-from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017, PETDL_2019
-from patebench.reporting.sections import IMMUTABLE, PRINTED
+from patebench.reporting.published import DISTRIBUTED_2018, IMMUTABLE, NZC_2020, PATE_2017, PETDL_2019, PRINTED
 
 TABLES = Registry("table", "patebench.tables", instance_of("patebench.reporting.tables.table:Table"))
 

@@ -19,8 +19,7 @@ from patebench.reporting.outcomes import (
     gap_share,
     stated_by_paper,
 )
-from patebench.reporting.published import NZC_2020, Published, is_accuracy
-from patebench.reporting.sections import IMMUTABLE
+from patebench.reporting.published import IMMUTABLE, NZC_2020, Published, is_accuracy
 from patebench.reporting.tables.learning_tables import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
 from patebench.reporting.tables.table import (
     ACCURACY_COLUMNS,

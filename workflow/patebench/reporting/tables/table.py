@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records, of_labels
 from patebench.reporting.published import Published
-from patebench.reporting.sections import FURTHER
 from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class Table:
     #: True if the report page shows the table folded, because it is for reference.
     folded: bool = False
     #: Section of the report page for a table of another package; built-in tables have it as a fact of the registry.
-    section: str = FURTHER
+    section: str = ""
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
         """Return all columns for `frame`, including empty ones, and one for the split if readers need it.
