@@ -48,15 +48,8 @@ def entry(method: str, accuracy: float, epsilon: float = 0.9, dataset: str = "mn
         name=f"{method}-{dataset}-{epsilon:g}".replace(" ", "-"),
     )
     assert not changes
-    bound = Bound(
-        epsilon=epsilon,
-        delta=1e-5,
-        queries=1,
-        accountant="gdp",
-        kind=Kind.WORST_CASE,
-        publishable=False,
-        source="theorem",
-    )
+    facts = {"delta": 1e-5, "queries": 1, "accountant": "gdp", "kind": Kind.WORST_CASE, "publishable": False}
+    bound = Bound(epsilon=epsilon, **facts, source="theorem")
     problems = () if status is Status.PROVED else (Problem("refuted", "it is refuted"),)
     return Assessed(made, status, bound if status is Status.PROVED else None, None, problems)
 

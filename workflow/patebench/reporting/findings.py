@@ -50,9 +50,23 @@ def findings(tables: Tables) -> list[str]:
 
 
 def setup(tables: Tables) -> str:
-    """Return a sentence about the teachers and the samples that they voted on; "" for a run without teachers."""
-    ensembles = tables.get("ensembles")
-    return "" if ensembles is None or ensembles.empty else f"{voters(ensembles, tables.get('noisy-accuracy'))}."
+    """Return a sentence such as "250 teachers trained on MNIST voted on 100 public samples."; "" without teachers.
+
+    Teachers are trained models, or single private records that vote themselves.
+    """
+    ensembles, label_sets = tables.get("ensembles"), tables.get("noisy-accuracy")
+    if ensembles is None or ensembles.empty:
+        return ""
+    measured = ensembles.get("plurality_accuracy_test_mean")  # missing for records, which only vote
+    trained = ensembles if measured is None else ensembles[measured.notna()]
+    others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
+    found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
+    if not trained.empty:
+        sizes, datasets = (sorted(trained[column].unique()) for column in ("teachers", "dataset"))
+        words = plural(sizes[0], "teacher") if len(sizes) == 1 else f"Ensembles of {join(sizes)} teachers"
+        found.insert(0, f"{words} trained on {join([in_words(name) for name in datasets])}")
+    queries = [] if label_sets is None else [f"{count:,}" for count in sorted(label_sets["queries"].unique())]
+    return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples."
 
 
 def _explain_weak(finding: str) -> str:
@@ -211,28 +225,6 @@ def _by_dataset(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
     """Yield the name, as text, and the rows of each data set, for at most `_MOST` data sets with the most rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
-
-
-def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
-    """Return a clause such as "250 teachers trained on MNIST voted on 100 public samples".
-
-    Teachers are trained models, or single private records that vote themselves.
-    """
-    trained = _trained(ensembles)
-    others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
-    found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
-    if not trained.empty:
-        sizes, datasets = (sorted(trained[column].unique()) for column in ("teachers", "dataset"))
-        words = plural(sizes[0], "teacher") if len(sizes) == 1 else f"Ensembles of {join(sizes)} teachers"
-        found.insert(0, f"{words} trained on {join([in_words(name) for name in datasets])}")
-    queries = [] if label_sets is None else [f"{count:,}" for count in sorted(label_sets["queries"].unique())]
-    return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples"
-
-
-def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the ensembles of trained teachers, which unlike voting records have an accuracy on the test set."""
-    measured = "plurality_accuracy_test_mean"
-    return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
 
 
 def protected(row: Mapping[Any, Any]) -> str:

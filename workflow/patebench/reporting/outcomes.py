@@ -117,11 +117,6 @@ def data_seen(row: Mapping[Any, Any], uses: object) -> str:
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
 
 
-def caps(parameters: "pd.Series[Any]") -> list[float]:
-    """Return the maximum number k of counted votes per teacher; NaN for mechanisms without such a limit."""
-    return [float(settings.get("k", "nan")) for settings in parameters]
-
-
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     """Add the accuracy of the best model trained without privacy on all private data, as `baseline_accuracy_…`."""
     private = records.baselines[records.baselines["true_labels"].isna()]
@@ -187,8 +182,11 @@ def _least_added(bounds: "pd.DataFrame") -> "pd.DataFrame":
     return worst_case_bounds(bounds).groupby(key, dropna=False)["add_or_remove"].min().reset_index()
 
 
+@lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> "pd.DataFrame":
     """Return the bounds on labels of the whole pool on which students were trained, or on all such labels if none was.
+
+    The frame is cached and must not be changed.
 
     Further columns are `least_sound`, the smallest worst-case ε, and `least_exact`, the smallest exact data-dependent
     ε, for the same labels, number of queries, δ and seed; NaN if there is none.
@@ -265,11 +263,13 @@ PETDL_TEACHERS = ("partition", "teacher_model", "teacher_recipe", "teacher_epoch
 _NEAR = 0.02
 
 
+@lru_cache(maxsize=1)
 def petdl_students(records: Records) -> "pd.DataFrame":
     """Return one row per PET-DL student and bound on its ε, with the settings of the student and its teachers.
 
     The columns of `PETDL_CHOSEN` contain the settings; the target ε is in the column `target`. The columns of
-    `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is their mean accuracy.
+    `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must
+    not be changed.
     """
     models = records.private_models
     models = models[models["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)

@@ -247,19 +247,10 @@ class _Measures:
 
     def _private_model(self, value: Value, system: str) -> "pd.DataFrame":
         """Return private models of a system whose ε is 90 % to 100 % of that printed in the same row as `value`."""
-        frame = self._of_system(system)
-        frame = frame[self._spent(value, frame["epsilon"], frame["delta"])]
-        return _rows_of_setting(
-            frame.assign(spent=frame["epsilon"]), value, "accuracy", ("dataset",), ("form", "model")
-        )
-
-    def _of_system(self, system: str) -> "pd.DataFrame":
-        """Return the private models of a system."""
-        return self._systems.get(system, self.records.private_models.iloc[:0])
-
-    @cached_property
-    def _systems(self) -> "dict[str, pd.DataFrame]":
-        return {str(system): frame for system, frame in self.records.private_models.groupby("system")}
+        frame = self.records.private_models
+        frame = frame[frame["system"] == system]
+        frame = frame[self._spent(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
+        return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
         """Return True for each `epsilon` that is 90 % to 100 % of that printed in the same row as `value`.
@@ -289,18 +280,14 @@ class _Measures:
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
         """Return students of the published form of Private-kNN, with their accuracy or claimed ε as `measured`."""
-        frame = self._of_system(SYSTEMS[PRIVATE_KNN])
-        frame = frame[frame["kind"] == Kind.CLAIMED]
+        frame = self.records.private_models
+        frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
-    @cached_property
-    def _petdl_students(self) -> "pd.DataFrame":
-        return petdl_students(self.records)
-
     def _petdl(self, value: Value) -> "pd.DataFrame":
         """Return PET-DL students with the settings of the printed one; only those at its ε, if there are any."""
-        frame = self._petdl_students
+        frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
         same = {"dataset": value.dataset, "teachers": value.teachers, "parameters": value.parameters}
@@ -312,13 +299,9 @@ class _Measures:
         column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
-    @cached_property
-    def _compared(self) -> "pd.DataFrame":
-        return compared_bounds(self.records)
-
     def _bounds(self, value: Value) -> "pd.DataFrame":
         """Return bounds by the accountant of the mechanism's paper, with the worst-case, exact and audited ε."""
-        frame = self._compared
+        frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
         else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.drawing import at_values, level, means, members, ticks_at
 from patebench.reporting.frames import Records, distinct, of_labels, over_seeds
-from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, caps, outcomes, petdl_students
+from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, outcomes, petdl_students
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     BLUE,
@@ -53,7 +53,7 @@ def draw_pool(records: Records, published: Published) -> "Figure":
 def draw_cap(records: Records, published: Published) -> "Figure":
     """Draw accuracy against k, the maximum number of votes per teacher; along a line ε is constant and σ ∝ √k."""
     frame = _students(records)
-    frame = frame.assign(cap=caps(frame["parameters"])).dropna(subset="cap")
+    frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
     return _draw_sweep(records, frame, "cap", label, ["epsilon"], [*_PANEL, "setting", "labels"])
 
