@@ -97,7 +97,10 @@ def test_other_private_records_with_the_same_labels_give_the_same_bytes(tmp_path
 
 def test_it_states_what_may_be_published(tmp_path: Path, release: Release) -> None:
     files = release(tmp_path / "a", 0)
-    text = words(page(tmp_path / "a", files))
+    written = page(tmp_path / "a", files)
+    assert not re.findall(r'(?:href|src)="[^"#][^"]*"', written)
+    assert "report.html" not in written
+    text = words(written)
     best = min(bound["epsilon"] for bound in read_json(files["bounds"][0], "account")["bounds"])
     assert "This page may be published" in text
     assert "300 labels for 300 public samples of digits are (ε, δ)-differentially private with" in text
@@ -118,12 +121,6 @@ def test_releases_from_the_same_data_state_what_they_cost_together(tmp_path: Pat
     text = words(page(tmp_path, {**given, "labels": labels, "bounds": bounds}))
     assert "digits. All releases in the ledger together: ε = 9.00 at δ = 1e-5" in text
     assert text.count("with ε = 9.00") == 0
-
-
-def test_it_refers_to_no_other_file(tmp_path: Path, release: Release) -> None:
-    text = page(tmp_path / "a", release(tmp_path / "a", 0))
-    assert not re.findall(r'(?:href|src)="[^"#][^"]*"', text)
-    assert "report.html" not in text
 
 
 def test_it_says_that_an_owner_is_protected(tmp_path: Path, release: Release) -> None:
@@ -163,18 +160,11 @@ def test_the_report_of_a_release_separates_both(tmp_path: Path, release: Release
     assert "teachers trained" in private
 
 
-def test_an_epsilon_to_publish_makes_it_the_page_of_a_release(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shown", [TABLES, ("ensembles",)])
+def test_an_epsilon_to_publish_makes_it_the_page_of_a_release(tmp_path: Path, shown: tuple[str, ...]) -> None:
     """Ignore the manifest: a publishable ε never appears with statistics of teachers without a warning."""
-    text = report(tmp_path, mode="seeded")
-    public, mark, _ = text.partition('<div class="private">')
-    assert mark
-    assert "do not publish this page" in public
-
-
-def test_the_report_of_an_experiment_has_no_banner(tmp_path: Path) -> None:
-    text = report(tmp_path, mode="seeded", shown=("ensembles",))
-    assert "do not publish" not in text
-    assert 'class="private"' not in text
+    public, mark, _ = report(tmp_path, mode="seeded", shown=shown).partition('<div class="private">')
+    assert bool(mark) is ("do not publish" in public) is (shown == TABLES)
 
 
 @pytest.mark.parametrize("mode", ["release", "seeded"])

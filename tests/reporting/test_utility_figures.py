@@ -58,24 +58,6 @@ def test_students_of_selected_queries_are_on_the_frontier_at_what_these_cost(tmp
     assert (5.8, 0.96) in points
 
 
-def test_no_bar_of_the_frontier_is_above_100_percent(tmp_path):
-    records = []
-    for seed, accuracy in ((0, 1.0), (1, 0.4), (2, 1.0)):  # 80 ± 35 %
-        facts = made.label_set(made.ensemble(seed=seed), "gnmax", 40.0)
-        bound = made.bound_record(facts, 100, 1.0, "gdp", Kind.WORST_CASE)
-        records += [made.student_record(facts, 100, accuracy), bound]
-    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
-    tops = [
-        place[1]
-        for bars in axis.containers
-        for caps in bars.lines[2]
-        for segment in caps.get_segments()
-        for place in segment.reshape(-1, 2)
-    ]
-    assert max(tops) == pytest.approx(1.0)
-    assert axis.get_ylim()[1] <= 1.02
-
-
 def test_of_several_parameters_those_that_differ_tell_them_apart(tmp_path):
     records = []
     for sigma2, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):

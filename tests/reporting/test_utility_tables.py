@@ -112,22 +112,6 @@ def test_published_values_stand_only_beside_their_own_setting(tmp_path, dataset,
         assert not any("published" in column.title for column in table.shown(frame))
 
 
-def test_a_worst_case_of_seeded_labels_is_shown_as_that_of_fresh_noise(tmp_path):
-    """Use records that are marked as not publishable."""
-    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
-    records = [
-        made.student_record(facts, 100, 0.9),
-        {**made.bound_record(facts, 100, 1.0, "pld", Kind.WORST_CASE), "publishable": False},
-        made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
-    ]
-    collected = [made.write_collected(tmp_path / "c.json", records)]
-    (row,) = made.table("utility-privacy", collected).to_dict("records")
-    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (1.0, "pld")
-    headings = [column.title for column in TABLES.load("utility-privacy").columns]
-    assert "worst case, of fresh noise" in headings
-    assert "worst case, publishable" not in headings
-
-
 def one_vote(seed: int, clusters: int, accuracy: float) -> list[dict[str, Any]]:
     """Return records of a student of cluster labels, at ε = 0.5 for all seeds."""
     facts = made.ensemble(seed=seed, teachers=60000, model="nearest-query")

@@ -161,16 +161,6 @@ def test_labels_of_selected_queries_are_of_those_samples(made):
     assert all(frame.empty for frame in (records.of_whole_pool().students, records.of_whole_pool().label_sets))
 
 
-def test_both_kinds_of_label_sets_stand_side_by_side(made):
-    path = _write_selected(made, [2, 0])
-    records = _records({**made, "labels": [*made["labels"], path]})
-    assert [record["rounds"] for record in records if record["record"] == "label_set"] == [
-        "",
-        "supervised_random-1_siamese-1",
-    ]
-    read_records([made["out"]])
-
-
 def test_same_files_same_bytes(made):
     collect(**made)
     first = made["out"].read_bytes()
