@@ -11,7 +11,7 @@ The column `parameters` contains a mechanism's parameters as `Settings`, and `se
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
@@ -176,19 +176,14 @@ class Records:
 
     def of_records(self) -> "Records":
         """Return these records without those of splits that protect only labels, whose ε is in another unit."""
-        frames = {item.name: getattr(self, item.name) for item in fields(self)}
-        return Records(
-            **{
-                name: frame[~frame["setting"].map(of_labels).astype(bool)] if "setting" in frame else frame
-                for name, frame in frames.items()
-            }
-        )
+        split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
+        kept = {name: frame[~frame["setting"].map(of_labels).astype(bool)] for name, frame in split.items()}
+        return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
         """Return these records without the label sets, bounds and students of queries that were selected in rounds."""
-        frames = {item.name: getattr(self, item.name) for item in fields(self)}
-        whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
-        return Records(**{**frames, **whole})
+        whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
+        return replace(self, **whole)
 
 
 def of_labels(setting: str) -> bool:

@@ -16,7 +16,7 @@ from patebench.reporting.frames import Records, Settings, records_of
 from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, STUDENT
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Published, Value
 from patebench.reporting.tables.table import read_csv
-from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, verdicts
+from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
 from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    measured = measured_verdicts(reference, published)
-    ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
-    best = measured.sort_values("verdict", key=lambda names: names.map(ranks), kind="stable").drop_duplicates(NUMBER)
+    best = best_of_each_number(measured_verdicts(reference, published))
     found = {tuple(row[name] for name in NUMBER): row for row in best.to_dict("records")}
     datasets = kept_datasets(reference)
     rows: list[dict[Any, Any]] = []
@@ -60,9 +58,8 @@ def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
 
 def count_verdicts(evidence: "pd.DataFrame") -> "pd.DataFrame":
     """Return one row per paper with the number of its values for each verdict, from the frame of `best_evidence`."""
-    counts = evidence.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
-    counts = counts.reindex(columns=[str(verdict) for verdict in COUNTING], fill_value=0)
-    return counts.assign(published=counts.sum(axis=1)).rename_axis(columns=None).reset_index()
+    counts = count_by_paper(evidence, list(dict.fromkeys(evidence["paper"])))
+    return counts.assign(published=counts.drop(columns="paper").sum(axis=1))
 
 
 def kept_runs(reference: Path) -> list[Path]:

@@ -96,13 +96,21 @@ def private_models(records: Records) -> "pd.DataFrame":
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 
+def votes_by_record(model: str) -> bool:
+    """Return True if each teacher of a `model` is a single record, which votes by features."""
+    return model in MODELS and on_queries(model)
+
+
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
     """Return the uses of unlabelled public samples by a student, such as "features, queries", and their number."""
     import pandas as pd
 
     strategy, method = student["strategy"], student["method"]
-    voted = student["model"] in MODELS and on_queries(student["model"])  # such teachers vote by features
-    features = voted or pd.notna(student["clusters"]) or (strategy in STRATEGIES and selects_by_features(strategy))
+    features = (
+        votes_by_record(student["model"])
+        or pd.notna(student["clusters"])
+        or (strategy in STRATEGIES and selects_by_features(strategy))
+    )
     learns = method not in STUDENTS or learns_from_unlabelled(method)
     uses = [*(["features"] if features else []), "queries", *(["student"] if learns else [])]
     return ", ".join(uses), int(student["pool"] if features or learns else student["queries"])

@@ -226,7 +226,9 @@ def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
     places = range(len(columns)) if len(rows) > 1 else ()
     measured = name == VERDICTS and frame["measured_mean"].notna().all()
     folded = len(rows) > (BRIEF if measured else SHORT_TABLE if table.folded else LONG_TABLE)
-    same = [index for index in places if _of_all(columns[index]) and len({row[index] for row in rows}) == 1]
+    # A number under a common heading stays in the table, next to the other numbers of its group.
+    same = [index for index in places if not (columns[index].group and columns[index].right)]
+    same = [index for index in same if len({row[index] for row in rows}) == 1]
     varying = [index for index in range(len(columns)) if index not in same]
     suffixes = {"CSV": ".csv", "Markdown": ".md", "LaTeX": ".tex"}
     return {
@@ -242,14 +244,6 @@ def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
         "shown": len(rows) <= MOST_ROWS,
         "links": [(title, f"tables/{name}{suffix}") for title, suffix in suffixes.items()],
     }
-
-
-def _of_all(column: "Column") -> bool:
-    """Return True if a column may be left out when all rows have the same value, which is then shown above the table.
-
-    A number under a common heading stays in the table, next to the other numbers of its group.
-    """
-    return not (column.group and column.right)
 
 
 def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
@@ -320,13 +314,12 @@ def caption_of(path: Path, thing: Any) -> str:
 
 
 def first_sentences(caption: str, sentences: int = 2) -> str:
-    """Return the first `sentences` sentences of an HTML caption as text without tags."""
-    return " ".join(sentences_of(html.unescape(re.sub(r"<[^>]+>", "", caption)))[:sentences])
+    """Return the first `sentences` sentences of an HTML caption as text without tags.
 
-
-def sentences_of(text: str) -> list[str]:
-    """Split a text into sentences, which end with a full stop or question mark but not after "et al."."""
-    return re.split(r"(?<=[.?])(?<!al\.)\s", " ".join(text.split()))
+    Sentences end with a full stop or question mark, but not after "et al.".
+    """
+    text = html.unescape(re.sub(r"<[^>]+>", "", caption))
+    return " ".join(re.split(r"(?<=[.?])(?<!al\.)\s", " ".join(text.split()))[:sentences])
 
 
 def _inline(text: str) -> str:

@@ -204,21 +204,16 @@ def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
 
 
-def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
-    """Return the legend handles of all panels by label, each label once."""
-    entries: dict[str, Any] = {}
-    for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    return entries
-
-
 def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Figure":
     """Add one legend for all panels to the figure and return the figure.
 
     Labels that start with `last` are at the end of the legend.
     """
-    legend(figure, dict(sorted(labelled(axes).items(), key=lambda entry: entry[0].startswith(last))))
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    legend(figure, dict(sorted(entries.items(), key=lambda entry: entry[0].startswith(last))))
     return figure
 
 

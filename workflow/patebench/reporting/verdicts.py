@@ -11,7 +11,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -100,6 +100,20 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     )
     measured = set(frame.loc[frame["measured_mean"].notna(), "paper"])
     return frame[frame["paper"].isin(measured)].reset_index(drop=True)
+
+
+def best_of_each_number(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return one row per printed number: its first verdict in the order of `COUNTING`."""
+    ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
+    ranked = frame.sort_values("verdict", key=lambda verdicts: verdicts.map(ranks), kind="stable")
+    return ranked.drop_duplicates(NUMBER)
+
+
+def count_by_paper(best: "pd.DataFrame", papers: Sequence[str]) -> "pd.DataFrame":
+    """Return one row for each of `papers`, with the number of its rows in `best` for each verdict."""
+    counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
+    counts = counts.reindex(index=list(papers), columns=[str(verdict) for verdict in COUNTING], fill_value=0)
+    return counts.rename_axis(index="paper", columns=None).reset_index()
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
@@ -228,7 +242,7 @@ class _Measures:
     @cached_property
     def _datasets(self) -> set[str]:
         """Return the names of the data sets of this run."""
-        return {str(name) for item in fields(self.records) for name in getattr(self.records, item.name)["dataset"]}
+        return {str(name) for frame in vars(self.records).values() for name in frame["dataset"]}
 
     @cached_property
     def _frames(self) -> "dict[str, pd.DataFrame]":

@@ -36,7 +36,7 @@ def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
 
     content = read_manifest(manifest, "records", "released", "copies", "figures", "tables")
     records = read_records(Path(file) for files in content["records"].values() for file in files)
-    releases = read_releases(**_paths(content["released"]))
+    releases = read_releases(**{kind: list(map(Path, files)) for kind, files in content["released"].items()})
     values = read_published(published, content["copies"])
     folder, title = out.parent, title_of(content["config"])
     write_json(folder / "rows.json", "rows", rows(records, values).model_dump(mode="json"))
@@ -52,10 +52,6 @@ def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
     if releases:
         write_text(folder / "publishable.html", publishable.render(title=title, releases=releases))
     write_text(out, page)
-
-
-def _paths(files: Mapping[str, list[str]]) -> dict[str, list[Path]]:
-    return {kind: [Path(file) for file in several] for kind, several in files.items()}
 
 
 def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.models import MODELS, on_queries
 from patebench.reporting.figures.drawing import (
     SMALLER,
     accuracy_over,
@@ -24,7 +23,7 @@ from patebench.reporting.figures.drawing import (
     titles,
 )
 from patebench.reporting.frames import Records, of_labels
-from patebench.reporting.outcomes import frontier, outcomes, private_models
+from patebench.reporting.outcomes import frontier, outcomes, private_models, votes_by_record
 from patebench.reporting.published import (
     COMPARISONS,
     DPMLBENCH_2023,
@@ -227,7 +226,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         if not (labels_only := of_labels(panel[1])):
             _draw_published(axis, published, panel[0])
         # If teachers are records, a shard is one record, as for DP-SGD.
-        records_vote = any(model in MODELS and on_queries(model) for model in own["model"])
+        records_vote = own["model"].map(votes_by_record).any()
         of_one_record = not labels_only and (len(own_models) > 0 or records_vote)
         if of_one_record:
             for value, accuracy in published.of(*OF_RECORDS).points("private_model_accuracy", dataset=panel[0]):

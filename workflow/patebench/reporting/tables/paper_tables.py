@@ -29,7 +29,7 @@ from patebench.reporting.tables.table import (
     Column,
     Table,
 )
-from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, verdicts
+from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,29 +39,17 @@ def build_papers(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per paper, with the number of its printed numbers for each verdict.
 
     If several settings measured one printed number, the first of their verdicts in the order of `COUNTING` counts.
-    Measurements on a changed copy of a data set are not counted.
+    Measurements on a changed copy of a data set are not counted. `short_otherwise` counts the numbers that one setting
+    reproduced or exceeded, but another did not reach.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
-    ranked = frame.assign(rank=frame["verdict"].map({verdict: rank for rank, verdict in enumerate(COUNTING)}))
-    best = ranked.sort_values("rank", kind="stable").drop_duplicates(NUMBER)
-    counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
-    counts = counts.reindex(
-        index=list(dict.fromkeys(frame["paper"])), columns=[str(verdict) for verdict in COUNTING], fill_value=0
-    )
-    counts = counts.assign(printed=counts.sum(axis=1), short_otherwise=_short_otherwise(frame, best))
-    return counts.rename_axis(columns=None).reset_index(names="paper")
-
-
-def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
-    """Return, per paper, how many printed numbers one setting reproduced or exceeded, but another did not reach."""
-    import pandas as pd
-
-    judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
-    short = frame[frame["verdict"] == Verdict.SHORT].drop_duplicates(NUMBER)
-    number = judged[NUMBER].merge(short[NUMBER], on=NUMBER)
-    papers = pd.Index(dict.fromkeys(frame["paper"]))
-    return number["paper"].value_counts().reindex(papers, fill_value=0).astype(int)
+    best = best_of_each_number(frame)
+    counts = count_by_paper(best, list(dict.fromkeys(frame["paper"])))
+    short = frame.loc[frame["verdict"] == Verdict.SHORT, NUMBER].drop_duplicates()
+    reached = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])].merge(short, on=NUMBER)
+    otherwise = counts["paper"].map(reached["paper"].value_counts()).fillna(0).astype(int)
+    return counts.assign(printed=counts.drop(columns="paper").sum(axis=1), short_otherwise=otherwise)
 
 
 PAPERS = Table(

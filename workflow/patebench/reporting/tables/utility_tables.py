@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
-from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, means_and_deviations, over_seeds, sort_rows
 from patebench.reporting.outcomes import (
     BESIDE_LABELS,
@@ -16,6 +15,7 @@ from patebench.reporting.outcomes import (
     outcomes,
     private_models,
     public_use,
+    votes_by_record,
 )
 from patebench.reporting.published import (
     COMPARISONS,
@@ -149,10 +149,11 @@ def build_bits(records: Records, published: Published) -> "pd.DataFrame":
 
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
-    rows = rows.merge(_most_clusters(records), on=_SPLIT)
+    rows = rows.merge(records.namings.groupby(_SPLIT)["clusters"].max().rename("most").reset_index(), on=_SPLIT)
     rows["named_clusters"] = rows["clusters"].where(rows["clusters"].notna(), rows.pop("most")).astype("Int64")
     named = over_seeds(records.namings, [*_SPLIT, "clusters"], ["accuracy", "matched_accuracy"])
-    named = named.rename(columns={"clusters": "named_clusters", **_renamed("accuracy", "named_accuracy")})
+    named = named.rename(columns={"clusters": "named_clusters"})
+    named = named.rename(columns={f"accuracy_{what}": f"named_accuracy_{what}" for what in ("mean", "std")})
     matched = named[named["matched_accuracy_mean"].notna()]
     rows = rows.merge(named[[*_SPLIT, "named_clusters", *_NAMED]], on=[*_SPLIT, "named_clusters"], how="left")
     rows = rows.merge(matched[[*_SPLIT, *_MATCHED]], on=_SPLIT, how="left")
@@ -193,15 +194,6 @@ def _models_bits(records: Records) -> "pd.DataFrame":
     frame = frame.assign(encoder_data=seen)
     ranked = frame.sort_values("epsilon", kind="stable")
     return ranked.drop_duplicates([*_METHOD, "private_model"])[_EACH]
-
-
-def _most_clusters(records: Records) -> "pd.DataFrame":
-    found = records.namings.groupby(_SPLIT)["clusters"].max()
-    return found.rename("most").reset_index()
-
-
-def _renamed(value: str, name: str) -> dict[str, str]:
-    return dict(zip(means_and_deviations([value]), means_and_deviations([name]), strict=True))
 
 
 _AT_ZERO, _REACHED, _PUBLIC_DATA = "At ε = 0", "Accuracy %", "Public data"
@@ -341,7 +333,7 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
     # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
-    by_record = frame["model"].map(_votes_by_record) & (frame["adjacency"] != str(Adjacency.REPLACE_LABEL))
+    by_record = frame["model"].map(votes_by_record) & (frame["adjacency"] != str(Adjacency.REPLACE_LABEL))
     frame.loc[by_record, "adjacency"] = str(Adjacency.REPLACE_RECORD)
     return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], by_record)
 
@@ -353,11 +345,6 @@ def _with_added(frame: "pd.DataFrame", by_record: "pd.Series[bool]") -> "pd.Data
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
-
-
-def _votes_by_record(model: str) -> bool:
-    """Return True if each teacher of a `model` is a single record."""
-    return model in MODELS and on_queries(model)
 
 
 def _as_text(value: Any) -> str:
