@@ -15,7 +15,6 @@ from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.utility_tables import join_tables
 
-
 #: Tables from which the figure of the README is drawn.
 KEPT = sorted((Path(__file__).parents[2] / "results" / "reference").glob("equal-epsilon*/tables/equal-epsilon.csv"))
 
