@@ -62,7 +62,7 @@ class Directions:
             )
         kept = np.rint(axes[:, ::-1][:, : len(queries) - 1] * _GRID)
         flat = cls(mean, kept, np.eye(len(queries)) * _GRID)
-        left, _, right = np.linalg.svd(flat._along(features[queries]))
+        left, _, right = np.linalg.svd(flat.along(features[queries]))
         return cls(mean, kept, np.rint(right.T @ left.T * _GRID))
 
     def weights(self, vectors: NDArray[np.floating]) -> NDArray[np.int16]:
@@ -70,9 +70,9 @@ class Directions:
 
         Each row depends only on its vector and on public data.
         """
-        return quantised(np.rint(self._along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
+        return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
-    def _along(self, vectors: NDArray[np.floating]) -> Array:
+    def along(self, vectors: NDArray[np.floating]) -> Array:
         """Return vectors (samples, queries): the features along the axes, scaled to a common length, and a constant."""
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)

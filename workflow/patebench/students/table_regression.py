@@ -5,6 +5,7 @@ class shares. If n records have votes v on the queries, the table minus n · mea
 where A = mean of v·f' is the same for the public pool. So W follows from the table alone, by least squares on n·A
 (sufficient statistics with noise, as in Foulds et al. 2016). Its error is N(0, σ² + c·Σ), with Σ the covariance of v,
 and its prior N(0, τ²·spread of the features^2p). c, p and τ maximise the evidence (MacKay 1992). All of this is public.
+If votes have weights, f are these weights along the principal axes, so that A is their own second moment.
 Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
@@ -26,6 +27,8 @@ Array = NDArray[np.float64]
 
 #: Values tried for c (1: the error of a sample of n records alone; see `_most_error`), for p, and for ln τ².
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
+#: Values tried for p if votes have weights: axes have spreads that differ more than those of features.
+_POWERS_OF_AXES = (*_POWERS, 1.5, 2.0, 3.0)
 #: Factor from a share to ln of a probability; regression of 0 and 1 shrinks shares towards each other.
 _SHARPNESS = 10.0
 
@@ -48,24 +51,31 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
             " releases a table, and teachers of the model nearest-query with `queries` in the experiment"
         )
     vectors = np.asarray(features(data.pool), dtype=np.float64)
-    weights, shares = regression(vectors, table)
+    directions = Directions.of(vectors, table.queries) if table.weighted else None
+    weights, shares = regression(vectors, table, directions)
 
     def log_probabilities(x: NDArray[Any]) -> Array:
-        logits: Array = _SHARPNESS * (features(x) @ weights + shares)
+        regressors = features(x) if directions is None else directions.along(features(x))
+        logits: Array = _SHARPNESS * (regressors @ weights + shares)
         return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
 
     return log_probabilities
 
 
-def regression(features: Array, table: NoisyTable) -> tuple[Array, Array]:
+def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return W (features, classes) of the module's description, at the most likely c, p and τ, and the class shares.
 
-    `features` (samples, features) are those of the pool.
+    `features` (samples, features) are those of the pool. With `directions`, votes have their weights, and W is for the
+    features along their axes.
     """
-    votes, totals = _votes(features, table)
+    if directions is None:
+        votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
+        own = votes[table.queries, np.arange(len(table.queries))]
+    else:
+        votes, totals = directions.weights(features) / UNIT, directions.total
+        features, own = directions.along(features), np.zeros(len(table.queries))
     shares = _class_shares(totals @ table.counts)
     products = votes.T @ features
-    own = np.zeros(len(table.queries)) if table.weighted else votes[table.queries, np.arange(len(table.queries))]
     products -= own[:, None] * features[table.queries]  # a query is nearest to itself; records are not queries
     scaled = products / len(features) * table.records
     covariance, axes = np.linalg.eigh(np.cov(votes.T, bias=True).reshape(2 * (len(table.queries),)))
@@ -74,7 +84,8 @@ def regression(features: Array, table: NoisyTable) -> tuple[Array, Array]:
     centred = rest - rest.mean(axis=1, keepdims=True)
     rotated = _Rotated(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
     errors = [error for error in _ERRORS if error <= _most_error(table.records, len(features))]
-    fits = (_fit(rotated, table, error, power) for error, power in product(errors, _POWERS))
+    powers = _POWERS if directions is None else _POWERS_OF_AXES
+    fits = (_fit(rotated, table, error, power) for error, power in product(errors, powers))
     return max(fits, key=lambda fit: fit[0])[1], shares
 
 
@@ -93,18 +104,12 @@ def _class_shares(votes: Array) -> Array:
     return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
 
 
-def _votes(features: Array, table: NoisyTable) -> tuple[Array, Array]:
-    """Return the votes on the queries (samples, queries) that the pool's samples would have, and factors (queries,).
-
-    Votes are weights, or 0 and 1. The rows of a table, times the factors, add up to the number of votes per class.
-    """
-    if table.weighted:
-        directions = Directions.of(features, table.queries)
-        return directions.weights(features) / UNIT, directions.total
+def _nearest_votes(features: Array, table: NoisyTable) -> Array:
+    """Return the votes on the queries (samples, queries), 0 or 1, that the pool's samples would have."""
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
-    return votes, np.ones(len(table.queries))
+    return votes
 
 
 @dataclass(frozen=True, eq=False)
