@@ -37,16 +37,16 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, private: list[str] = PR
 def test_numbers_stay_and_each_word_is_a_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "adult", monkeypatch)
     data = adult.load(tmp_path, download=False)
-    assert data.private_x.shape == (2, adult.FEATURES) == (2, 88)
-    assert data.public_x.shape == (3, 88)
-    assert (data.private_y.tolist(), data.public_y.tolist()) == ([0, 1], [1, 0, 0])
-    first, unknown = data.private_x
+    assert data.private.x.shape == (2, adult.FEATURES) == (2, 88)
+    assert data.public.x.shape == (3, 88)
+    assert (data.private.y.tolist(), data.public.y.tolist()) == ([0, 1], [1, 0, 0])
+    first, unknown = data.private.x
     assert [first[place] for place in (0, 9, 44, 45, 46)] == [39, 13, 2174, 0, 40], "age, education, gain, loss, hours"
     words = np.delete(first, [0, 9, 44, 45, 46])
     assert set(words.tolist()) == {0, 1}
     assert words.sum() == 7, "one word of each of seven columns"
     assert np.delete(unknown, [0, 9, 44, 45, 46]).sum() == 4, "three words are not known"
-    np.testing.assert_array_equal(data.public_x[1], first)
+    np.testing.assert_array_equal(data.public.x[1], first)
 
 
 def test_another_word_or_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_what_is_missing_is_fetched_and_checked(tmp_path: Path, server: Path) -> None:
     with pytest.raises(PatebenchError, match=r"put adult.data, adult.test into .*adult, or allow the download"):
         adult.load(tmp_path, download=False)
-    assert len(adult.load(tmp_path, download=True).public_x) == 3
+    assert len(adult.load(tmp_path, download=True).public.x) == 3
     assert sorted(path.name for path in (tmp_path / "adult").iterdir()) == ["adult.data", "adult.test"]
     (server / "adult.test").write_text("half of")
     (tmp_path / "adult" / "adult.test").unlink()
@@ -92,6 +92,6 @@ def test_the_published_files_where_they_are_at_hand(data_root: Path) -> None:
     if adult.SOURCE.missing(data_root):
         pytest.skip("UCI Adult is not under the data root")
     data = adult.load(data_root, download=False)
-    assert np.bincount(data.private_y).tolist() == [24_720, 7_841]
-    assert np.bincount(data.public_y).tolist() == [12_435, 3_846]
+    assert np.bincount(data.private.y).tolist() == [24_720, 7_841]
+    assert np.bincount(data.public.y).tolist() == [12_435, 3_846]
     assert Outline.of(data) == known_outline("adult")

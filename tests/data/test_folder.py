@@ -38,9 +38,9 @@ def test_images_come_by_name_and_classes_are_the_public_ones(folders: dict[str, 
     paint(Path(folders["public"], "cat", "8.png"), level=8)
     data = read(folders)
     assert data.class_names == ("ant", "bee", "cat")
-    assert data.private_x.shape == (6, 1, 9, 7)
-    assert data.private_x[:, 0, 0, 0].tolist() == [0, 100, 1, 101, 2, 102]
-    assert data.private_y.tolist() == [0, 1, 0, 1, 0, 1]
+    assert data.private.x.shape == (6, 1, 9, 7)
+    assert data.private.x[:, 0, 0, 0].tolist() == [0, 100, 1, 101, 2, 102]
+    assert data.private.y.tolist() == [0, 1, 0, 1, 0, 1]
     assert data.notes == (f"{folders['private']}: no private image has 1 class: cat",)
 
 
@@ -51,8 +51,8 @@ def test_a_record_keeps_its_row_when_others_come_and_go_and_names_may_repeat_in_
 
     def rows() -> dict[int, int]:
         data = read(folders)
-        assert data.private_rows is not None
-        return dict(zip(data.private_x[:, 0, 0, 0].tolist(), data.private_rows.tolist(), strict=True))
+        assert data.private.rows is not None
+        return dict(zip(data.private.x[:, 0, 0, 0].tolist(), data.private.rows.tolist(), strict=True))
 
     before = rows()
     paint(Path(folders["private"], "bee", "0.png"), level=200)
@@ -66,11 +66,11 @@ def test_one_public_colour_image_makes_all_colour(folders: dict[str, str]) -> No
     colour = Path(folders["public"], "bee", "9.png")
     paint(colour, mode="RGB", level=200)
     data = read(folders)
-    assert data.public_x[-1, :, 0, 0].tolist() == [200, 201, 202]
-    assert data.private_x[2, :, 0, 0].tolist() == [1, 1, 1]
+    assert data.public.x[-1, :, 0, 0].tolist() == [200, 201, 202]
+    assert data.private.x[2, :, 0, 0].tolist() == [1, 1, 1]
     colour.unlink()
     paint(Path(folders["private"], "bee", "1.png"), mode="RGB", level=200)
-    assert read(folders).private_x.shape == (6, 1, 9, 7), "private colour images become grey"
+    assert read(folders).private.x.shape == (6, 1, 9, 7), "private colour images become grey"
 
 
 @pytest.mark.parametrize("name", ["public/ant/9.png", "private/ant/0.png", "private/bee/1.png"])
@@ -91,8 +91,8 @@ def test_images_of_any_size_become_images_of_one(folders: dict[str, str], how: s
     paint(Path(folders["private"], "bee", "1.png"), size=(3, 30), level=20)
     images = {"size": [12, 8], "resize": how, "background": [255, 255, 255]}
     data = read(folders, images=images)
-    assert data.private_x.shape == (6, 1, 12, 8)
-    corner, centre = data.private_x[0, 0, 0, 0], data.private_x[0, 0, 6, 4]
+    assert data.private.x.shape == (6, 1, 12, 8)
+    corner, centre = data.private.x[0, 0, 0, 0], data.private.x[0, 0, 6, 4]
     assert (corner, centre) == ((255, 10) if how == "pad" else (10, 10))
     with pytest.raises(PatebenchError, match=r"images\.resize"):
         read(folders, images={**images, "resize": "stretch"})
@@ -107,7 +107,7 @@ def test_a_photograph_is_turned_as_its_camera_was_held(folders: dict[str, str]) 
     for path in (*Path(folders["private"]).rglob("*.png"), *Path(folders["public"]).rglob("*.png")):
         paint(path, size=(4, 6), level=len(path.parts) + int(path.stem))
     data = read(folders)
-    turned = data.private_x[-1, 0]
+    turned = data.private.x[-1, 0]
     assert turned.shape == (6, 4)
     assert turned[:2].max() < 50
     assert turned[-2:].min() > 200
@@ -120,7 +120,7 @@ def test_icons_drawn_in_the_alpha_channel_are_drawn_on_the_background(
     icon = np.zeros((9, 7, 4), np.uint8)
     icon[2:5, 2:5, 3] = 255
     Image.fromarray(icon).save(Path(folders["private"], "ant", "0.png"))
-    drawn = read(folders, images={"background": background}).private_x[0, 0]
+    drawn = read(folders, images={"background": background}).private.x[0, 0]
     assert drawn[0, 0] == background[0]
     assert drawn[3, 3] == 0
 
@@ -150,7 +150,7 @@ def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_p
     with pytest.raises(ArtefactError, match="'cat' is not among the classes") as caught:
         read(folders)
     assert caught.value.code == "undeclared-label"
-    assert read(folders, class_names=("cat", "bee", "ant")).private_y.tolist() == [2, 1, 2, 1, 2, 1, 0]
+    assert read(folders, class_names=("cat", "bee", "ant")).private.y.tolist() == [2, 1, 2, 1, 2, 1, 0]
     (private / "cat" / "8.png").unlink()
     for name in ("notes.txt", "ant/a.txt", "bee/.hidden.png", "ant/more/6.png"):
         (private / name).parent.mkdir(exist_ok=True)
@@ -209,17 +209,13 @@ def index(folders: dict[str, str], tmp_path: Path) -> Path:
 def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], index: Path) -> None:
     data = load(Path("."), False, index=str(index))
     whole = read(folders)
-    assert sorted(data.private_x[:, 0, 0, 0].tolist()) == sorted(whole.private_x[:, 0, 0, 0].tolist())
+    assert sorted(data.private.x[:, 0, 0, 0].tolist()) == sorted(whole.private.x[:, 0, 0, 0].tolist())
     assert data.class_names == ("ant", "bee")
-    assert data.private_owners is not None
-    assert len(set(data.private_owners.tolist())) == 3
+    assert data.private.owners is not None
+    assert len(set(data.private.owners.tolist())) == 3
     relabelled = index.read_text().replace("private/ant/0.png,ant", "private/ant/0.png,bee")
     index.write_text(relabelled)
-    again = load(Path("."), False, index=str(index))
-    assert again.private_rows is not None
-    assert again.private_rows.tolist() == (
-        data.private_rows if data.private_rows is None else data.private_rows.tolist()
-    )
+    np.testing.assert_array_equal(load(Path("."), False, index=str(index)).private.rows, data.private.rows)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

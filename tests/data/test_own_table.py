@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.refusals import refuses
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.data.dataset import Dataset
 from patebench.data.declaration import TableDeclaration
-from patebench.data.own_table import column_names, encode, load, public_by_hash, read_frame
+from patebench.data.own_table import encode, load, public_by_hash, read_frame
 from patebench.data.proposal import configuration, propose
 
 DECLARED: dict[str, Any] = {
@@ -51,17 +52,12 @@ def read(files: dict[str, str], **changes: Any) -> Dataset:
 
 def test_records_are_encoded_by_their_declaration_alone(files: dict[str, str]) -> None:
     data = read(files)
-    names = column_names(TableDeclaration.checked(DECLARED))
-    assert names[:6] == ["age", "sex = f", "sex = m", "sex = other", "day", "day missing"]
-    assert data.private_x[:, :6].tolist() == [
-        [0.2, 1, 0, 0, 0, 0],
-        [1, 0, 0, 1, 0, 1],
-        [0, 0, 1, 0, 1, 0],
-    ] or np.allclose(data.private_x[:, :6], [[0.2, 1, 0, 0, 0, 0], [1, 0, 0, 1, 0, 1], [0, 0, 1, 0, 1, 0]])
-    assert np.linalg.norm(data.private_x[:, 6:], axis=1) == pytest.approx([1, 1, 1])
-    assert data.private_y.tolist() == [1, 0, 0]
-    assert data.private_owners is not None
-    assert data.private_owners[0] == data.private_owners[1] != data.private_owners[2]
+    # age, sex: f, m or another, day, day missing
+    np.testing.assert_allclose(data.private.x[:, :6], [[0.2, 1, 0, 0, 0, 0], [1, 0, 0, 1, 0, 1], [0, 0, 1, 0, 1, 0]])
+    assert np.linalg.norm(data.private.x[:, 6:], axis=1) == pytest.approx([1, 1, 1])
+    assert data.private.y.tolist() == [1, 0, 0]
+    assert data.private.owners is not None
+    assert data.private.owners[0] == data.private.owners[1] != data.private.owners[2]
 
 
 def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
@@ -73,8 +69,8 @@ def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
     }
     declared = {"label": DECLARED["label"], "features": {"v*": {"number": [-1, 1]}}, "drop": ["vx"]}
     data = load(Path("."), False, files["private"], declared, files["public"])
-    assert data.private_x.tolist() == [[0, 1, 1], [0.5, 0.5, 0.5]]
-    assert data.public_x.tolist() == [[1, 0.5, 0], [0.5, 1, 1]]
+    assert data.private.x.tolist() == [[0, 1, 1], [0.5, 0.5, 0.5]]
+    assert data.public.x.tolist() == [[1, 0.5, 0], [0.5, 1, 1]]
     write(tmp_path / "ours.csv", ["-1,1,1,ill,9"], "v2,v10,v3,state,vx")
     with refuses("missing-column", files["private"]):
         load(Path("."), False, files["private"], declared, files["public"])
@@ -119,9 +115,9 @@ def test_a_parquet_file_reads_as_the_same_table_in_text(tmp_path: Path) -> None:
         },
     }
     one, other = (load(Path("."), False, str(tmp_path / f"visits.{kind}"), declared) for kind in ("parquet", "csv"))
-    for name in ("private_x", "private_y", "private_owners", "public_x", "public_y", "public_owners"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    assert len(one.private_x) + len(one.public_x) == 12
+    for role, name in product(("private", "public"), ("x", "y", "owners")):
+        np.testing.assert_array_equal(*(getattr(getattr(data, role), name) for data in (one, other)))
+    assert len(one.private.x) + len(one.public.x) == 12
     (tmp_path / "visits.parquet").write_bytes((tmp_path / "visits.parquet").read_bytes()[:-30])
     with refuses("artefact", tmp_path / "visits.parquet"):
         load(Path("."), False, str(tmp_path / "visits.parquet"), declared)
@@ -189,8 +185,8 @@ def test_a_person_in_both_parts_is_refused_or_left_out(files: dict[str, str]) ->
         read(files)
     assert caught.value.code == "person-in-both-parts"
     data = read(files, people="leave-out")
-    assert len(data.public_x) == 3
-    assert data.private_y.tolist() == [0]
+    assert len(data.public.x) == 3
+    assert data.private.y.tolist() == [0]
     assert "left out 2 records of 1 person who also have public records" in data.notes[0]
 
 
@@ -198,18 +194,18 @@ def test_one_file_is_divided_by_person_and_nobody_moves_when_others_come_or_go(t
     people = [f"{i},p{i % 40},{i % 90},f,2020-03-03,hello,{'ill' if i % 3 else 'well'}" for i in range(200)]
     whole = {"private": write(tmp_path / "all.csv", people)}
     data = read(whole, public_share=0.4)
-    assert data.private_owners is not None
-    assert data.public_owners is not None
-    assert not np.isin(data.private_owners, data.public_owners).any()
-    assert 40 <= len(data.public_x) <= 120
+    assert data.private.owners is not None
+    assert data.public.owners is not None
+    assert not np.isin(data.private.owners, data.public.owners).any()
+    assert 40 <= len(data.public.x) <= 120
     write(tmp_path / "all.csv", people[:-40])
     less = read(whole, public_share=0.4)
-    assert less.public_owners is not None
-    assert set(less.public_owners) <= set(data.public_owners)
+    assert less.public.owners is not None
+    assert set(less.public.owners) <= set(data.public.owners)
     without = {key: value for key, value in DECLARED.items() if key != "owner"} | {"drop": ["id", "person"]}
     by_record = load(tmp_path, False, whole["private"], {**without, "public_share": 0.5})
-    assert by_record.private_owners is None
-    assert len(by_record.private_x) + len(by_record.public_x) == 160
+    assert by_record.private.owners is None
+    assert len(by_record.private.x) + len(by_record.public.x) == 160
 
 
 def test_a_proposal_sees_public_records_alone(tmp_path: Path) -> None:
@@ -246,7 +242,7 @@ def test_a_proposed_configuration_reads_its_table(tmp_path: Path) -> None:
     assert table["drop"] == ["id"]
     assert table["features"]["note"] == {"category": ["cough", "pain"], "missing": "column"}
     data = load(tmp_path, False, str(path), table)
-    assert len(data.public_x) == proposal.public_records
+    assert len(data.public.x) == proposal.public_records
     assert text.count("decide") >= 5
     assert len(text.splitlines()) <= 32
 

@@ -160,10 +160,10 @@ def test_owners_of_any_number_become_teachers_in_order() -> None:
     [
         (np.array([0, 1, 3, 0, 1, 3]), 4, r"owner 2 of 0 … 3 has no samples; set the number of teachers to 3"),
         (np.array([0, 1, 2, 0, 1, 9]), 3, "4 owners cannot be assigned to 3 teachers"),
-        (np.array([0, 1, 2, 0, 1]), 3, r"shape \(5,\); give one integer for each of the 6 private samples"),
+        (np.array([0, 1, 2, 0, 1]), 3, r"shape \(5,\); give one integer for each of the 6 samples"),
         (np.zeros((6, 1), int), 1, "give one integer for each"),
         (np.zeros(6), 1, "the owners have dtype float64"),
-        (np.array([0, 1, -1, 0, 1, 2]), 3, "the owner number -1 is negative"),
+        (np.array([0, 1, -1, 0, 1, 2]), 3, "the owners contain -1"),
         (None, 3, "needs the owner of each record"),
     ],
 )

@@ -46,19 +46,19 @@ def write_idx(folder: Path) -> dict[str, np.ndarray]:
 def test_mnist(data_root: Path) -> None:
     """Compare counts per class and mean grey level with the published ones."""
     data = load("mnist", data_root)
-    assert data.private_x.shape == (60000, 1, 28, 28)
-    assert data.public_x.shape == (10000, 1, 28, 28)
-    assert np.bincount(data.private_y).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert np.bincount(data.public_y).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    assert data.private_x.mean() / 255 == pytest.approx(0.1307, abs=5e-5)
+    assert data.private.x.shape == (60000, 1, 28, 28)
+    assert data.public.x.shape == (10000, 1, 28, 28)
+    assert np.bincount(data.private.y).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert np.bincount(data.public.y).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert data.private.x.mean() / 255 == pytest.approx(0.1307, abs=5e-5)
 
 
 def test_fashion_mnist(tmp_path: Path) -> None:
     images = write_idx(tmp_path / "FashionMNIST" / "raw")
     data = load("fashion_mnist", tmp_path)
-    np.testing.assert_array_equal(data.private_x[:, 0], images["train"])
-    np.testing.assert_array_equal(data.public_x[:, 0], images["t10k"])
-    assert data.private_y.tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(data.private.x[:, 0], images["train"])
+    np.testing.assert_array_equal(data.public.x[:, 0], images["t10k"])
+    assert data.private.y.tolist() == LABELS.tolist()
     assert (data.class_names[0], data.class_names[9]) == ("T-shirt/top", "ankle boot")
 
 
@@ -98,9 +98,9 @@ def svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarra
 
 def test_svhn_takes_train_and_extra_as_private(tmp_path: Path, svhn: dict[str, np.ndarray]) -> None:
     data = load("svhn", tmp_path)
-    np.testing.assert_array_equal(data.private_x, np.concatenate([svhn["train"], svhn["extra"]]))
-    np.testing.assert_array_equal(data.public_x, svhn["test"])
-    assert data.private_y.tolist() == [*LABELS, *LABELS[:7]]
+    np.testing.assert_array_equal(data.private.x, np.concatenate([svhn["train"], svhn["extra"]]))
+    np.testing.assert_array_equal(data.public.x, svhn["test"])
+    assert data.private.y.tolist() == [*LABELS, *LABELS[:7]]
 
 
 @pytest.mark.parametrize("download", [False, True])
@@ -133,9 +133,9 @@ def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
 
 def test_cifar10(tmp_path: Path, cifar10: np.ndarray) -> None:
     data = load("cifar10", tmp_path)
-    np.testing.assert_array_equal(data.private_x, cifar10[:5].reshape(10, 3, 32, 32))
-    np.testing.assert_array_equal(data.public_x, cifar10[5])
-    assert data.private_y.tolist() == [0, 9, 1, 9, 2, 9, 3, 9, 4, 9]
+    np.testing.assert_array_equal(data.private.x, cifar10[:5].reshape(10, 3, 32, 32))
+    np.testing.assert_array_equal(data.public.x, cifar10[5])
+    assert data.private.y.tolist() == [0, 9, 1, 9, 2, 9, 3, 9, 4, 9]
     assert data.class_names == tuple("abcdefghij")
 
 

@@ -222,13 +222,13 @@ def odd_arrays(rng: np.random.Generator) -> dict[str, Any]:
 
 def unsound(data: Dataset, declared: bool) -> str | None:
     """Why data that were accepted should not have been."""
-    for x, y in ((data.private_x, data.private_y), (data.public_x, data.public_y)):
+    for x, y in ((data.private.x, data.private.y), (data.public.x, data.public.y)):
         if x.dtype not in (np.uint8, np.float32) or len(x) != len(y) or not len(x) or not np.isfinite(x).all():
             return f"samples {x.dtype} {x.shape}"
         if y.min() < 0 or y.max() >= data.classes:
             return f"labels {np.unique(y)}"
-    if not declared and len(np.unique(data.public_y)) < data.classes:
-        return f"classes {data.class_names} of labels {np.unique(data.public_y)}"
+    if not declared and len(np.unique(data.public.y)) < data.classes:
+        return f"classes {data.class_names} of labels {np.unique(data.public.y)}"
     return "a class twice" if len(set(data.class_names)) < data.classes else None
 
 
@@ -309,8 +309,8 @@ def wrong_table(data: Dataset, text: str, declared: dict[str, Any]) -> str | Non
     if fault := unsound(data, True):
         return fault
     records = list(csv.DictReader(io.StringIO(text), skipinitialspace=True))
-    both = np.concatenate([data.private_x, data.public_x])
-    labels = np.concatenate([data.private_y, data.public_y])
+    both = np.concatenate([data.private.x, data.public.x])
+    labels = np.concatenate([data.private.y, data.public.y])
     if both.min() < 0 or both.max() > 1 + 1e-6:
         return f"values from {both.min()} to {both.max()}"
     if len(both) != len(records):
@@ -319,11 +319,11 @@ def wrong_table(data: Dataset, text: str, declared: dict[str, Any]) -> str | Non
     if sorted(classes.index(record[declared["label"]["column"]]) for record in records) != sorted(labels.tolist()):
         return "other labels"
     if declared.get("owner") is not None:
-        if data.private_owners is None or data.public_owners is None:
+        if data.private.owners is None or data.public.owners is None:
             return "no owners"
-        if set(data.private_owners) & set(data.public_owners):
+        if set(data.private.owners) & set(data.public.owners):
             return "a person in both parts"
-        if len({record[declared["owner"]] for record in records}) != len({*data.private_owners, *data.public_owners}):
+        if len({record[declared["owner"]] for record in records}) != len({*data.private.owners, *data.public.owners}):
             return "another number of people"
     name, feature = next(iter(declared["features"].items()))
     if feature.get("number") is not None and feature.get("missing", "refuse") == "refuse":
@@ -403,9 +403,9 @@ def wrong_images(data: Dataset, folder: Path, size: list[int] | None) -> str | N
     """Return why images should not have been accepted: not as many as there are, or not of the declared size."""
     if fault := unsound(data, False):
         return fault
-    if size is not None and list(data.private_x.shape[2:]) != size:
-        return f"images of shape {data.private_x.shape}"
-    for role, x in (("private", data.private_x), ("public", data.public_x)):
+    if size is not None and list(data.private.x.shape[2:]) != size:
+        return f"images of shape {data.private.x.shape}"
+    for role, x in (("private", data.private.x), ("public", data.public.x)):
         files = [path for path in folder.glob(f"{role}/[!.]*/[!.]*") if path.suffix not in ("", ".txt")]
         if len(files) != len(x):
             return f"{len(x)} of {len(files)} {role} images"

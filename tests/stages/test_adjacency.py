@@ -23,7 +23,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
 from patebench.data import npz, own_table
-from patebench.data.dataset import Dataset
+from patebench.data.dataset import Dataset, LabelledSamples
 from patebench.data.division import hash_samples
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.features.scattering import ScatteringEncoder
@@ -168,7 +168,7 @@ def classes_of_private_labels(monkeypatch: pytest.MonkeyPatch) -> None:
         ours, others = np.load(private), np.load(public)
         count = 1 + max(ours["y"].max(), others["y"].max())
         names = ("malignant", "benign", *map(str, range(2, count)))
-        return Dataset(ours["x"], ours["y"], others["x"], others["y"], names)
+        return Dataset(*(LabelledSamples(part["x"], part["y"]) for part in (ours, others)), names)
 
     monkeypatch.setattr(npz, "load", load)
 
@@ -337,8 +337,8 @@ def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest
     def in_colour(private: str, **options: Any) -> Dataset:
         data = load(private=private, **options)
         if any(_is_coloured(path) for path in Path(private).rglob("*.png")):
-            x = {name: getattr(data, name).repeat(3, axis=1) for name in ("private_x", "public_x")}
-            return replace(data, **x)
+            parts = {name: getattr(data, name) for name in ("private", "public")}
+            return replace(data, **{name: replace(part, x=part.x.repeat(3, axis=1)) for name, part in parts.items()})
         return data
 
     monkeypatch.setattr(folder_loader, "load", in_colour)

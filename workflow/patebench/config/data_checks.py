@@ -14,9 +14,9 @@ from patebench.core.errors import PatebenchError, located
 from patebench.core.fields import Parameters, key_path
 from patebench.core.seeds import Mode
 from patebench.data import known_outline, outline_of, reads_own_files
-from patebench.data.dataset import Outline
+from patebench.data.dataset import Outline, check_numbers
 from patebench.data.division import check_shift
-from patebench.data.partitions import assigns_people, check_owners, check_teachers, read_owners
+from patebench.data.partitions import assigns_people, check_teachers, read_owners
 from patebench.models import on_queries
 
 Check = Callable[[], object]
@@ -84,7 +84,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
-            check_owners(owners := read_owners(Path(partition.owners)), known.private)
+            check_numbers("owners", owners := read_owners(Path(partition.owners)), known.private)
         people = len(np.unique(owners))
     whole_people = assigns_people(partition.strategy) and not on_queries(settings.model)
     with located(f"{where}.teachers"):

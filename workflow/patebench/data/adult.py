@@ -7,9 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import NDArray
 
-from patebench.data.dataset import Dataset
+from patebench.data.dataset import Dataset, LabelledSamples
 from patebench.data.torchvision_sets import Files, torchvision_datasets
 
 URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
@@ -57,21 +56,18 @@ def load(root: Path, download: bool) -> Dataset:
     Features are 5 raw numbers and the one-hot encoding of 7 categories, which is all zeros for unknown values ("?").
     """
     SOURCE.require(root, download)
-    (private_x, private_y), (public_x, public_y) = SOURCE.read(
-        root, lambda: [_read(root, name) for name in SOURCE.files]
-    )
-    return Dataset(private_x, private_y, public_x, public_y, CLASS_NAMES)
+    private, public = SOURCE.read(root, lambda: [_read(root, name) for name in SOURCE.files])
+    return Dataset(private, public, CLASS_NAMES)
 
 
-def _read(root: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def _read(root: Path, name: str) -> LabelledSamples:
     path = root / SOURCE.folder / name
     if not path.is_file():
         _fetch(path)
     lines = path.read_text("utf-8").splitlines()
     rows = [line.rstrip(".").split(", ") for line in lines if line and not line.startswith("|")]  # | begins a comment
-    return np.array([_features(row) for row in rows], np.float32), np.array(
-        [CLASS_NAMES.index(row[-1]) for row in rows]
-    )
+    labels = np.array([CLASS_NAMES.index(row[-1]) for row in rows])
+    return LabelledSamples(np.array([_features(row) for row in rows], np.float32), labels)
 
 
 def _fetch(path: Path) -> None:

@@ -8,9 +8,9 @@ import datetime
 import json
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from patebench.core.errors import PatebenchError
 from patebench.core.fields import Parameters, mistake
@@ -19,6 +19,14 @@ from patebench.core.fields import Parameters, mistake
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
+def _as_text(value: object) -> str:
+    """Return a value as text, as YAML reads some as numbers or dates; refuse a truth value, whose spelling is lost."""
+    if isinstance(value, bool):
+        raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
+    return str(value)
+
+
+_Value = Annotated[str, BeforeValidator(_as_text)]
 _Side = Annotated[int, Field(ge=1, le=4096)]
 _Byte = Annotated[int, Field(ge=0, le=255)]
 
@@ -35,9 +43,8 @@ class Declaration(Parameters):
             try:
                 given = json.loads(given)
             except ValueError as fault:
-                raise PatebenchError(
-                    f"the text is not valid JSON ({fault}); correct it", code="value", where=where
-                ) from None
+                line = f"the text is not valid JSON ({fault}); correct it"
+                raise PatebenchError(line, code="value", where=where) from None
         return cls.checked(given, where)
 
 
@@ -47,7 +54,7 @@ class Feature(Parameters):
     number: tuple[float, float] | None = Field(
         None, description="For a number: the lowest and the highest value; values outside are clipped."
     )
-    category: tuple[str, ...] | None = Field(
+    category: tuple[_Value, ...] | None = Field(
         None, description='For a category: all its values; every other value becomes "other".'
     )
     date: tuple[datetime.date, datetime.date] | None = Field(
@@ -60,14 +67,6 @@ class Feature(Parameters):
         "refuse",
         description="Treatment of missing values: refuse (an error) or column (add a column that marks them).",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_texts(cls, given: Any) -> Any:
-        """Convert the values of a category to text, as YAML reads some of them as numbers or dates."""
-        if isinstance(given, dict) and isinstance(given.get("category"), list | tuple):
-            given = {**given, "category": [as_text(value) for value in given["category"]]}
-        return given
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -90,14 +89,7 @@ class Label(Parameters):
     """The column to predict and its classes."""
 
     column: str = Field(description="Name of the column to predict.")
-    classes: tuple[str, ...] = Field(description="All classes, spelled as in the column; they are public.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_texts(cls, given: Any) -> Any:
-        if isinstance(given, dict) and isinstance(given.get("classes"), list | tuple):
-            given = {**given, "classes": [as_text(value) for value in given["classes"]]}
-        return given
+    classes: tuple[_Value, ...] = Field(description="All classes, spelled as in the column; they are public.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -177,10 +169,3 @@ class ImageParameters(Declaration):
     background: tuple[_Byte, _Byte, _Byte] = Field(
         (255, 255, 255), description="Colour of padding and behind transparent pixels: red, green, blue from 0 to 255."
     )
-
-
-def as_text(value: object) -> str:
-    """Return a value of the declaration as text; refuse a truth value, because YAML has lost its spelling."""
-    if isinstance(value, bool):
-        raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
-    return str(value)

@@ -14,16 +14,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
-from patebench.data.dataset import OWN_DATA, Dataset, Outline, check_people
+from patebench.data.dataset import OWN_DATA, Dataset, LabelledSamples, Outline, check_people
 from patebench.data.declaration import MISSING, ImageParameters
 from patebench.data.division import hash_names, hash_samples
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 T = TypeVar("T")
@@ -36,8 +39,8 @@ _PIXELS = 1 << 24
 #: EXIF tag of the image orientation.
 _ORIENTATION = 0x0112
 
-#: Columns of an index; `owner` is optional.
-_INDEX_COLUMNS = ("path", "label", "part", "owner")
+#: Columns of an index, of which `owner` is optional, and values of `part`.
+_INDEX_COLUMNS, _PARTS = ("path", "label", "part", "owner"), ("private", "public")
 
 
 _AS_THEY_ARE = ImageParameters()
@@ -63,11 +66,10 @@ def outline(
     """Check the names and headers of the images and return their outline; parameters and errors are those of `load`."""
     parameters = ImageParameters.read(images, "images")
     own, shown, _ = _listed(private, public, index, class_names, [])
-    (width, height), mode = _headers([*shown, *own], len(shown), parameters)
-    owners = _owners(own), _owners(shown)
-    check_people(*owners)
-    people = None if owners[0] is None else len(np.unique(owners[0]))
-    size = (height, width) if parameters.size is None else parameters.size
+    size, mode = _headers(own, shown, parameters)
+    owners = _owners(own)
+    check_people(owners, _owners(shown))
+    people = None if owners is None else len(np.unique(owners))
     return Outline(len(own), len(shown), (1 if mode == "L" else 3, *size), people)
 
 
@@ -97,15 +99,24 @@ def load(
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
     own, shown, names = _listed(private, public, index, class_names, notes)
-    shown_x, own_x = _read([*shown, *own], len(shown), parameters)
+    _, mode = _headers(own, shown, parameters)  # before any image is decoded
+    pixels = np.stack(_each([*shown, *own], lambda path: _pixels(path, mode, parameters)))
+    pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    shown_x, own_x = pixels[: len(shown)], pixels[len(shown) :]
     for part, role, here in ((own, "private", private or index), (shown, "public", public or index)):
         if lacking := [name for name in names if all(image.label != name for image in part)]:
             notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
     notes += _copies(own, own_x, shown, shown_x)
-    labels = [np.array([names.index(image.label) for image in part], np.int64) for part in (own, shown)]
-    owners = _owners(own), _owners(shown)
-    rows = [hash_names([image.identity for image in part]) for part in (own, shown)]
-    return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
+    private_part, public_part = (
+        LabelledSamples(
+            x,
+            np.array([names.index(image.label) for image in part], np.int64),
+            hash_names([image.identity for image in part]),
+            _owners(part),
+        )
+        for part, x in ((own, own_x), (shown, shown_x))
+    )
+    return Dataset(private_part, public_part, names, tuple(notes))
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
@@ -162,14 +173,12 @@ def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
 def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
     """Return the images below `folder`, sorted by file name and then class; count other files in `notes`."""
     if not folder.is_dir():
-        raise ArtefactError(
-            folder, "this folder does not exist", f"give a folder that contains one folder for each class; {OWN_DATA}"
-        )
+        fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
+        raise ArtefactError(folder, "this folder does not exist", fix)
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
-        raise ArtefactError(
-            folder, "it contains no folders", f"create a folder for each class and put its images there; {OWN_DATA}"
-        )
+        fix = f"create a folder for each class and put its images there; {OWN_DATA}"
+        raise ArtefactError(folder, "it contains no folders", fix)
     images = [
         _Image(path, class_folder.name, f"{class_folder.name}/{path.name}")
         for class_folder in classes
@@ -177,11 +186,8 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
     ]
     if not images:
-        raise ArtefactError(
-            folder,
-            "its folders contain no images",
-            f"put images into them, of the types {', '.join(sorted(SUFFIXES))}; {OWN_DATA}",
-        )
+        fix = f"put images into them, of the types {', '.join(sorted(SUFFIXES))}; {OWN_DATA}"
+        raise ArtefactError(folder, "its folders contain no images", fix)
     known = {image.path for image in images}
     if others := sorted(path for path in folder.rglob("*") if path not in known and not path.is_dir()):
         notes.append(
@@ -195,69 +201,54 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
     """Return the private and the public images that an index lists; their paths are relative to its folder."""
     from patebench.data.own_table import read_frame
 
-    frame = read_frame(index, MISSING).astype(object)
+    frame = read_frame(index, MISSING)
     columns = list(map(str, frame.columns))
     if not set(_INDEX_COLUMNS[:3]) <= set(columns) <= set(_INDEX_COLUMNS):
-        raise ArtefactError(
-            index, f"its columns are {listing(columns)}", "use the columns path, label, part and, if known, owner",
-            code="missing-column",
-        )  # fmt: skip
-    parts: dict[str, list[_Image]] = {"private": [], "public": []}
-    seen: set[str] = set()
-    for number, record in enumerate(frame.to_dict("records"), 1):
-        for column in columns:
-            if not isinstance(record[column], str):
-                raise ArtefactError(index, f"record {number} has no value in column '{column}'", "add the value")
-        path, part = str(record["path"]), str(record["part"])
-        if part not in parts:
-            raise ArtefactError(
-                index, f"record {number} has the part '{part}'", "use either private or public in this column"
-            )
-        if path in seen:
-            raise ArtefactError(index, f"record {number} repeats the path '{path}'", "remove one of the two records")
-        seen.add(path)
-        owner = record.get("owner")
-        parts[part].append(
-            _Image(index.parent / path, str(record["label"]), path, None if owner is None else str(owner))
-        )
+        fault, fix = f"its columns are {listing(columns)}", "use the columns path, label, part and, if known, owner"
+        raise ArtefactError(index, fault, fix, code="missing-column")
+
+    def refuse(wrong: "pd.Series[bool]", fault: str, fix: str) -> None:
+        """Raise ArtefactError for the first record that is `wrong`; `fault` may name its columns in braces."""
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            raise ArtefactError(index, f"record {first + 1} {fault.format(**frame.iloc[first])}", fix)
+
+    for column in columns:
+        is_text = frame[column].map(lambda value: isinstance(value, str))
+        refuse(~is_text, f"has no value in column '{column}'", "add the value")
+    refuse(~frame["part"].isin(_PARTS), "has the part '{part}'", "use either private or public in this column")
+    refuse(frame["path"].duplicated(), "repeats the path '{path}'", "remove one of the two records")
+    parts: dict[str, list[_Image]] = {role: [] for role in _PARTS}
+    for record in sorted(frame.to_dict("records"), key=lambda record: str(record["path"])):
+        path, owner = str(record["path"]), record.get("owner")
+        parts[record["part"]].append(_Image(index.parent / path, str(record["label"]), path, owner))
     for role, images in parts.items():
         if not images:
             raise ArtefactError(index, f"no image is {role}", f"set part to {role} for some images")
-    return tuple(sorted(images, key=lambda image: image.identity) for images in parts.values())  # type: ignore[return-value]
-
-
-def _read(
-    images: Sequence[_Image], public: int, parameters: ImageParameters
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the pixels of the public images, which are the first `public` of `images`, and of the private ones.
-
-    All headers are checked before any image is decoded.
-    """
-    _, mode = _headers(images, public, parameters)
-    pixels = np.stack(_each(images, lambda path: _pixels(path, mode, parameters)))
-    pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-    return pixels[:public], pixels[public:]
+    return parts["private"], parts["public"]
 
 
 def _headers(
-    images: Sequence[_Image], public: int, parameters: ImageParameters
+    own: Sequence[_Image], shown: Sequence[_Image], parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return (width, height) of the first image, and the colour mode to which all are converted.
+    """Return the (height, width) and the colour mode to which all images are converted.
 
-    The mode is L if all public images, which are the first `public` ones, are grey, else RGB.
+    The size is the declared one or that of the first public image. The mode is L if all public images, `shown`, are
+    grey, else RGB.
     """
+    images = [*shown, *own]
     headers = _each(images, _header)
-    (width, height), _ = headers[0]
+    first, _ = headers[0]
     if parameters.size is None:
         for image, (size, _) in zip(images, headers, strict=True):
-            if size != (width, height):
+            if size != first:
                 raise ArtefactError(
                     image.path,
-                    f"it has {size[0]}×{size[1]} pixels, but {images[0].path} has {width}×{height}",
+                    f"it has {size[1]}×{size[0]} pixels, but {images[0].path} has {first[1]}×{first[0]}",
                     "declare one size in the configuration, to which all are resized (images: {size: [height, width]})",
                     code="image-size",
                 )
-    return (width, height), "L" if all(grey for _, grey in headers[:public]) else "RGB"
+    return parameters.size or first, "L" if all(grey for _, grey in headers[: len(shown)]) else "RGB"
 
 
 def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
@@ -280,7 +271,7 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
-    """Return ((width, height), grey) of an image: the size after rotation by EXIF, and True if it is grey."""
+    """Return ((height, width), grey) of an image: the size after rotation by EXIF, and True if it is grey."""
     from PIL import Image
 
     with Image.open(path) as image:
@@ -289,40 +280,28 @@ def _header(path: Path) -> tuple[tuple[int, int], bool]:
         if image.width * image.height > _PIXELS:
             raise ValueError(f"{image.width}×{image.height} pixels are more than {_PIXELS:,}; make the image smaller")
         on_its_side = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
-        width, height = image.size
-        return (height, width) if on_its_side else (width, height), image.mode in _GREY
+        return image.size if on_its_side else image.size[::-1], image.mode in _GREY
 
 
 def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.uint8]:
     """Return the pixels (height, width[, channels]) of an image, rotated by EXIF, opaque and of the declared size."""
     from PIL import Image, ImageOps
 
-    with Image.open(path) as image:
-        flat = _resized(_flat(ImageOps.exif_transpose(image), parameters), parameters)
-        return np.asarray(flat.convert(mode), dtype=np.uint8)
-
-
-def _flat(image: Any, parameters: ImageParameters) -> Any:
-    """Return the image without transparency, on the declared background."""
-    from PIL import Image
-
-    if "A" not in image.getbands() and "a" not in image.getbands() and "transparency" not in image.info:
-        return image.convert("RGB")
-    behind = Image.new("RGBA", image.size, (*parameters.background, 255))
-    return Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB")
-
-
-def _resized(image: Any, parameters: ImageParameters) -> Any:
-    from PIL import Image, ImageOps
-
-    if parameters.size is None:
-        return image
-    size, how = (parameters.size[1], parameters.size[0]), Image.Resampling.BILINEAR
-    if parameters.resize == "crop":
-        return ImageOps.fit(image, size, method=how)
-    if parameters.resize == "pad":
-        return ImageOps.pad(image, size, method=how, color=parameters.background)
-    return image.resize(size, how)
+    with Image.open(path) as opened:
+        image = ImageOps.exif_transpose(opened)
+        if {"A", "a"} & set(image.getbands()) or "transparency" in image.info:
+            behind = Image.new("RGBA", image.size, (*parameters.background, 255))
+            image = Image.alpha_composite(behind, image.convert("RGBA"))
+        image = image.convert("RGB")
+        if parameters.size is not None:
+            size, how = (parameters.size[1], parameters.size[0]), Image.Resampling.BILINEAR
+            if parameters.resize == "crop":
+                image = ImageOps.fit(image, size, method=how)
+            elif parameters.resize == "pad":
+                image = ImageOps.pad(image, size, method=how, color=parameters.background)
+            else:
+                image = image.resize(size, how)
+        return np.asarray(image.convert(mode), dtype=np.uint8)
 
 
 def _copies(

@@ -5,8 +5,7 @@ The declaration (`data.declaration`) defines the meaning and the values of each 
 hashed character n-grams, scaled to norm 1. The encoding of a record does not depend on other records.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError, call_all
 from patebench.core.text import listing, plural
-from patebench.data.dataset import Dataset
+from patebench.data.dataset import Dataset, LabelledSamples
 from patebench.data.declaration import Feature, TableDeclaration
 from patebench.data.division import hash_names
 
@@ -56,99 +55,66 @@ def load(
             code="missing",
             where="public",
         )
+    paths = [Path(private)] if public is None else [Path(public), Path(private)]
+    frames = call_all(partial(read_frame, path, declared.missing_values) for path in paths)
+    declared = expanded(declared, frames[0], paths[0])
+    parts = call_all(partial(_samples, frame, path, declared) for frame, path in zip(frames, paths, strict=True))
     notes: list[str] = []
     if public is None:
-        path = Path(private)
-        frame = read_frame(path, declared.missing_values)
-        declared = expanded(declared, frame, path)
-        whole = _Part.of(frame, path, declared)
-        shown = public_by_hash(frame, declared.owner, declared.public_share or 0)
-        open_part, own_part = whole.where(shown), whole.where(~shown)
+        shown = public_by_hash(frames[0], declared.owner, declared.public_share or 0)
+        parts = [_chosen(parts[0], shown, paths[0], "public"), _chosen(parts[0], ~shown, paths[0], "private")]
         unit = "people" if declared.owner else "records"
-        notes.append(f"{path}: made {len(open_part)} of {len(whole)} records public, selected by a hash of the {unit}")
-    else:
-        paths = Path(public), Path(private)
-        frames = call_all(partial(read_frame, path, declared.missing_values) for path in paths)
-        declared = expanded(declared, frames[0], paths[0])
-        open_part, own_part = call_all(
-            partial(_Part.of, frame, path, declared) for frame, path in zip(frames, paths, strict=True)
-        )
-    own_part, left_out = _separate_people(own_part, open_part, declared)
-    notes += left_out
-    for role, part in (("public", open_part), ("private", own_part)):
-        if not len(part):
-            fix = "give more records, or another public_share"
-            raise ArtefactError(part.path, f"no record remains in the {role} part", fix)
-    notes += own_part.without_label(declared) + open_part.without_label(declared)
-    return Dataset(
-        own_part.x,
-        own_part.y,
-        open_part.x,
-        open_part.y,
-        declared.label.classes,
-        own_part.rows,
-        open_part.rows,
-        tuple(notes),
-        own_part.owners,
-        open_part.owners,
-    )
+        notes.append(f"{private}: made {shown.sum()} of {len(shown)} records public, selected by a hash of the {unit}")
+    open_part, own_part = parts
+    if own_part.owners is not None and open_part.owners is not None:
+        both = np.isin(own_part.owners, open_part.owners)
+        if both.any():
+            notes.append(_note_people(own_part.owners, both, paths, declared))
+            own_part = _chosen(own_part, ~both, paths[-1], "private")
+    for path, part in ((paths[-1], own_part), (paths[0], open_part)):
+        if lacking := [name for i, name in enumerate(declared.label.classes) if not (part.y == i).any()]:
+            notes.append(f"{path}: no record has {plural(len(lacking), 'class')}: {listing(lacking)}")
+    return Dataset(own_part, open_part, declared.label.classes, tuple(notes))
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Encoded records of one file: features, labels, rows, and owners (None if no owner column is declared)."""
-
-    path: Path
-    x: NDArray[np.float32]
-    y: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    owners: NDArray[np.int64] | None
-
-    @classmethod
-    def of(cls, frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> "_Part":
-        _check_columns(path, list(map(str, frame.columns)), declared)
-        parts: list[Callable[[], Any]] = [
-            partial(encode, frame, declared, path),
-            partial(_labels, frame[declared.label.column], declared, path),
-        ]
-        if declared.owner is not None:
-            parts.append(partial(_identifiers, frame[declared.owner], declared.owner, path))
-        x, y, owners = [*call_all(parts), None][:3]
-        return cls(path, x, y, np.arange(len(y)), owners)
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def where(self, chosen: NDArray[np.bool_]) -> "_Part":
-        owners = None if self.owners is None else self.owners[chosen]
-        return _Part(self.path, self.x[chosen], self.y[chosen], self.rows[chosen], owners)
-
-    def without_label(self, declared: TableDeclaration) -> list[str]:
-        lacking = [name for i, name in enumerate(declared.label.classes) if not (self.y == i).any()]
-        return [f"{self.path}: no record has {plural(len(lacking), 'class')}: {listing(lacking)}"] if lacking else []
+def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> LabelledSamples:
+    """Return the encoded records of a file; raise ArtefactError with all faults of its columns."""
+    _check_columns(path, list(map(str, frame.columns)), declared)
+    encoding: list[Callable[[], Any]] = [
+        partial(encode, frame, declared, path),
+        partial(_labels, frame[declared.label.column], declared, path),
+    ]
+    if declared.owner is not None:
+        encoding.append(partial(_identifiers, frame[declared.owner], declared.owner, path))
+    x, y, *owners = call_all(encoding)
+    return LabelledSamples(x, y, np.arange(len(y)), *owners)
 
 
-def _separate_people(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part, list[str]]:
-    """Return the private part without people who also have public records, and notes on the number left out.
+def _chosen(part: LabelledSamples, chosen: NDArray[np.bool_], path: Path, role: str) -> LabelledSamples:
+    if not chosen.any():
+        fix = "give more records, or another public_share"
+        raise ArtefactError(path, f"no record remains in the {role} part", fix)
+    return part.where(chosen)
+
+
+def _note_people(
+    owners: NDArray[np.int64], both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
+) -> str:
+    """Return a note about people with public records, whose private records, at which `both` is True, are left out.
 
     Raises ArtefactError for such people unless the declaration has `people: leave-out`. Public records are never left
     out, as that would reveal who is in the private part.
     """
-    if own.owners is None or shown.owners is None:
-        return own, []
-    both = np.isin(own.owners, shown.owners)
-    if not both.any():
-        return own, []
-    people, records = plural(len(np.unique(own.owners[both])), "person"), plural(int(both.sum()), "record")
+    people, records = plural(len(np.unique(owners[both])), "person"), plural(int(both.sum()), "record")
     if declared.people == "refuse":
         raise ArtefactError(
-            own.path,
-            f"{people} of column '{declared.owner}' also have records in {shown.path}, for example that of record "
+            paths[-1],
+            f"{people} of column '{declared.owner}' also have records in {paths[0]}, for example that of record "
             f"{int(np.flatnonzero(both)[0]) + 1}; ε would not protect them",
             "put all records of a person into one part, or set people: leave-out to leave out their private records",
             code="person-in-both-parts",
         )
-    return own.where(~both), [f"{own.path}: left out {records} of {people} who also have public records"]
+    return f"{paths[-1]}: left out {records} of {people} who also have public records"
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
@@ -186,12 +152,15 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     if not path.is_file():
         raise ArtefactError(path, "this file does not exist", "give the path of a .csv, .tsv or .parquet file")
     suffix = path.suffix.lower()
+    if suffix not in (*_PARQUET, *_SEPARATORS):
+        fault = f"the file type '{path.suffix}' is not supported"
+        raise ArtefactError(path, fault, "give a .csv, .tsv or .parquet file")
     try:
         if suffix in _PARQUET:
             # Without its own types a column of whole numbers with missing values would become floating-point numbers;
             # as objects NaN is missing too, and decimals can be read.
             frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object)
-        elif suffix in _SEPARATORS:
+        else:
             frame = pd.read_csv(
                 path,
                 sep=_SEPARATORS[suffix],
@@ -200,20 +169,11 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
                 na_values=list(missing),
                 encoding="utf-8-sig",
                 index_col=False,
-                on_bad_lines="error",
                 skipinitialspace=True,
             )
-        else:
-            fault = f"the file type '{path.suffix}' is not supported"
-            raise ArtefactError(path, fault, "give a .csv, .tsv or .parquet file")
     except ImportError:
-        raise ArtefactError(
-            path,
-            "reading Parquet requires pyarrow",
-            "install it by pip install 'patebench[parquet]', or give a .csv file",
-        ) from None
-    except ArtefactError:
-        raise
+        fix = "install it by pip install 'patebench[parquet]', or give a .csv file"
+        raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None
     except Exception as fault:  # parsers raise many kinds of errors
         raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
     if not len(frame):
@@ -223,57 +183,30 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
 
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
     """Return the declaration with each pattern, such as embedding_*, replaced by the public columns that match it."""
-    columns = list(map(str, public.columns))
-    for pattern in declared.features:
-        if "*" in pattern and not declared.matching(pattern, columns):
-            raise ArtefactError(
-                path,
-                f"no undeclared column matches the pattern '{pattern}'",
-                "correct the declaration (table)",
-                code="missing-column",
-            )
-    features = {name: feature for pattern, feature in declared.features.items()
-                for name in declared.matching(pattern, columns)}  # fmt: skip
+    columns, features = list(map(str, public.columns)), dict[str, Feature]()
+    for pattern, feature in declared.features.items():
+        if not (names := declared.matching(pattern, columns)):
+            fault = f"no undeclared column matches the pattern '{pattern}'"
+            raise ArtefactError(path, fault, "correct the declaration (table)", code="missing-column")
+        features |= dict.fromkeys(names, feature)
     return declared.model_copy(update={"features": features})
 
 
 def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -> None:
     for name in declared.columns:
         if name not in present:
-            raise ArtefactError(
-                path,
-                f"the declared column '{name}' is not in the file, whose columns are {listing(present)}",
-                "correct the declaration (table)",
-                code="missing-column",
-            )
+            fault = f"the declared column '{name}' is not in the file, whose columns are {listing(present)}"
+            raise ArtefactError(path, fault, "correct the declaration (table)", code="missing-column")
     if extra := [name for name in present if name not in (*declared.columns, *declared.drop)]:
-        raise ArtefactError(
-            path,
-            f"columns of the file are not declared: {listing(extra)}",
-            "declare them as features, or list them in table.drop",
-            code="undeclared-column",
-        )
+        fault, fix = f"columns of the file are not declared: {listing(extra)}", "or list them in table.drop"
+        raise ArtefactError(path, fault, f"declare them as features, {fix}", code="undeclared-column")
 
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
-    """Encode the declared features of all records as (records, columns); `column_names` names the columns."""
+    """Encode the declared features of all records as (records, columns)."""
     parts = call_all(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     encoded: NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
     return encoded
-
-
-def column_names(declared: TableDeclaration) -> list[str]:
-    """Return the name of each encoded column, such as "age", "age missing", "sex = f", "sex = other" or "note #0"."""
-    names: list[str] = []
-    for name, feature in declared.features.items():
-        if feature.category is not None:
-            names += [f"{name} = {value}" for value in (*feature.category, "other")]
-        elif feature.text is not None:
-            names += [f"{name} #{i}" for i in range(feature.text)]
-        else:
-            names.append(name)
-        names += [f"{name} missing"] if feature.missing == "column" else []
-    return names
 
 
 def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -> NDArray[np.float32]:
@@ -283,10 +216,8 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
         fix = "fill the value, or set missing: column for this feature"
         raise _fault(path, absent, name, "the value is missing", fix, "missing-value")
     if feature.category is not None:
-        positions = {value: i for i, value in enumerate(feature.category)}
-        codes = np.array([-1 if gone else positions.get(str(value), len(positions)) for value, gone in
-                          zip(column, absent, strict=True)])  # fmt: skip
-        encoded = (codes[:, None] == np.arange(len(positions) + 1)).astype(np.float32)
+        other = len(feature.category)
+        encoded = _positions(column, feature.category, other)[:, None] == np.arange(other + 1)
     elif feature.text is not None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -294,51 +225,50 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
             n_features=feature.text, analyzer="char_wb", ngram_range=(3, 5), alternate_sign=False, norm="l2"
         )
         texts = ["" if gone else str(value) for value, gone in zip(column, absent, strict=True)]
-        encoded = hashing.transform(texts).toarray().astype(np.float32)
+        encoded = hashing.transform(texts).toarray()
     else:
-        numbers = _numbers(column, absent, name, path) if feature.number else _days(column, absent, name, path)
+        kind = "a finite number" if feature.number else "a date of the form 2024-12-31"
+        values = (_numbers if feature.number else _days)(column.where(~absent))
+        if (wrong := ~np.isfinite(values) & ~absent).any():
+            fix = "correct it, or declare a category" if feature.number else "correct it"
+            raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is not {kind}", fix)
         low, high = feature.number or tuple(day.toordinal() for day in feature.date or ())
-        encoded = ((np.clip(np.where(absent, low, numbers), low, high) - low) / (high - low))[:, None]
+        encoded = ((np.clip(np.where(absent, low, values), low, high) - low) / (high - low))[:, None]
     if feature.missing == "column":
         encoded = np.concatenate([encoded, absent[:, None]], axis=1)
     single: NDArray[np.float32] = encoded.astype(np.float32)
     return single
 
 
-def _numbers(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
+def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
+    """Return the position of each entry among `values`: `other` for another value, −1 for a missing one."""
+    positions = {value: i for i, value in enumerate(values)}
+    entries = zip(column, column.isna(), strict=True)
+    return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)
+
+
+def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
     import pandas as pd
 
-    numbers = pd.to_numeric(column.where(~absent, np.nan), errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    wrong = ~np.isfinite(numbers) & ~absent
-    if wrong.any():
-        raise _fault(
-            path, wrong, name, f"{_quoted(column, wrong)} is not a finite number", "correct it, or declare a category"
-        )
-    return numbers
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers.to_numpy(np.float64, na_value=np.nan)
 
 
-def _days(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
-    """Return the number of days since 0000-12-31 of each date (proleptic Gregorian calendar), 0 where absent."""
+def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
+    """Return the number of days since 0000-12-31 of each date (proleptic Gregorian calendar), NaN for no date."""
     import pandas as pd
 
-    stamps = pd.to_datetime(column.astype(str).where(~absent), errors="coerce", format="ISO8601", utc=True)
-    wrong = stamps.isna().to_numpy() & ~absent
-    if wrong.any():
-        raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is not a date of the form 2024-12-31", "correct it")
-    return np.array([0 if gone else stamp.toordinal() for stamp, gone in zip(stamps, absent, strict=True)], np.float64)
+    stamps = pd.to_datetime(column.astype(str).where(column.notna()), errors="coerce", format="ISO8601", utc=True)
+    return np.array([np.nan if pd.isna(stamp) else stamp.toordinal() for stamp in stamps], np.float64)
 
 
 def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) -> NDArray[np.int64]:
-    positions = {name: i for i, name in enumerate(declared.label.classes)}
-    absent = column.isna().to_numpy(dtype=bool)
-    labels = np.array(
-        [-1 if gone else positions.get(str(value), -1) for value, gone in zip(column, absent, strict=True)], np.int64
-    )
-    if (labels < 0).any():
-        value = _quoted(column, labels < 0)
-        what = "the label is missing" if absent[labels < 0][0] else f"{value} is not a declared class"
+    labels = _positions(column, declared.label.classes, -1)
+    if (wrong := labels < 0).any():
+        missing = column.isna().to_numpy(dtype=bool)[wrong][0]
+        what = "the label is missing" if missing else f"{_quoted(column, wrong)} is not a declared class"
         fix = "correct or remove it, or declare the class (table.label.classes)"
-        raise _fault(path, labels < 0, declared.label.column, what, fix, "undeclared-label")
+        raise _fault(path, wrong, declared.label.column, what, fix, "undeclared-label")
     return labels
 
 

@@ -22,6 +22,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.registry import Registry
 from patebench.core.seeds import Mode
 from patebench.core.text import plural
+from patebench.data.dataset import check_numbers
 
 
 class Change(StrEnum):
@@ -215,19 +216,8 @@ def _column(inputs: PartitionInputs) -> NDArray[Any]:
             "this partition needs the owner of each record; declare the owner column of the table, or set"
             " partition.owners to a .npy file"
         )
-    check_owners(column, len(inputs.y))
+    check_numbers("owners", column, len(inputs.y))
     return column
-
-
-def check_owners(column: NDArray[Any], samples: int) -> None:
-    """Raise PatebenchError unless `column` contains one integer of at least 0 for each private sample."""
-    if column.dtype.kind not in "iu" or column.shape != (samples,):
-        raise PatebenchError(
-            f"the owners have dtype {column.dtype} and shape {column.shape}; give one integer for each of the"
-            f" {samples} private samples"
-        )
-    if column.min() < 0:
-        raise PatebenchError(f"the owner number {column.min()} is negative; number the owners from 0")
 
 
 def _shard_sizes(inputs: PartitionInputs) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.seeds import generator
-from patebench.data.dataset import Dataset
+from patebench.data.dataset import Dataset, LabelledSamples
 
 
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
@@ -18,8 +18,8 @@ def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
     """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)
-    names = tuple(str(name) for name in table.target_names)
-    return Dataset(x[:private], y[:private], x[private:], y[private:], names)
+    parts = LabelledSamples(x[:private], y[:private]), LabelledSamples(x[private:], y[private:])
+    return Dataset(*parts, tuple(map(str, table.target_names)))
 
 
 def digits(root: Path, download: bool) -> Dataset:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from patebench.core.errors import PatebenchError
-from patebench.data.dataset import Dataset
+from patebench.data.dataset import Dataset, LabelledSamples
 
 #: Seconds without an answer after which a download gives up.
 TIMEOUT = 15.0
@@ -46,8 +46,11 @@ class Files:
                 raise self._incomplete(root, missing, f"the download failed: {fault}") from None
             raise self._damaged(root, str(fault) or type(fault).__name__) from None
         for name, expected in self.files.items():
-            if expected is not None and _md5(root / self.folder / name) != expected:
-                raise self._damaged(root, f"the MD5 of {name} is wrong")
+            if expected is not None:
+                with open(root / self.folder / name, "rb") as stream:
+                    digest = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False))
+                if digest.hexdigest() != expected:
+                    raise self._damaged(root, f"the MD5 of {name} is wrong")
         return contents
 
     def missing(self, root: Path) -> list[str]:
@@ -75,11 +78,6 @@ def _socket_timeout() -> Iterator[None]:
         yield
     finally:
         socket.setdefaulttimeout(before)
-
-
-def _md5(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def torchvision_datasets() -> Any:
@@ -169,12 +167,11 @@ def fashion_mnist(root: Path, download: bool) -> Dataset:
 
 
 def _load_idx(source: TorchvisionSet, root: Path, download: bool, class_names: tuple[str, ...]) -> Dataset:
-    parts = []
-    for train in (True, False):
-        opened = source.open(root, download, train=train)
-        parts += [opened.data.numpy()[:, None], opened.targets.numpy().astype(np.int64)]
-    private_x, private_y, public_x, public_y = parts
-    return Dataset(private_x, private_y, public_x, public_y, class_names)
+    parts = [source.open(root, download, train=train) for train in (True, False)]
+    private, public = (
+        LabelledSamples(part.data.numpy()[:, None], part.targets.numpy().astype(np.int64)) for part in parts
+    )
+    return Dataset(private, public, class_names)
 
 
 def cifar10(root: Path, download: bool) -> Dataset:
@@ -184,11 +181,11 @@ def cifar10(root: Path, download: bool) -> Dataset:
     which torchvision opens only after checking their MD5.
     """
     train, test = (_CIFAR10.open(root, download, train=train) for train in (True, False))
-    (private_x, private_y), (public_x, public_y) = (
-        (np.ascontiguousarray(part.data.transpose(0, 3, 1, 2)), np.asarray(part.targets, dtype=np.int64))
+    private, public = (
+        LabelledSamples(np.ascontiguousarray(part.data.transpose(0, 3, 1, 2)), np.asarray(part.targets, np.int64))
         for part in (train, test)
     )
-    return Dataset(private_x, private_y, public_x, public_y, tuple(train.classes))
+    return Dataset(private, public, tuple(train.classes))
 
 
 def svhn(root: Path, download: bool) -> Dataset:
@@ -198,5 +195,6 @@ def svhn(root: Path, download: bool) -> Dataset:
     feature learning*, 2011. PATE 2017 uses train and extra as the private data. Loading needs about 5 GB of memory.
     """
     train, extra, test = (_SVHN.open(root, download, split=split) for split in ("train", "extra", "test"))
-    private = np.concatenate([train.data, extra.data]), np.concatenate([train.labels, extra.labels]).astype(np.int64)
-    return Dataset(*private, np.ascontiguousarray(test.data), test.labels.astype(np.int64), _DIGITS)
+    x, y = np.concatenate([train.data, extra.data]), np.concatenate([train.labels, extra.labels])
+    public = LabelledSamples(np.ascontiguousarray(test.data), test.labels.astype(np.int64))
+    return Dataset(LabelledSamples(x, y.astype(np.int64)), public, _DIGITS)

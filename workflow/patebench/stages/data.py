@@ -58,23 +58,20 @@ def run(
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
     if ends is not None:
         data = with_long_tail(data, *map(int, str(ends).split(",")))
-    images = {"private": data.private_x, "public": data.public_x}
+    images = {"private": data.private.x, "public": data.public.x}
     if encoders is not None:
         data = _encoded(data, str(encoders).split(","))
-    for role, x, y, rows, owners, out in (
-        ("private", data.private_x, data.private_y, data.private_rows, data.private_owners, private),
-        ("public", data.public_x, data.public_y, data.public_rows, data.public_owners, public),
-    ):
+    for role, part, out in (("private", data.private, private), ("public", data.public, public)):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
-        arrays = {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}
-        if owners is not None:
-            arrays["owner"] = owners
+        arrays = {"x": part.x, "y": part.y, "row": np.arange(len(part)) if part.rows is None else part.rows}
+        if part.owners is not None:
+            arrays["owner"] = part.owners
         if encoders is not None:
             facts["features"] = encoders
             if images[role].ndim == 4:
                 arrays["images"] = images[role]
         write_arrays(out, SAMPLES, arrays, facts)
-        say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
+        say(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
         say(f"{name}: {note}")
 
@@ -82,7 +79,11 @@ def run(
 def _encoded(data: Dataset, encoders: Sequence[str]) -> Dataset:
     """Return the data set with the outputs of `encoders`, side by side, in place of its samples."""
     public, private = zip(*(_outputs(data, encoder) for encoder in encoders), strict=True)
-    return replace(data, private_x=np.concatenate(private, axis=1), public_x=np.concatenate(public, axis=1))
+    return replace(
+        data,
+        private=replace(data.private, x=np.concatenate(private, axis=1)),
+        public=replace(data.public, x=np.concatenate(public, axis=1)),
+    )
 
 
 def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -94,11 +95,11 @@ def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[
         line = f"the encoder '{encoder}' learns from the pool, which is not known yet; use one of {fixed}"
         raise PatebenchError(line, code="unknown-name")
     kind: type[AxesEncoder] = ENCODERS.load(encoder)
-    kind.check(data.private_x.shape[1:])
-    with progress(f"{encoder} of public samples", len(data.public_x), "samples") as done:
-        public = kind.outputs(data.public_x, done).numpy()
-    with progress(f"{encoder} of private records", len(data.private_x), "records") as done:
-        return public, kind.outputs_alone(data.private_x, done)
+    kind.check(data.private.x.shape[1:])
+    with progress(f"{encoder} of public samples", len(data.public.x), "samples") as done:
+        public = kind.outputs(data.public.x, done).numpy()
+    with progress(f"{encoder} of private records", len(data.private.x), "records") as done:
+        return public, kind.outputs_alone(data.private.x, done)
 
 
 def _aloud(function: Callable[..., None]) -> Callable[..., None]:
