@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from patebench.core.files import write_text
-from patebench.models.learner import make_learner
+from patebench.models import make_learner
 from patebench.students import STUDENTS
 from patebench.students.gan import networks
 from patebench.students.interface import StudentConfig, StudentData

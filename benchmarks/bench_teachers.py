@@ -152,7 +152,7 @@ def plain_teacher(x: Any, y: Any, recipe_name: str, device: Any, seed: int) -> t
 
 def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False, stacked: bool | None = None) -> Part:
     """The teachers as `patebench teach` trains them."""
-    from patebench.models.learner import make_learner
+    from patebench.models import make_learner
     from patebench.teachers.teacher_training import train
 
     kind = partial(make_learner, MODEL, recipe, classes=10)

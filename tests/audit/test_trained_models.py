@@ -13,7 +13,7 @@ from torch import Tensor
 from patebench.audit.trained_models import audit_means, audit_noise, audit_release
 from patebench.audit.verdict import Verdict
 from patebench.petdl import FORMS, noisy_sums
-from patebench.petdl.form import Form, Settings, Streams
+from patebench.petdl.form import Form, Settings
 from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge
 from tests.petdl import world
@@ -41,13 +41,10 @@ def train(name: str, side: bool, noise: float, stream: int, width: int = 4) -> S
         )
         known = Knowledge(*swapped)
 
-    class Noisy(Streams):
-        def generator(self, name: str) -> torch.Generator:
-            return Streams(stream).generator(name) if name == "noise" else super().generator(name)
-
     form: Form = FORMS.load(name)
     made = world.student(x, width=width)
-    form.learn(made, made.samples(x), known, replace(SETTINGS, noise=noise), Noisy(0), lambda epoch: None)
+    settings = replace(SETTINGS, noise=noise)
+    form.learn(made, made.samples(x), known, settings, 0, lambda epoch: None, noises=stream)
     return [each.numpy() for each in made.state()]
 
 

@@ -11,8 +11,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chisquare, kstest, norm
 
-from patebench.baselines.on_features import FEATURE_METHODS, class_means, evolution, feature_sums, least_squares
-from patebench.baselines.on_features import public_prototypes as prototypes
+from patebench.baselines.on_features import FEATURE_METHODS, evolution, feature_sums, least_squares, prototypes
 from patebench.baselines.on_features.feature_method import FeatureMethod, Fitted, GaussianSums, PrivateRecords
 from patebench.core.bound import Adjacency, Kind
 
@@ -236,7 +235,7 @@ def test_clipping_after_summing_is_found(name: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("kind", "name", "distances"),
     [
-        (class_means.ClassMeans, "dppl-mean", (2.0, 1.0)),  # √2, for features that may be negative
+        (prototypes.ClassMeans, "dppl-mean", (2.0, 1.0)),  # √2, for features that may be negative
         (least_squares.LeastSquares, "least-squares", (2.0, 1.0)),
         (least_squares.PrivateLeastSquares, "least-squares-private", (2.0, 1.0)),  # the covariance for free
         (evolution.PrivateEvolution, "private-evolution", (2.0, 1.0)),  # one of two rounds

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from patebench.baselines.soft_labels import fit, targets
-from patebench.models.learner import make_learner
+from patebench.models import make_learner
 
 
 def test_labels_by_hand() -> None:

@@ -6,8 +6,7 @@ import pytest
 from patebench.accounting.votes import ABSTAINED
 from patebench.core.errors import PatebenchError
 from patebench.features import cells
-from patebench.models import on_queries
-from patebench.models.learner import make_learner
+from patebench.models import make_learner, on_queries
 
 
 def test_a_query_stands_for_the_mean_of_the_samples_nearest_to_it():

@@ -1,4 +1,4 @@
-"""Contrastive features: what they learn from a pool without a label, and that a kept encoder gives them again."""
+"""Contrastive features: what they learn from a pool without a label."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.core.errors import PatebenchError
 from patebench.features import contrast, views
 from patebench.models.augment import random_affine
 
@@ -52,26 +51,6 @@ def test_features_of_tables_tell_groups_apart(kind, monkeypatch):
     torch.manual_seed(0)
     encoder = contrast.ContrastEncoder.learn(pool)
     assert alike(encoder.features(pool), cluster) == 1
-
-
-@pytest.mark.parametrize("shape", [(40, 1, 8, 8), (40, 3, 32, 32), (40, 5)])
-def test_an_encoder_is_the_same_after_it_was_kept(shape, monkeypatch):
-    monkeypatch.setattr(contrast, "STEPS", 3)
-    monkeypatch.setattr(contrast, "PASSES", 0)
-    rng = np.random.default_rng(0)
-    draw = (lambda: rng.integers(0, 256, shape, np.uint8)) if len(shape) > 2 else (lambda: rng.normal(2, 3, shape))
-    pool, others = (draw().astype(np.uint8 if len(shape) > 2 else np.float32) for _ in range(2))
-    torch.manual_seed(0)
-    encoder = contrast.ContrastEncoder.learn(pool)
-    kept = encoder.arrays()
-    np.testing.assert_array_equal(contrast.ContrastEncoder.of(kept).features(others), encoder.features(others))
-    alone = encoder.features_alone(others)
-    np.testing.assert_array_equal(encoder.features_alone(others[::-3].copy()), alone[::-3])
-    np.testing.assert_allclose(alone, encoder.features(others), atol=0.02)
-    with pytest.raises(PatebenchError, match=r"[0-9]+ weights instead of [0-9]+"):
-        contrast.ContrastEncoder.of(kept | {"weights": kept["weights"][1:]})
-    with pytest.raises(PatebenchError, match="are given to an encoder of"):
-        encoder.features(others[..., 1:])
 
 
 def test_the_contrast_of_views_by_hand():

@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_moons
 
 from patebench.core.errors import PatebenchError
-from patebench.features import ENCODERS, contrast, graph
+from patebench.features import contrast, graph
 from patebench.features.query_clusters import majority
 
 rng = np.random.default_rng(0)
@@ -63,20 +63,6 @@ def test_a_sample_is_the_mean_over_its_nearest_in_the_pool(encoder: graph.GraphE
     assert np.linalg.norm(encoder.features(POOL), axis=1).max() <= 1 + 1e-12
 
 
-def test_no_sample_moves_the_last_bits_of_another(encoder: graph.GraphEncoder) -> None:
-    every = encoder.features_alone(POOL)
-    backwards = encoder.features_alone(POOL[::-1].copy())[::-1]
-    single = np.concatenate([encoder.features_alone(x[None]) for x in POOL])
-    np.testing.assert_array_equal(every, backwards)
-    np.testing.assert_array_equal(every, single)
-
-
-def test_a_file_gives_it_back(encoder: graph.GraphEncoder) -> None:
-    again = graph.GraphEncoder.of(encoder.arrays())
-    np.testing.assert_array_equal(again.features(POOL), encoder.features(POOL))
-    assert ENCODERS.load("graph") is graph.GraphEncoder
-
-
 def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder) -> None:
     plain = encoder.base.arrays()
     for weights in (plain["weights"], np.append(encoder.arrays()["weights"], np.float32(0))):
@@ -84,8 +70,6 @@ def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder) -> None
             graph.GraphEncoder.of({**plain, "weights": weights})
     with pytest.raises(PatebenchError, match="has one sample, which has no neighbours"):
         graph.GraphEncoder.learn(POOL[:1])
-    with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
-        encoder.features(POOL[:, :, 1:])
 
 
 def test_equal_samples_and_tiny_pools_are_sound() -> None:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from tests.refusals import refuses
 
-from patebench.features.imagenet import ImageNetEncoder, LargerImageNetEncoder
+from patebench.features.trained_networks import ImageNetEncoder, LargerImageNetEncoder
 from patebench.models import efficientnet_lite
 from patebench.models.efficientnet_lite import EfficientNetLite, pretrained
 

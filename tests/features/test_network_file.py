@@ -21,7 +21,7 @@ from patebench.config.parameters import SplitParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays
 from patebench.core.formats import ENCODER, FEATURES, POOL
-from patebench.features.network_file import NetworkEncoder
+from patebench.features.trained_networks import NetworkEncoder
 from patebench.stages import extract_features
 
 #: ONNX network that multiplies the 4 pixels of an image by `WEIGHTS`; it was written by the package onnx.

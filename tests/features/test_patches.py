@@ -71,33 +71,12 @@ def test_near_images_are_of_one_kind_that_no_label_told() -> None:
     assert np.mean(kind[nearest] == truth) > 0.95
 
 
-def test_what_lies_beside_an_image_moves_no_bit() -> None:
-    pool, _ = photographs(40)
-    encoder = learnt(pool)
-    alone = encoder.features_alone(pool[:9])
-    assert np.array_equal(encoder.features_alone(pool[[20, 4, 33]])[1], alone[4])
-    np.testing.assert_allclose(alone, encoder.features(pool[:9]), atol=1e-4)
-
-
-def test_the_same_seed_learns_the_same_and_a_file_keeps_it() -> None:
-    pool, _ = photographs(50)
-    encoder, again, other = learnt(pool), learnt(pool), learnt(pool, seed=1)
-    found = encoder.features_alone(pool)
-    assert np.array_equal(found, again.features_alone(pool))
-    assert not np.array_equal(found, other.features_alone(pool))
-    assert np.array_equal(found, PatchEncoder.of(encoder.arrays()).features_alone(pool))
-
-
-def test_what_is_no_photograph_is_refused_in_one_line() -> None:
+def test_small_images_and_arrays_of_another_size_are_refused() -> None:
     pool, _ = photographs(30)
     encoder = learnt(pool)
-    with pytest.raises(PatebenchError, match=r"of shape \(3, 9, 9\) are given"):
-        encoder.features(np.zeros((2, 3, 9, 9), np.uint8))
-    for wrong in (np.zeros((30, 5), np.float32), np.zeros((30, 3, 7, 9), np.uint8)):
-        with pytest.raises(PatebenchError, match="use the encoder contrastive"):
-            PatchEncoder.learn(wrong)
-    for name, cut in (("weights", 1), ("mean", 1), ("mean", 39)):
+    with pytest.raises(PatebenchError, match="use the encoder contrastive"):
+        PatchEncoder.learn(np.zeros((30, 3, 7, 9), np.uint8))
+    for cut in (1, 39):
         arrays = encoder.arrays()
-        arrays[name] = arrays[name][cut:]
-        with pytest.raises(PatebenchError, match="not those of a patch encoder"):
-            PatchEncoder.of(arrays)
+        with pytest.raises(PatebenchError, match="not those of the encoder patches"):
+            PatchEncoder.of({**arrays, "mean": arrays["mean"][cut:]})

@@ -4,10 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.refusals import refuses
 
-from patebench.core.errors import PatebenchError
-from patebench.features import ENCODERS
 from patebench.features.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels, TableColumns
 
 rng = np.random.default_rng(0)
@@ -67,38 +64,12 @@ def test_pixels_are_as_far_apart_as_they_differ() -> None:
     assert np.linalg.norm(Pixels.learn(full).features(full)) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("kind", [Pixels, Gradients])
-def test_a_file_gives_it_back_and_each_sample_stands_alone(kind: type[Pixels] | type[Gradients]) -> None:
-    made = kind.learn(COLOUR)
-    again = kind.of(made.arrays())
-    every = made.features(COLOUR)
-    np.testing.assert_array_equal(again.features(COLOUR), every)
-    np.testing.assert_array_equal(np.concatenate([made.features_alone(x[None]) for x in COLOUR]), every)
-    assert np.linalg.norm(every, axis=1).max() <= 1 + 1e-12
-    assert ENCODERS.load(kind.kind) is kind
-
-
-@pytest.mark.parametrize("kind", [Pixels, Gradients])
-def test_what_has_no_such_features_is_refused(kind: type[Pixels] | type[Gradients]) -> None:
-    with pytest.raises(PatebenchError, match=r"samples of shape \(4,\)"):
-        kind.learn(np.zeros((3, 4)))
-    with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
-        kind.learn(COLOUR).features(COLOUR[:, :1])
-    learnt = {**kind.learn(COLOUR).arrays(), "weights": np.ones(7, np.float32)}
-    with pytest.raises(PatebenchError, match="not those of the encoder"):
-        kind.of(learnt)
-
-
 def test_columns_of_a_table_are_unit_vectors() -> None:
     x = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
     x[3] = 0
-    made = TableColumns.learn(x)
-    vectors = TableColumns.of(made.arrays()).features(x)
+    vectors = TableColumns.learn(x).features(x)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1, 0, 1, 1])
     np.testing.assert_allclose(vectors * np.linalg.norm(x, axis=1)[:, None], x, atol=1e-6)
-    np.testing.assert_array_equal(made.features_alone(x), vectors)
-    with refuses("shape"):
-        TableColumns.learn(COLOUR)
 
 
 def test_an_even_image_has_no_gradients() -> None:

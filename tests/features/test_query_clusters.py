@@ -1,6 +1,7 @@
-"""Clusters of the pool: how many, their sizes and nearness, in pools whose clusters are known."""
+"""Clusters of the pool: how many, their sizes and nearness, and their names, against all namings."""
 
 import json
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,14 @@ from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import FEATURES
-from patebench.features.query_clusters import FOR_EACH_CLASS, QueryClusters, choose, nearest_samples
+from patebench.features.query_clusters import (
+    FOR_EACH_CLASS,
+    QueryClusters,
+    choose,
+    majority,
+    nearest_samples,
+    one_to_one,
+)
 
 
 def heaps(sizes: list[int]) -> np.ndarray:
@@ -118,3 +126,19 @@ def test_one_cluster_is_near_none():
 def test_the_nearest_sample_to_each_mean_and_none_twice():
     distance = np.array([[0.1, 0.2, 5.0], [0.5, 0.3, 0.2], [0.6, 0.9, 0.1]])
     np.testing.assert_array_equal(nearest_samples(distance), [0, 1, 2])
+
+
+def test_no_naming_of_clusters_makes_more_samples_right() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        member, truth = rng.integers(0, 4, 30), rng.integers(0, 3, 30)
+        names = majority(member, truth, 5, 3)
+        assert names[4] == 0, "an empty cluster has a name too"
+        assert right(names, member, truth) == max(right(each, member, truth) for each in product(range(3), repeat=4))
+        once = one_to_one(member, truth, 4)
+        assert sorted(once) == [0, 1, 2, 3]
+        assert right(once, member, truth) == max(right(each, member, truth) for each in permutations(range(4)))
+
+
+def right(names: object, member: np.ndarray, truth: np.ndarray) -> int:
+    return int(np.sum(np.array(names)[member] == truth))

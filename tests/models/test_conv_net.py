@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import architectures
-from patebench.models.learner import make_learner
+from patebench.models import architectures, make_learner
 from patebench.models.network import Network, WithHints, blocks
 from patebench.models.recipes import PLAIN
 from patebench.models.stack import Stack

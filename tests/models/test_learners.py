@@ -5,34 +5,24 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Ridge
+from tests.students.world import images
 from torch import nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import MODELS, on_queries
+from patebench.models import MODELS, epochs_of, make_learner, on_queries
 from patebench.models.architectures import ChannelNormalise
 from patebench.models.augment import random_affine
-from patebench.models.learner import epochs_of, make_learner
 from patebench.models.network import Network, oversampled
 from patebench.models.recipes import MODERN, Recipe
 from patebench.models.scaling import Standardise
 
 
-def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images whose class is the quadrant that is bright."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 4, samples)
-    x = rng.integers(0, 60, (samples, 1, 8, 8))
-    for image, label in zip(x, y, strict=True):
-        row, column = divmod(int(label), 2)
-        image[0, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] += 150
-    return x.astype(np.uint8), y
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [name for name in MODELS if not on_queries(name)])
 def test_every_model_learns_an_easy_task(model: str) -> None:
-    x, y = blobs(120, seed=0)
-    unseen, truth = blobs(100, seed=1)
+    x, y = images(120, seed=0)
+    unseen, truth = images(100, seed=1)
     learner = make_learner(model, "modern", classes=4, epochs=5 if model == "conv-middle" else 12)
     learner.fit(x, y, seed=7)
     assert np.mean(learner.predict(unseen) == truth) > 0.9
@@ -40,7 +30,7 @@ def test_every_model_learns_an_easy_task(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["small-cnn", "mlp", "random-forest"])
 def test_same_seed_same_predictions_other_seed_other_weights(model: str) -> None:
-    x, y = blobs(60, seed=0)
+    x, y = images(60, seed=0)
     unseen = np.random.default_rng(5).integers(0, 255, (400, 1, 8, 8)).astype(np.uint8)
     first, again, other = (make_learner(model, "modern", classes=4, epochs=2) for _ in range(3))
     first.fit(x, y, seed=1)
@@ -52,7 +42,7 @@ def test_same_seed_same_predictions_other_seed_other_weights(model: str) -> None
 
 
 def test_fitting_leaves_the_global_generator_alone() -> None:
-    x, y = blobs(20, seed=0)
+    x, y = images(20, seed=0)
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
@@ -72,7 +62,7 @@ def test_oversampling_repeats_rare_classes_and_leaves_no_sample_out() -> None:
 
 
 def test_a_recipe_that_oversamples_trains_on_as_many_of_each_class() -> None:
-    x, _ = blobs(12, seed=0)
+    x, _ = images(12, seed=0)
     y = np.array([0] * 9 + [1] * 3)
     repeated, one_more = np.concatenate([x, x[9:], x[9:]]), np.concatenate([y, y[9:], y[9:]])
     networks = [make_learner("mlp", recipe, classes=2, epochs=2) for recipe in ("plain-oversampled", "plain")]
@@ -81,12 +71,14 @@ def test_a_recipe_that_oversamples_trains_on_as_many_of_each_class() -> None:
     assert np.allclose(networks[0].log_probabilities(x), networks[1].log_probabilities(x))
 
 
-@pytest.mark.parametrize("model", ["logistic", "random-forest", "small-cnn"])
-def test_a_shard_of_one_class_is_no_obstacle(model: str) -> None:
-    x, _ = blobs(10, seed=0)
+@pytest.mark.parametrize("model", ["logistic", "random-forest", "linear-head", "small-cnn"])
+@pytest.mark.parametrize("label", [0, 2])
+def test_a_shard_of_one_class_is_no_obstacle(model: str, label: int) -> None:
+    x, _ = images(10, seed=0)
     learner = make_learner(model, "modern", classes=4, epochs=8)
-    learner.fit(x, np.full(10, 2), seed=0)
-    assert (learner.predict(x) == 2).all()
+    learner.fit(x, np.full(10, label), seed=0)
+    assert (learner.predict(x) == label).all()
+    assert np.isneginf(learner.log_probabilities(x)[:, 1]).all() or model == "small-cnn"
 
 
 @pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep", "conv-small"])
@@ -155,10 +147,41 @@ def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
 
 @pytest.mark.parametrize("model", ["logistic", "mlp"])
 def test_probabilities_are_of_the_predicted_labels_and_sum_to_one(model: str) -> None:
-    x, y = blobs(60, seed=0)
+    x, y = images(60, seed=0)
     learner = make_learner(model, "modern", classes=5, epochs=4)  # the fifth class was never seen
     learner.fit(x, y, seed=0)
     found = learner.log_probabilities(x)
     assert found.shape == (60, 5)
     np.testing.assert_allclose(np.exp(found).sum(1), 1.0, rtol=1e-6)
     assert np.array_equal(found.argmax(1), learner.predict(x))
+
+
+# The linear head.
+
+
+def test_the_penalty_has_the_least_leave_one_out_error() -> None:
+    """Compare with a loop that fits the regression again without each sample."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 20)
+    x = rng.normal(size=(20, 6)) + np.eye(6)[y]
+    head = make_learner("linear-head", "plain", classes=3)
+    head.fit(x, y, seed=0)
+    targets = np.eye(3)[y]
+    errors = {}
+    for penalty in 10.0 ** np.arange(-3, 2.5, 0.5):
+        left = [np.arange(20) != i for i in range(20)]
+        residuals = [targets[i] - _centred_ridge(x, targets, penalty, kept)(x[i]) for i, kept in enumerate(left)]
+        errors[penalty] = np.square(residuals).mean()
+    best = min(errors, key=errors.__getitem__)
+    model = Ridge(alpha=best).fit(x, targets)
+    expected = 10 * model.predict(x)
+    expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(head.log_probabilities(x), expected, atol=1e-8)
+
+
+def _centred_ridge(x, targets, penalty, kept):  # type: ignore[no-untyped-def]
+    """Fit with the mean of all samples, which counts as one parameter: the leave-one-out formula shares this centre."""
+    ones = np.column_stack([np.ones(len(x)), x - x.mean(axis=0)])
+    penalties = np.diag([0.0, *[penalty] * x.shape[1]])
+    weights = np.linalg.solve(ones[kept].T @ ones[kept] + penalties, ones[kept].T @ targets[kept])
+    return lambda sample: np.concatenate([[1.0], sample - x.mean(axis=0)]) @ weights

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from patebench.features import contrast, graph
-from patebench.models.learner import make_learner
+from patebench.models import make_learner
 from patebench.models.scaling import LIMIT, Columns, Standardise
 from patebench.students import STUDENTS, reads_table
 from patebench.students.interface import StudentConfig, StudentData

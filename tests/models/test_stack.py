@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from patebench.models import make_learner
 from patebench.models.architectures import mlp as perceptron
 from patebench.models.architectures import small_cnn
 from patebench.models.device import SWITCH, device
-from patebench.models.learner import make_learner
 from patebench.models.network import Network
 from patebench.models.recipes import MODERN, PAPER, Recipe
 from patebench.models.stack import Stack, stackable

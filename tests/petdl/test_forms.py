@@ -10,7 +10,7 @@ from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.models.device import compute_dtype
 from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published_form
-from patebench.petdl.form import Form, Settings, Streams
+from patebench.petdl.form import Form, Settings
 from patebench.petdl.noisy_sums import Summand, clipped, noisy_sum
 from patebench.petdl.student import Knowledge
 
@@ -47,7 +47,7 @@ def test_a_student_in_bfloat16_learns_as_well_and_hands_out_single_precision() -
     x, y = world.pool()
     made = world.student(x, width=64)
     assert made.compute_dtype is torch.bfloat16, "wide enough for it to pay"
-    form("noisy-knowledge").learn(made, made.samples(x), world.knowledge(y), QUIET, Streams(5), lambda epoch: None)
+    form("noisy-knowledge").learn(made, made.samples(x), world.knowledge(y), QUIET, 5, lambda epoch: None)
     assert (made.predict(x) == y).double().mean() > 0.9
     assert {each.dtype for each in made.weights()} == {torch.float32}
     samples = made.samples(x)[:4]

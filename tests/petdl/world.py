@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from patebench.petdl.form import Settings, Streams
+from patebench.petdl.form import Settings
 from patebench.petdl.student import Knowledge, PetdlStudent
 
 TEACHERS, SAMPLES, CLASSES = 4, 96, 3
@@ -39,5 +39,5 @@ def learnt(
     """A student of that form, and its accuracy on the pool."""
     x, y = pool()
     made = student(x)
-    form.learn(made, made.samples(x), known or knowledge(y), settings, Streams(seed), lambda epoch: None)  # type: ignore[attr-defined]
+    form.learn(made, made.samples(x), known or knowledge(y), settings, seed, lambda epoch: None)  # type: ignore[attr-defined]
     return made, float((made.predict(x) == y).double().mean())

@@ -24,7 +24,7 @@ from patebench.config.parameters import (
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import POOL, SAMPLES
-from patebench.features.directions import Directions
+from patebench.features.cells import Directions
 from patebench.mechanisms.sparse_argmax import SparseGNMax
 from patebench.stages import (
     account,

@@ -10,7 +10,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays
 from patebench.core.formats import CHUNK
 from patebench.core.seeds import derive
-from patebench.models.learner import make_learner
+from patebench.models import make_learner
 
 
 @pytest.fixture(scope="module")

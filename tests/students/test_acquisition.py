@@ -46,66 +46,55 @@ def test_random_queries_are_the_next_of_the_shuffled_pool():
     np.testing.assert_array_equal(STRATEGIES.load("random")(known, 4, 0), [2, 3, 5, 6])
 
 
+def chosen_by(name, queries, *given, seed=0, **state):
+    return STRATEGIES.load(name)(acquisition_state(*given, **state), queries, seed)
+
+
 def test_prototypes_stand_for_what_was_not_asked_about():
     """Three of six classes are known from the round before; the next three queries are about the others."""
     labels, rng = np.arange(240) % 6, np.random.default_rng(4)
     near = np.eye(6)[labels] + rng.normal(0, 0.1, (240, 6))
-    chosen = STRATEGIES.load("prototypes")(
-        acquisition_state(np.zeros((240, 3)), labels, [0, 1, 2], features=near), 3, 0
-    )
-    assert set(labels[chosen]) == {3, 4, 5}
+    assert set(labels[chosen_by("prototypes", 3, np.zeros((240, 3)), labels, [0, 1, 2], features=near)]) == {3, 4, 5}
 
 
-def test_prototypes_are_the_same_for_all_releases():
-    found = np.random.default_rng(5).normal(size=(300, 4))
-    known = acquisition_state(np.zeros((300, 3)), np.zeros(300, int), [], features=found)
-    first, second = (STRATEGIES.load("prototypes")(known, 40, seed) for seed in (1, 2))
+def test_prototypes_are_the_same_for_all_releases_and_none_is_chosen_twice():
+    features = np.random.default_rng(5).normal(size=(300, 4))
+    given = np.zeros((300, 3)), np.zeros(300, int), []
+    first, second = (chosen_by("prototypes", 40, *given, features=features, seed=seed) for seed in (1, 2))
     np.testing.assert_array_equal(first, second)
+    equal = chosen_by("prototypes", 8, np.zeros((9, 3), np.float32), np.zeros(9, int), [0], features=np.zeros((9, 2)))
+    assert sorted(set(equal.tolist())) == list(range(1, 9))
 
 
 def test_large_clusters_without_a_query_come_first() -> None:
     """Two queries lie in the first of four groups; the next two go to the larger ones of the others."""
     labels = np.repeat(np.arange(4), [9, 6, 2, 4])
-    known = acquisition_state(np.zeros((21, 3)), labels, [0, 1], features=np.eye(4)[labels] + 0.01 * labels[:, None])
-    assert set(labels[STRATEGIES.load("prototypes")(known, 2, 0)]) == {1, 3}
-
-
-def test_prototypes_of_equal_samples_are_different_ones():
-    known = acquisition_state(np.zeros((9, 3), np.float32), np.zeros(9, int), [0], features=np.zeros((9, 2)))
-    assert sorted(set(STRATEGIES.load("prototypes")(known, 8, 0).tolist())) == list(range(1, 9))
+    features = np.eye(4)[labels] + 0.01 * labels[:, None]
+    assert set(labels[chosen_by("prototypes", 2, np.zeros((21, 3)), labels, [0, 1], features=features)]) == {1, 3}
 
 
 def test_least_confident_first():
     predictions = np.array([[0.5, 0.5], [0.9, 0.1], [0.4, 0.6], [1.0, 0.0], [0.2, 0.8], [0.5, 0.5]])
-    known = acquisition_state(np.zeros((6, 1, 4, 4), np.uint8), np.zeros(6, int), [0], predictions, classes=2)
-    np.testing.assert_array_equal(STRATEGIES.load("least-confident")(known, 3, 0), [5, 2, 4])
+    given = np.zeros((6, 1, 4, 4), np.uint8), np.zeros(6, int), [0], predictions
+    np.testing.assert_array_equal(chosen_by("least-confident", 3, *given, classes=2), [5, 2, 4])
 
 
 def test_unsure_prototypes_are_one_of_each_group_of_doubtful_samples():
     """Three groups in a line, of which the student doubts two: one in the middle of each, and no sure one."""
     places = np.concatenate([np.arange(5) + start for start in (0, 100, 200)]).astype(float)[:, None]
-    sure = np.array([1.0, 0.0]) + np.zeros((15, 2))
-    doubted = np.where((places < 150), [0.6, 0.4], sure)
-    known = acquisition_state(np.zeros((15, 1, 4, 4), np.uint8), np.zeros(15, int), [2], doubted, 2, features=places)
-    chosen = set(STRATEGIES.load("unsure-prototypes")(known, 2, 0).tolist())
+    doubted = np.where((places < 150), [0.6, 0.4], [1.0, 0.0])
+    given = np.zeros((15, 1, 4, 4), np.uint8), np.zeros(15, int), [2], doubted, 2
+    chosen = set(chosen_by("unsure-prototypes", 2, *given, features=places).tolist())
     assert 7 in chosen
     assert len(chosen & {1, 3}) == 1
-    least = STRATEGIES.load("least-confident")(known, 2, 0)
-    assert set(least.tolist()) == {0, 1}, "which are two of one group"
+    assert set(chosen_by("least-confident", 2, *given).tolist()) == {0, 1}, "which are two of one group"
 
 
 def test_a_doubtful_sample_counts_more_than_a_sure_one_of_its_group():
     """The mean of a group lies at the doubted one, at the end of the line."""
-    places, doubt = np.arange(10.0)[:, None], np.array([0.001] * 9 + [0.5])
-    known = acquisition_state(
-        np.zeros((10, 1, 4, 4), np.uint8),
-        np.zeros(10, int),
-        [],
-        np.column_stack([1 - doubt, doubt]),
-        2,
-        features=places,
-    )
-    np.testing.assert_array_equal(STRATEGIES.load("unsure-prototypes")(known, 1, 0), [9])
+    doubt = np.array([0.001] * 9 + [0.5])
+    given = np.zeros((10, 1, 4, 4), np.uint8), np.zeros(10, int), [], np.column_stack([1 - doubt, doubt]), 2
+    np.testing.assert_array_equal(chosen_by("unsure-prototypes", 1, *given, features=np.arange(10.0)[:, None]), [9])
 
 
 @pytest.mark.parametrize(
@@ -148,12 +137,6 @@ def test_unconfident_samples_are_asked_before_all_others(queries, monkeypatch):
     assert sum(i in doubted for i in chosen[:3]) == min(queries, 3)
 
 
-def test_binary_experts_need_enough_classes():
-    known = acquisition_state(np.zeros((9, 1, 4, 4), np.uint8), np.arange(9) % 4, [0, 1, 2, 3], classes=4)
-    with pytest.raises(PatebenchError, match="needs more than 4 classes, and the data have 4"):
-        STRATEGIES.load("binary-experts")(known, 2, 0)
-
-
 @pytest.mark.slow
 def test_siamese_networks_ask_for_what_looks_like_nothing_known():
     """Copies of the labelled images are matched; three other patterns are not."""
@@ -166,7 +149,13 @@ def test_siamese_networks_ask_for_what_looks_like_nothing_known():
     assert chosen[0] in (30, 31, 32)
 
 
-def test_siamese_networks_compare_images():
-    known = acquisition_state(np.zeros((9, 4), np.float32), np.zeros(9, int), [0])
-    with pytest.raises(PatebenchError, match="siamese needs images"):
-        STRATEGIES.load("siamese")(known, 2, 0)
+@pytest.mark.parametrize(
+    ("name", "pool", "words"),
+    [
+        ("siamese", np.zeros((9, 4), np.float32), "siamese needs images"),
+        ("binary-experts", np.zeros((9, 1, 4, 4), np.uint8), "needs more than 4 classes, and the data have 4"),
+    ],
+)
+def test_unsuitable_data_are_refused(name, pool, words):
+    with pytest.raises(PatebenchError, match=words):
+        chosen_by(name, 2, pool, np.arange(9) % 4, [0, 1, 2, 3], classes=4)

@@ -18,9 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 from patebench.baselines.soft_labels import fit
 from patebench.features import contrast
-from patebench.models import MODELS, on_queries
+from patebench.models import MODELS, make_learner, on_queries
 from patebench.models.device import SWITCH, claim, device, release
-from patebench.models.learner import make_learner
 from patebench.models.network import Network
 from patebench.students import STRATEGIES, STUDENTS, acquisition
 from patebench.students.interface import AcquisitionState, StudentConfig

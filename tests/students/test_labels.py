@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from patebench.students.consistency import cleaned
 from patebench.students.interface import StudentData
-from patebench.students.pseudo_labels import DistributionAlignment, class_shares, cleaned
+from patebench.students.semi_supervised import DistributionAlignment, class_shares
 
 TRUTH = np.arange(80) % 4
 

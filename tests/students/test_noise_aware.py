@@ -13,7 +13,7 @@ from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, VOTES
 from patebench.decoding.report_likelihood import log_likelihood, pool_log_likelihood
 from patebench.mechanisms.base import make_mechanism
-from patebench.models.learner import make_learner
+from patebench.models import make_learner
 from patebench.models.network import Network
 from patebench.stages import aggregate
 from patebench.students.interface import StudentConfig

@@ -10,7 +10,7 @@ from tests.features.test_patches import photographs
 from patebench.models.efficientnet_lite import EfficientNetLite, pretrained
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train
-from patebench.students.table_finetuning import trainer
+from patebench.students.table_network import finetuning
 
 
 def brightness(x: np.ndarray) -> np.ndarray:
@@ -57,12 +57,12 @@ def test_a_pretrained_network_learns_the_table_and_continues_from_a_stored_state
     assert all(torch.equal(one, weights[name]) for name, one in again.state_dict().items())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        whole = trainer(data, config, seed=1)
+        whole = finetuning(data, config, seed=1)
         whole.epoch()
         state = copy.deepcopy(whole.state())
         before = torch.get_rng_state()
         losses = [whole.epoch() for _ in range(2)]
-        other = trainer(data, config, seed=1)
+        other = finetuning(data, config, seed=1)
         other.restore(state)
         torch.set_rng_state(before)
         assert [other.epoch() for _ in range(2)] == losses

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from patebench.accounting.weighted_votes import UNIT
 from patebench.core.errors import PatebenchError
-from patebench.features.directions import Directions
+from patebench.features.cells import Directions
 from patebench.students import table_regression
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from patebench.models import make_learner
 from patebench.models.device import SWITCH
-from patebench.models.learner import make_learner
 from patebench.models.stack import Stack
 from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
 from patebench.teachers.teacher_training import SingleTeacher, train

@@ -24,7 +24,7 @@ from patebench.models import MODELS, on_queries, weighted
 
 if TYPE_CHECKING:
     from patebench.features import Encoder
-    from patebench.models.learner import Learner
+    from patebench.models import Learner
 
 #: Number of samples for which predictions of a fitted learner are checked; a diverged learner predicts NaN for all.
 _CHECKED_SAMPLES = 1000

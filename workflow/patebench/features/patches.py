@@ -61,36 +61,26 @@ class PatchEncoder(Encoder):
         variance, axes = torch.linalg.eigh(torch.cov(both.T))
         whitening = axes @ torch.diag((variance.clamp_min(0) + _WHITENING).rsqrt()) @ axes.T
         encoder = cls(shape, centre, whitening, _cluster_patches((drawn - centre) @ whitening, shape[0]))
-        sums = encoder._sum_activations(pool, report).double()
-        encoder.axes = PrincipalAxes.learn(sums)
+        encoder.axes = PrincipalAxes.learn(encoder._sum_activations(pool, report).double())
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         return self.axes.units(self._sum_activations(x))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        parts = (self.centre, self.whitening, self.clusters, self.axes.axes)
-        return {
-            "weights": torch.cat([part.reshape(-1) for part in parts]).numpy(),
-            **self.axes.scaling(),
-            "shape": np.array(self.shape, dtype=np.int64),
-        }
+        return self.axes.arrays(self.shape, self.centre, self.whitening, self.clusters)
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         shape = _check_shape(tuple(int(size) for size in arrays["shape"]))
         inputs, clusters = shape[0] * SIZE * SIZE, len(arrays["mean"]) // _QUARTERS
-        flat = torch.from_numpy(arrays["weights"])
-        first = inputs * (1 + inputs + clusters)
-        rows = _QUARTERS * clusters
-        if clusters < 1 or len(arrays["mean"]) != rows or len(flat) <= first or (len(flat) - first) % rows:
-            raise PatebenchError(f"its arrays are not those of a patch encoder of images of shape {shape}")
-        sizes = [inputs, inputs * inputs, clusters * inputs, len(flat) - first]
-        parts = flat.split(sizes)  # type: ignore[no-untyped-call]
+        sizes = [inputs, inputs * inputs, clusters * inputs]
+        if clusters < 1 or len(arrays["weights"]) < sum(sizes):
+            raise PatebenchError(f"its arrays are not those of the encoder patches for images of shape {shape}")
+        parts = torch.from_numpy(arrays["weights"]).tensor_split(np.cumsum(sizes).tolist())
         centre, whitening, dictionary, axes = (part.clone() for part in parts)
         encoder = cls(shape, centre, whitening.reshape(inputs, inputs), dictionary.reshape(clusters, inputs))
-        mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
-        encoder.axes = PrincipalAxes(mean, spread, axes.reshape(rows, -1))
+        encoder.axes = PrincipalAxes.of(axes, arrays, _QUARTERS * clusters, "patches")
         return encoder
 
     @cached_property

@@ -53,9 +53,22 @@ class PrincipalAxes:
         # Contiguous, as when read from a file: in another memory layout, matrix products round differently.
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
-    def scaling(self) -> dict[str, NDArray[np.float32]]:
-        """Return mean and spread as the arrays of these names in an ENCODER artefact."""
-        return {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
+    def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
+        """Return the arrays of an ENCODER artefact for samples of `shape`; the axes follow `others` in its weights."""
+        weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
+        scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
+        return {"weights": weights, **scaling, "shape": np.array(shape, dtype=np.int64)}
+
+    @classmethod
+    def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
+        """Return the map of `numbers` numbers with these `axes`, in a row, and the mean and spread in `arrays`.
+
+        Raises PatebenchError if these are not the arrays of an encoder of this `kind`.
+        """
+        mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
+        if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:
+            raise PatebenchError(f"its arrays are not those of the encoder {kind}")
+        return cls(mean, spread, axes.reshape(numbers, -1))
 
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
         """Return a unit vector (samples, axes) for the `numbers` (samples, numbers) of each sample."""
@@ -102,21 +115,14 @@ class AxesEncoder(Encoder):
         return self.axes.units(self.outputs(x))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "weights": self.axes.axes.reshape(-1).numpy(),
-            **self.axes.scaling(),
-            "shape": np.array(self.shape, dtype=np.int64),
-        }
+        return self.axes.arrays(self.shape)
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         shape = tuple(int(size) for size in arrays["shape"])
-        weights, mean, spread = (torch.from_numpy(arrays[name]) for name in ("weights", "mean", "spread"))
         cls.check(shape)
         numbers = cls.outputs(np.zeros((0, *shape), np.uint8)).shape[1]
-        if not len(mean) == len(spread) == numbers or len(weights) % numbers:
-            raise PatebenchError(f"its arrays are not those of the encoder {cls.kind}")
-        return cls(shape, PrincipalAxes(mean, spread, weights.reshape(numbers, -1)))
+        return cls(shape, PrincipalAxes.of(torch.from_numpy(arrays["weights"]), arrays, numbers, cls.kind))
 
 
 class TableAxes(AxesEncoder):

@@ -1,7 +1,7 @@
 """Learners: the models of teachers, students and baselines, with their training recipes.
 
-PATE treats models as black boxes, so a learner is any class with the methods of `learner.Learner`. Networks differ only
-in their architecture and share one training loop (`network.py`).
+PATE treats models as black boxes, so a learner is any class with the methods of `Learner`. Networks differ only in
+their architecture and share one training loop (`network.py`).
 
 Registry facts of a model:
 
@@ -11,11 +11,19 @@ Registry facts of a model:
 - `on_queries` (default False): the model does not predict any sample, but votes on the queries nearest to its records
   (`features/cells.py`);
 - `on_features` (default False): the model reads vectors of the pool's encoder in place of samples;
-- `weighted` (default False): these votes have weights (`features/directions.py`).
+- `weighted` (default False): these votes have weights (`features/cells.py`).
 """
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry, called_with, instance_of
+from patebench.models.recipes import Recipe
 
 MODELS = Registry("model", "patebench.models", called_with("recipe", "classes"))
 MODELS.add("small-cnn", "patebench.models.architectures:SMALL_CNN", images=True)
@@ -28,9 +36,9 @@ MODELS.add("conv-small", "patebench.models.architectures:CONV_SMALL", compressib
 MODELS.add("mlp", "patebench.models.architectures:MLP")
 MODELS.add("logistic", "patebench.models.estimators:logistic", by_recipe=False)
 MODELS.add("random-forest", "patebench.models.estimators:random_forest", by_recipe=False)
-MODELS.add("linear-head", "patebench.models.linear_head:LinearHead", on_features=True, by_recipe=False)
+MODELS.add("linear-head", "patebench.models.estimators:LinearHead", on_features=True, by_recipe=False)
 MODELS.add("nearest-query", "patebench.features.cells:record_votes", on_queries=True, by_recipe=False)
-MODELS.add("feature-votes", "patebench.features.directions:Directions", on_queries=True, weighted=True, by_recipe=False)
+MODELS.add("feature-votes", "patebench.features.cells:Directions", on_queries=True, weighted=True, by_recipe=False)
 
 RECIPES = Registry("recipe", "patebench.recipes", instance_of("patebench.models.recipes:Recipe"))
 RECIPES.add("paper", "patebench.models.recipes:PAPER")
@@ -86,3 +94,45 @@ def check_compressible(model: str | None) -> None:
         able = " or ".join(name for name in MODELS if MODELS.fact(name, "compressible", False))
         what = "no model is given" if model is None else f"the model '{model}' cannot be built with fewer parameters"
         raise PatebenchError(f"{what}; for compression choose the model {able}")
+
+
+#: Callback that a learner calls in training, with the number of finished epochs and the number of all epochs.
+Progress = Callable[[int, int], None]
+
+
+class Learner(Protocol):
+    """Model that is fitted once and then predicts labels."""
+
+    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+        """Fit the model to samples `x`, (samples, …) uint8 images or float tables, with labels `y` (samples,)."""
+
+    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """Return labels (samples,) for samples `x`, each in 0 … classes − 1."""
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Return log-probabilities (samples, classes) for samples `x`; −∞ for a class without training samples."""
+
+
+def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
+    """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
+
+    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, a model that only votes
+    on queries (`on_queries`), or epochs below 1.
+    """
+    if on_queries(model):
+        raise PatebenchError(
+            f"the model '{model}' can only be a teacher, as it predicts nothing but votes on queries; use another model"
+        )
+    chosen: Recipe = RECIPES.load(recipe)
+    learner: Learner = MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)
+    return learner
+
+
+def epochs_of(recipe: str, epochs: int | None) -> int:
+    """Return the number of training epochs: `epochs`, or that of the registered `recipe` if `epochs` is None.
+
+    Raises PatebenchError for an unknown recipe or epochs below 1.
+    """
+    if epochs is not None and epochs < 1:
+        raise PatebenchError(f"epochs = {epochs} is too small; use at least 1")
+    return epochs or int(RECIPES.load(recipe).epochs)

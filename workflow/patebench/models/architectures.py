@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import check_compressible, check_images
-from patebench.models.learner import Learner, make_learner
+from patebench.models import Learner, check_compressible, check_images, make_learner
 from patebench.models.network import Build, Network
 from patebench.models.scaling import Standardise
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
+from patebench.models import Progress
 from patebench.models.augment import draw, move
 from patebench.models.device import autocast_to, compute_dtype_for, device
-from patebench.models.learner import Progress
 from patebench.models.optimisers import SGD, AdamW, ema_copy, ema_update
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Standardise
@@ -32,7 +32,9 @@ class WithHints(nn.Module):
 
     def __init__(self, net: nn.Module, layer: str) -> None:
         super().__init__()
-        check_layer(net, layer)
+        if layer not in (names := blocks(net)):
+            fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
+            raise PatebenchError(f"this network has no layer '{layer}' for hints; {fix}")
         assert isinstance(net, nn.Sequential)
         self.net, self.layer = net, layer
 
@@ -58,13 +60,6 @@ def blocks(net: nn.Module) -> list[str]:
     """Return the names of the layers of a network that can provide hints: block1, block2 and so on."""
     names = [name for name, _ in net.named_children()] if isinstance(net, nn.Sequential) else []
     return [name for name in names if name.startswith("block")]
-
-
-def check_layer(net: nn.Module, layer: str) -> None:
-    """Raise PatebenchError unless `layer` is a layer of `net` that can provide hints."""
-    if layer not in (names := blocks(net)):
-        fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
-        raise PatebenchError(f"this network has no layer '{layer}' for hints; {fix}")
 
 
 #: Function that builds an untrained network for the shape of a sample, (channels, height, width) or (features,), and

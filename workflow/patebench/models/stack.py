@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from patebench.models import Progress
 from patebench.models.augment import move
 from patebench.models.device import autocast_to, compute_dtype_for
-from patebench.models.learner import Progress
 from patebench.models.network import (
     Network,
     WithHints,
@@ -103,14 +103,8 @@ class Stack:
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
         """Return the outputs (networks, samples, features) of `layer` of each network for samples `x`."""
         net = WithHints(self.net, layer).eval()
-
-        def one(weights: dict[str, Tensor], samples: Tensor) -> Tensor:
-            _, hints = functional_call(net, {f"net.{name}": each for name, each in weights.items()}, (samples,))
-            flat: Tensor = hints.flatten(1)
-            return flat
-
-        with autocast_to(self.device, self.compute_dtype):
-            batches = [vmap(one)(self.weights, batch).float().cpu() for batch in self._batches_of(x)]
+        weights = {f"net.{name}": each for name, each in self.weights.items()}
+        batches = [self._outputs(net, weights, batch)[1].flatten(2).float().cpu() for batch in self._batches_of(x)]
         hints: NDArray[np.float32] = torch.cat(batches, 1).numpy()
         return hints[self.shown]
 
@@ -165,13 +159,13 @@ class Stack:
 
     def _logits(self, samples: Tensor) -> Tensor:
         """Return unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
+        logits: Tensor = self._outputs(self.net, self.weights, samples).float()
+        return logits
 
-        def one(weights: dict[str, Tensor], x: Tensor) -> Tensor:
-            logits: Tensor = functional_call(self.net, weights, (x,))
-            return logits
-
+    def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
+        """Return what `net` computes with each network's `weights` from its `samples` (networks, samples, …)."""
         with autocast_to(self.device, self.compute_dtype):
-            return vmap(one)(self.weights, samples).float()
+            return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
@@ -190,50 +184,33 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
             weights[name][position].copy_(each.detach())
     for module in net.modules():
         if isinstance(module, nn.modules.conv._ConvNd):
-            module.register_forward_pre_hook(lambda _, inputs: (_FiniteInput.apply(inputs[0]),))  # type: ignore[no-untyped-call]
-            module.register_forward_hook(lambda _, inputs, output: _FiniteGradient.apply(output))  # type: ignore[no-untyped-call]
+            module.register_forward_pre_hook(lambda _, inputs: (_Finite.apply(inputs[0], False),))  # type: ignore[no-untyped-call]
+            module.register_forward_hook(lambda _, inputs, output: _Finite.apply(output, True))  # type: ignore[no-untyped-call]
     on_device = {name: each.to(template.device).requires_grad_() for name, each in weights.items()}
     return net.to(template.device), on_device
 
 
-class _FiniteInput(torch.autograd.Function):
-    """Function that replaces NaN and infinities in the input of a convolution, to keep networks independent.
+class _Finite(torch.autograd.Function):
+    """Function that replaces NaN and infinities in a tensor, or in its gradient if `backward` is True.
 
-    The convolutions of a stack are computed as one grouped convolution. A library may compute several groups together,
-    with zero weights between them. Then 0 times a non-finite number of one network is NaN in another network.
+    It is applied to the inputs of convolutions and to the gradients of their outputs, to keep networks independent: the
+    convolutions of a stack are computed as one grouped convolution. A library may compute several groups together, with
+    zero weights between them. Then 0 times a non-finite number of one network is NaN in another network.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return torch.nan_to_num(x)
+    def forward(x: Tensor, backward: bool) -> Tensor:
+        return x.view_as(x) if backward else torch.nan_to_num(x)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
+    def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
+        _, ctx.in_backward = inputs
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient
-
-
-class _FiniteGradient(torch.autograd.Function):
-    """Function that replaces NaN and infinities in the gradient of a convolution's output, as `_FiniteInput` does."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return torch.nan_to_num(gradient)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return torch.nan_to_num(gradient) if ctx.in_backward else gradient, None
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:

@@ -51,21 +51,8 @@ class Settings:
         return (self.hint_epochs + self.distillation_epochs) * math.ceil(samples / self.batch)
 
 
-@dataclass(frozen=True)
-class Streams:
-    """Random generators of a student, derived from `seed`: `generator(name)` for batches, and `noise()` for noise.
-
-    Each value of `noises` gives different noise with the same batches.
-    """
-
-    seed: int
-    noises: int = 0
-
-    def generator(self, name: str) -> torch.Generator:
-        return torch.Generator().manual_seed(derive(self.seed, name))
-
-    def noise(self) -> torch.Generator:
-        return torch.Generator().manual_seed(derive(self.seed, "noise", self.noises))
+def _generator(seed: int, *names: str | int) -> torch.Generator:
+    return torch.Generator().manual_seed(derive(seed, *names))
 
 
 class Form(ABC):
@@ -99,14 +86,23 @@ class Form(ABC):
         return None
 
     def learn(
-        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+        self,
+        student: PetdlStudent,
+        x: Tensor,
+        knowledge: Knowledge,
+        settings: Settings,
+        seed: int,
+        done: Done,
+        *,
+        noises: int = 0,
     ) -> None:
         """Train the student on standardised public samples `x`, with the teachers' outputs for these samples.
 
         Hint learning comes first, and then distillation. Both use AdamW with a one-cycle learning rate. After
-        each epoch of distillation, `done` is called with the number of these epochs so far.
+        each epoch of distillation, `done` is called with the number of these epochs so far. Each value of `noises`
+        gives different noise with the same batches, which follow from `seed`.
         """
-        hint, distil = self.gradients(student, knowledge, settings, streams.noise())
+        hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (
             ("hint", settings.hint_epochs, student.hint_weights(), hint),
             ("distil", settings.distillation_epochs, student.weights(), distil),
@@ -123,7 +119,7 @@ class Form(ABC):
                 weight_decay=1e-2,
             )
             optimiser, schedule = optimisation(weights, recipe, steps(len(x), recipe))
-            order = streams.generator(f"{name}/order")
+            order = _generator(seed, f"{name}/order")
             for epoch in range(epochs):
                 student.net.train()
                 for drawn in torch.randperm(len(x), generator=order).split(settings.batch):  # type: ignore[no-untyped-call]

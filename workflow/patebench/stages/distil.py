@@ -36,7 +36,7 @@ def run(
     One network is trained per kind of label and number of samples. Samples are taken from the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets
-    from patebench.models.learner import epochs_of, make_learner
+    from patebench.models import epochs_of, make_learner
     from patebench.models.network import Network
 
     source, public, test_set = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")

@@ -31,7 +31,7 @@ def run(
     """
     import torch
 
-    from patebench.features.network_file import NetworkEncoder
+    from patebench.features.trained_networks import NetworkEncoder
 
     samples = read_arrays(pool, POOL)
     kind, name = encoder_class(encoder_of(samples)), encoder_of(samples)

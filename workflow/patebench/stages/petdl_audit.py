@@ -20,7 +20,7 @@ from patebench.audit.trained_models import Audited, audit_means, audit_noise, au
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
 from patebench.petdl import noisy_sums
-from patebench.petdl.form import Form, Settings, Streams
+from patebench.petdl.form import Form, Settings
 from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge, PetdlStudent
 
@@ -88,8 +88,8 @@ def _training(
 
     def train(side: bool, noise: float, draw: int) -> list[NDArray[np.floating]]:
         student, learnt = make(x[:few], seed=0), here if side else there
-        streams = Streams(0, noises=draw)
-        form.learn(student, student.samples(x[:few]), learnt, replace(short, noise=noise), streams, lambda epoch: None)
+        noisy = replace(short, noise=noise)
+        form.learn(student, student.samples(x[:few]), learnt, noisy, 0, lambda epoch: None, noises=draw)
         return [array.cpu().numpy() for array in student.state()]
 
     return train

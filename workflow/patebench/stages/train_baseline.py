@@ -52,7 +52,7 @@ def run(
     the first samples of the pool. They show the accuracy of a student with error-free labels (the "ground truth" in
     Table 1 of NZC).
     """
-    from patebench.models.learner import epochs_of, make_learner
+    from patebench.models import epochs_of, make_learner
 
     test_set = read_samples(test, "test")
     samples = _samples(private, pool, truth, true_labels, test_set)

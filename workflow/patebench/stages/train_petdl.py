@@ -57,7 +57,6 @@ def run(
     from patebench.models.device import device
     from patebench.models.network import device_facts
     from patebench.petdl import FORMS
-    from patebench.petdl.form import Streams
     from patebench.petdl.student import PetdlStudent
     from patebench.stages.petdl_audit import audit
 
@@ -94,8 +93,8 @@ def run(
             if epoch % math.ceil(settings.distillation_epochs / 20) == 0 or epoch == settings.distillation_epochs:
                 curve.append({"epoch": epoch, "accuracy": reached()["accuracy"]})
 
-        streams = Streams(derive(seed, stream), noises=derive(seed, stream, parameters.slug))
-        form.learn(student, student.samples(samples), known, settings, streams, after)
+        own, noises = derive(seed, stream), derive(seed, stream, parameters.slug)
+        form.learn(student, student.samples(samples), known, settings, own, after, noises=noises)
     seconds = time.perf_counter() - started
     with locate_faults(public):
         weights = [layer.float().cpu().numpy().ravel() for layer in student.state()]
@@ -164,7 +163,7 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
 
 def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -> int:
     """Return the number of parameters of a teacher, to which the student's size is relative."""
-    from patebench.models.learner import make_learner
+    from patebench.models import make_learner
     from patebench.models.network import Network
 
     learner = make_learner(summary["model"], summary["recipe"], classes=classes)

@@ -65,7 +65,7 @@ def run(
     vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the queries of
     the last round, and a record that is nearer to an earlier query abstains.
     """
-    from patebench.models.learner import epochs_of
+    from patebench.models import epochs_of
 
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
@@ -268,7 +268,7 @@ def _vote_weighted(
     records: _Records, features: NDArray[np.floating], positions: NDArray[np.integer]
 ) -> dict[str, NDArray[Any]]:
     """Return arrays of votes with weights on the queries at `positions`; each teacher's norm is at most one vote."""
-    from patebench.features.directions import Directions
+    from patebench.features.cells import Directions
 
     weights = Directions.of(features, positions).weights(records.vectors)
     return WeightedVotes.of(weights, records.labels, records.teachers, records.classes).limited(1).arrays()
@@ -285,7 +285,7 @@ def _train_and_vote(
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Train the teachers, and return their votes and the metadata of the training."""
-    from patebench.models.learner import make_learner
+    from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
 

@@ -43,7 +43,7 @@ STUDENTS.add(
 )
 STUDENTS.add(
     "table-finetuning",
-    "patebench.students.table_finetuning:trainer",
+    "patebench.students.table_network:finetuning",
     options=(),
     needs_features=True,
     reads_table=True,
@@ -92,11 +92,6 @@ def refuse_choice(method: str, option: str) -> None:
         raise PatebenchError(line, code="own-choice")
 
 
-def selects_by_student(strategy: str) -> bool:
-    """Return True if `strategy` uses labels or predictions of earlier rounds; PatebenchError if unknown."""
-    return bool(STRATEGIES.fact(strategy, "needs_student", True))
-
-
 def selects_by_features(strategy: str) -> bool:
     """Return True if `strategy` uses features of the pool; PatebenchError if unknown."""
     return bool(STRATEGIES.fact(strategy, "needs_features", False))
@@ -104,4 +99,4 @@ def selects_by_features(strategy: str) -> bool:
 
 def initial_strategy(strategy: str) -> str:
     """Return the strategy of the first round: `strategy` itself, or random if it needs a student."""
-    return "random" if selects_by_student(strategy) else strategy
+    return "random" if STRATEGIES.fact(strategy, "needs_student", True) else strategy

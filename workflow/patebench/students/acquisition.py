@@ -123,7 +123,7 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
     `samples` are positions in the pool. Each expert is trained on all labels released so far to tell its class from all
     others.
     """
-    from patebench.models.learner import make_learner
+    from patebench.models import make_learner
     from patebench.students.supervised import model_and_recipe
 
     data, config = state.data, state.config

@@ -3,25 +3,27 @@
 The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the pool's
 samples. Where the EMA is confident, the student learns its label on a strong view. The confidence threshold falls
 during training: late in training the EMA is right about most samples, and a sample that never passes the threshold is
-never learnt. On large pools, released labels are cleaned first (`pseudo_labels.cleaned`).
+never learnt. On large pools, released labels are cleaned first (`cleaned`).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patebench.models.device import autocast
-from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
-from patebench.students.pseudo_labels import DistributionAlignment, agreement_loss, cleaned
+from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
 from patebench.students.semi_supervised import (
     LARGE,
     Batch,
+    DistributionAlignment,
     SemiSupervisedSettings,
     SemiSupervisedTrainer,
+    agreement_loss,
     batch_and_epochs,
     model_for,
 )
@@ -105,3 +107,35 @@ def _train(trainer: SemiSupervisedTrainer) -> SemiSupervisedTrainer:
     for _ in range(trainer.epochs):
         trainer.epoch()
     return trainer
+
+
+_FOLDS = 4
+#: Probability below which `cleaned` removes a label.
+_IMPROBABLE = 0.1
+#: Largest share of labels that `cleaned` removes; with more, the judging students have learnt too little.
+_MOST = 0.25
+#: Smallest share of labels that `cleaned` removes. Fewer improbable labels belong to rare samples rather than being
+#: wrong. A few wrong labels do little harm, and a rare kind of sample may have only one label.
+_LEAST = 0.05
+
+
+def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
+    """Return `data` without the labels that students trained on other labels find improbable.
+
+    Noise makes some labels wrong. Labels are divided into folds, and `train` trains a student without the labels of
+    each fold, which judges them (cross-fitting after Northcutt et al. 2021, *Confident learning*). A wrong label on
+    which most teachers agree is not improbable, and is kept. All labels of classes with fewer labels than folds are
+    kept. Folds are stratified by class and drawn from torch's global generator.
+    """
+    labelled, labels = data.labelled, data.labels[data.labelled]
+    shuffled = torch.randperm(len(labelled)).numpy()
+    fold = np.empty(len(labelled), int)
+    fold[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(labelled)) % _FOLDS
+    probability = np.ones(len(labelled))
+    for held_out in (np.flatnonzero(fold == number) for number in range(_FOLDS)):
+        if 0 < len(held_out) < len(labelled):
+            judge = train(data.without(labelled[held_out]))
+            log_p = judge.log_probabilities(data.pool[labelled[held_out]])
+            probability[held_out] = np.exp(log_p[np.arange(len(held_out)), labels[held_out]])
+    improbable = (probability < _IMPROBABLE) & (np.bincount(labels)[labels] >= _FOLDS)
+    return data.without(labelled[improbable]) if _LEAST <= improbable.mean() <= _MOST else data

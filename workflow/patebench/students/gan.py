@@ -24,8 +24,7 @@ from patebench.models.device import autocast, device
 from patebench.models.optimisers import Adam, ema_copy, ema_update
 from patebench.models.scaling import Standardise
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
-from patebench.students.pseudo_labels import DistributionAlignment, agreement_loss
-from patebench.students.semi_supervised import Batch, PoolTrainer, epochs_for
+from patebench.students.semi_supervised import Batch, DistributionAlignment, PoolTrainer, agreement_loss, epochs_for
 
 #: Length of the generator's random input.
 LATENT = 100
@@ -162,8 +161,8 @@ class GANTrainer(PoolTrainer):
     """Trainer of a discriminator and a generator; the EMA of the discriminator's weights is the student."""
 
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
-        scale = _ScaleToUnit() if data.pool.ndim == 4 else Standardise(torch.from_numpy(data.pool).to(device()))
-        super().__init__(data, settings, scale, fill=0.0)
+        standardise = Standardise(torch.from_numpy(data.pool).to(device())) if data.pool.ndim != 4 else None
+        super().__init__(data, settings, standardise or _to_unit, fill=0.0)
         self.gan_settings = settings
         self.model, self.discriminator, self.generator = networks(
             tuple(data.pool.shape[1:]), data.classes, settings.noise
@@ -247,11 +246,8 @@ class GANTrainer(PoolTrainer):
         return logits
 
 
-class _ScaleToUnit(nn.Module):
-    """Module that scales bytes to [0, 1]."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.float() / 255
+def _to_unit(x: Tensor) -> Tensor:
+    return x.float() / 255
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:

@@ -25,7 +25,7 @@ class NoisyTable:
 
     `queries` (queries,) are positions in the pool, and `variance` is that of the noise of each count. `records` is the
     number of private records that voted. Each voted on its `neighbours` nearest queries or, if None, on the query in
-    whose cell it lies. If `weighted`, each voted on all queries with the weights of `features/directions.py`.
+    whose cell it lies. If `weighted`, each voted on all queries with the weights of `features/cells.py`.
     """
 
     counts: NDArray[np.float64]

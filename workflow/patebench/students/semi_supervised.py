@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -21,6 +22,8 @@ from patebench.students.interface import StudentConfig, StudentData
 
 #: Minimum number of samples of a large pool.
 LARGE = 2000
+#: Decay of the moving average of the predictions' mean, batch by batch, in `DistributionAlignment`.
+_GUESS_DECAY = 0.99
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,64 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
     return "small-cnn" if len(data.pool) < LARGE else large
 
 
+def agreement_loss(
+    logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, done: float
+) -> Tensor:
+    """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities`.
+
+    Both arguments have the same shape. The student thus learns the confident predictions of its EMA (pseudo-labels, as
+    in FixMatch; Sohn et al. 2020). A sample counts if the probability of that class is above a threshold, which falls
+    from `confident` to `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean
+    is over all samples.
+    """
+    probability, label = ema_probabilities.max(1)
+    sure = probability > confident + done * (confident_last - confident)
+    return (F.cross_entropy(logits, label, reduction="none") * sure).mean()
+
+
+class DistributionAlignment(nn.Module):
+    """Module that scales predicted probabilities so that their mean over the pool moves towards the class shares.
+
+    Without alignment, a student that mistakes many 4s for 9s predicts too many 9s (Berthelot et al. 2020, *ReMixMatch*,
+    section 3.1). `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean
+    prediction.
+    """
+
+    shares: Tensor
+    guessed: Tensor
+
+    def __init__(self, data: StudentData) -> None:
+        super().__init__()
+        labels = torch.from_numpy(data.labels[data.labelled])
+        self.register_buffer("shares", class_shares(torch.bincount(labels, minlength=data.classes)))
+        self.register_buffer("guessed", torch.full((data.classes,), 1 / data.classes))
+
+    @torch.no_grad()
+    def forward(self, probabilities: Tensor) -> Tensor:
+        """Align the `probabilities` (samples, classes) of a batch, and update the moving average."""
+        self.guessed.lerp_(probabilities.mean(0), 1 - _GUESS_DECAY)
+        aligned = probabilities * (self.shares / self.guessed)
+        return aligned / aligned.sum(1, keepdim=True)
+
+
+def class_shares(counts: Tensor) -> Tensor:
+    """Return the estimated share (classes,) of each class, all above 0, from its number of released labels `counts`.
+
+    Labels are few, so most of the difference between counts is chance. The estimate shrinks the empirical shares
+    towards equal ones by the part of Pearson's χ² that chance explains, on average the number of classes minus one (the
+    positive-part estimator of James & Stein, as in Efron & Morris 1975, *Data analysis using Stein's estimator and its
+    generalizations*). Without a label, all shares are equal.
+    """
+    classes, equal = len(counts), counts.sum() / len(counts)
+    chi_squared = (counts - equal).square().sum() / equal
+    factor = (1 - (classes - 1) / chi_squared).clamp_min(0).nan_to_num(0.0)
+    return factor * counts / counts.sum().clamp_min(1) + (1 - factor) / classes
+
+
 class PoolTrainer:
     """Base class of trainers that learn from the whole pool, with batches, predictions by the EMA, and checkpoints.
 
-    `scale` is a module that scales samples for the network. `parts` contains all modules, optimisers and schedules that
+    `scale` scales samples for the network. `parts` contains all modules, optimisers and schedules that
     change in training, by name; "ema" is the student.
     """
 
@@ -95,7 +152,7 @@ class PoolTrainer:
     epochs: int
     parts: dict[str, Any]
 
-    def __init__(self, data: StudentData, settings: Any, scale: nn.Module, fill: float) -> None:
+    def __init__(self, data: StudentData, settings: Any, scale: Callable[[Tensor], Tensor], fill: float) -> None:
         self.epochs, self.settings = settings.epochs, asdict(settings)
         self._batch, self._labelled = settings.batch, settings.labelled
         self.device = device()

@@ -14,13 +14,13 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from patebench.core.checks import check_finite
 from patebench.core.files import atomic
-from patebench.models.learner import Progress
+from patebench.models import Progress
 from patebench.models.network import seeded
 from patebench.students import STUDENTS
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
@@ -41,6 +41,8 @@ _PATIENCE = 5
 
 #: Version of the layout of a training's state; checkpoints of other versions are not used.
 _CHECKPOINT_VERSION = 3
+#: What a checkpoint holds of a training, besides the states of the trainer and of torch's generator.
+_SAVED = ("epochs_done", "unchanged", "probe_predictions", "curve")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class _Training:
     pool: NDArray[Any]
     epochs_done: int = 0
     unchanged: int = 0
-    probe_predictions: NDArray[np.int64] | None = None
+    probe_predictions: Tensor | None = None
     curve: Curve = field(default_factory=list)
 
     def run(self, progress: Progress | None, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
@@ -94,20 +96,13 @@ class _Training:
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)
-        labels = predicted.argmax(1)
-        same = self.probe_predictions is not None and np.array_equal(labels, self.probe_predictions)
+        labels = torch.from_numpy(predicted.argmax(1))
+        same = self.probe_predictions is not None and torch.equal(labels, self.probe_predictions)
         self.probe_predictions, self.unchanged = labels, self.unchanged + 1 if same else 0
 
     def save(self, checkpoint: Checkpoint) -> None:
-        probes = self.probe_predictions
-        state = {
-            "epochs_done": self.epochs_done,
-            "unchanged": self.unchanged,
-            "probe_predictions": None if probes is None else torch.from_numpy(probes),
-            "curve": self.curve,
-            "trainer": self.trainer.state(),
-            "random": torch.get_rng_state(),
-        }
+        state = {name: getattr(self, name) for name in _SAVED}
+        state |= {"trainer": self.trainer.state(), "random": torch.get_rng_state()}
         with atomic(checkpoint.path) as temporary:
             torch.save({"identity": self.identity(checkpoint), "state": state}, temporary)
 
@@ -118,18 +113,16 @@ class _Training:
         try:
             saved = torch.load(checkpoint.path, weights_only=True)
         except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
-            log.warning(
-                "checkpoint %s cannot be read (%s); training starts again", checkpoint.path, type(fault).__name__
-            )
+            why = type(fault).__name__
+            log.warning("checkpoint %s cannot be read (%s); training starts again", checkpoint.path, why)
             return
         if saved.get("identity") != self.identity(checkpoint):
             log.warning("checkpoint %s belongs to another training; training starts again", checkpoint.path)
             return
         state = saved["state"]
         self.trainer.restore(state["trainer"])
-        self.epochs_done, self.unchanged, self.curve = state["epochs_done"], state["unchanged"], state["curve"]
-        probes = state["probe_predictions"]
-        self.probe_predictions = None if probes is None else probes.numpy()
+        for name in _SAVED:
+            setattr(self, name, state[name])
         torch.set_rng_state(state["random"])
         log.info("training continues after epoch %d, from the checkpoint %s", self.epochs_done, checkpoint.path)
 

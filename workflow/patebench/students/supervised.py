@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from patebench.models import epochs_of, make_learner
 from patebench.models.architectures import require_network
-from patebench.models.learner import epochs_of, make_learner
 from patebench.models.network import Fitting, Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 
@@ -36,7 +36,6 @@ class NetworkTrainer:
     def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
         self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
         self.settings: dict[str, Any] = {}
-        self.state, self.restore = fitting.state, fitting.restore
 
     def epoch(self) -> dict[str, float]:
         return {"loss": self.fitting.epoch()}
@@ -44,6 +43,12 @@ class NetworkTrainer:
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.network.net = self.fitting.result
         return self.network.log_probabilities(x)
+
+    def state(self) -> dict[str, Any]:
+        return self.fitting.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.fitting.restore(state)
 
 
 class OneStepTrainer:

@@ -1,11 +1,13 @@
-"""A network that learns the predictions of a regression of the noisy table on the pool, for photographs.
+"""Networks that learn the predictions of a regression of the noisy table on the pool, for photographs.
 
 The regression (`table_regression.py`) uses fixed features and gives every sample of the pool the probabilities of its
-classes. A small convolutional network learns these (distillation; Hinton et al. 2015) from shifted and mirrored images.
-It cannot learn the regression's errors on single images, so it is more accurate than the regression. The pool and the
+classes. A network learns these (distillation; Hinton et al. 2015) from shifted and mirrored images. It cannot learn the
+regression's errors on single images, so it is more accurate than the regression. `trainer` trains a small convolutional
+network, and `finetuning` all layers of EfficientNet-Lite0, which was trained on ImageNet. ImageNet, the pool and the
 table are public, so this costs no privacy.
 """
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,8 +20,9 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import image_shape
-from patebench.models.network import Network
-from patebench.models.recipes import PLAIN
+from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
+from patebench.models.network import Build, Loss, Network
+from patebench.models.recipes import PLAIN, Recipe
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import NetworkTrainer
 from patebench.students.table_regression import fitted
@@ -32,43 +35,83 @@ _LOOKS, _LEAST, _MOST = 180_000, 10, 60
 _PIXELS = 4
 _WIDTHS = (32, 64, 128)
 
+_FINETUNING = replace(PLAIN, learning_rate=5e-4, batch=64, epochs=6, weight_decay=0.05)
+#: Width and height to which images are enlarged for the pretrained network, in pixels.
+_SIDE = 96
+#: Share of the network's own predictions in a target, and weight of the newest prediction in their mean.
+_OWN, _NEWEST = 0.5, 0.4
+#: Mean and standard deviation of grey levels in standardised images, for the pretrained network's first layer.
+_MEAN, _SPREAD = 127.0, 64.0
+
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a network on the whole pool. Draws from torch's global generator.
 
     Raises PatebenchError for a pool of tables, and without a table of noisy counts.
     """
-    check_photographs("table-network", data.pool)
-    targets = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
+    loss = partial(cross_entropy, _targets(data, "table-network"))
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
     recipe = replace(_RECIPE, epochs=config.epochs or usual)
-    network = Network(build, recipe, data.classes)
-    rows = np.arange(len(data.pool))
-    fitting = network.begin(data.pool, rows, seed=seed, loss=partial(cross_entropy, targets))
-    return MirrorTrainer(network, fitting, "mirror-cnn", "own", recipe.epochs)
+    return MirrorTrainer(data, "mirror-cnn", build, recipe, loss, seed)
 
 
-def check_photographs(method: str, pool: NDArray[Any]) -> None:
-    """Refuse a pool of tables for a `method` that needs images; raises PatebenchError."""
-    if pool.ndim != 4:
+def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """Return the trainer of the pretrained network, as `trainer` does; its weights must be installed."""
+    targets = _targets(data, "table-finetuning")
+    return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
+
+
+def _targets(data: StudentData, method: str) -> Tensor:
+    """Return the regression's probabilities (samples, classes) of the pool, which must be images."""
+    if data.pool.ndim != 4:
         raise PatebenchError(
             f"the student method '{method}' needs images, but the samples of the pool are rows of a table; use "
             "table-regression"
         )
+    return torch.from_numpy(np.exp(fitted(data, method)(data.pool))).float()
 
 
 class MirrorTrainer(NetworkTrainer):
-    """Trainer of a network that predicts by the mean over an image and its mirror image."""
+    """Trainer of a network on the whole pool, which predicts by the mean over an image and its mirror image."""
+
+    def __init__(self, data: StudentData, model: str, build: Build, recipe: Recipe, loss: Loss, seed: int) -> None:
+        network = Network(build, recipe, data.classes)
+        fitting = network.begin(data.pool, np.arange(len(data.pool)), seed=seed, loss=loss)
+        super().__init__(network, fitting, model, "own", recipe.epochs)
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        one, other = super().log_probabilities(x), super().log_probabilities(mirrored(x))
+        mirrored = np.ascontiguousarray(x[..., ::-1])
+        one, other = super().log_probabilities(x), super().log_probabilities(mirrored)
         mean: NDArray[np.float64] = np.logaddexp(one, other) - np.log(2)
         return mean
 
 
-def mirrored(x: NDArray[Any]) -> NDArray[Any]:
-    """Return images (samples, channels, height, width) with left and right exchanged."""
-    return np.ascontiguousarray(x[..., ::-1])
+class Finetuner(MirrorTrainer):
+    """Trainer of the pretrained network on mixtures of `given` probabilities and its own earlier predictions.
+
+    From the second epoch on, half of a sample's target is the mean of the network's predictions for earlier views of it
+    (temporal ensembling; Laine & Aila 2017), which are more often right than the regression.
+    """
+
+    def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:
+        self.given, self.own, self.seen = given, given.clone(), torch.zeros(len(given), dtype=torch.bool)
+        super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
+
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
+        """Return the mean cross-entropy of the samples `rows`, and store the predictions of this view of them."""
+        rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
+        seen = self.seen[rows][:, None]
+        targets = torch.where(seen, torch.lerp(self.given[rows], self.own[rows], _OWN), self.given[rows])
+        self.own[rows] = torch.where(seen, torch.lerp(self.own[rows], predicted, _NEWEST), predicted)
+        self.seen[rows] = True
+        return cross_entropy(targets, logits, torch.arange(len(rows), device=logits.device))
+
+    def state(self) -> dict[str, Any]:
+        return {"fitting": super().state(), "goals": {"own": self.own, "seen": self.seen}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state["fitting"])
+        self.own, self.seen = state["goals"]["own"], state["goals"]["seen"]
 
 
 class RandomView(nn.Module):
@@ -98,3 +141,20 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
         layers += [nn.MaxPool2d(2, ceil_mode=True)]
         width, high, wide = channels, (high + 1) // 2, (wide + 1) // 2
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * high * wide, classes))
+
+
+class Pretrained(nn.Module):
+    """Network for standardised images of any size, with a new last layer for `classes`."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.body, self.head = deepcopy(pretrained()), nn.Linear(CHANNELS, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body.means(enlarge(x * _SPREAD + _MEAN, _SIDE)))
+        return logits
+
+
+def build_pretrained(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Return the pretrained network for images of `shape`, with random views in training."""
+    return nn.Sequential(RandomView(), Pretrained(classes))

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.weighted_votes import UNIT
 from patebench.core.errors import PatebenchError
-from patebench.features.cells import belong
-from patebench.features.directions import Directions
+from patebench.features.cells import Directions, belong
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
@@ -74,7 +73,8 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
     else:
         votes, totals = directions.weights(features) / UNIT, directions.total
         features, own = directions.along(features), np.zeros(len(table.queries))
-    shares = _class_shares(totals @ table.counts)
+    sums = np.maximum(totals @ table.counts, 0)  # votes per class, which dwarf their noise
+    shares = sums / sums.sum() if sums.any() else np.full(len(sums), 1 / len(sums))
     products = votes.T @ features
     products -= own[:, None] * features[table.queries]  # a query is nearest to itself; records are not queries
     scaled = products / len(features) * table.records
@@ -96,12 +96,6 @@ def _most_error(records: int, samples: int) -> float:
     records and pool at most 1 + n/N. With a larger c, a table of few records would pass as error alone.
     """
     return 2 + records / samples
-
-
-def _class_shares(votes: Array) -> Array:
-    """Return the share of each class (classes,) from noisy numbers of votes per class, which dwarf the noise."""
-    votes = np.maximum(votes, 0)
-    return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
 
 
 def _nearest_votes(features: Array, table: NoisyTable) -> Array:

@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.models.learner import Learner
+from patebench.models import Learner
 from patebench.models.network import Network, oversampled, steps
 from patebench.models.stack import Shard, Stack, stackable
 
@@ -76,15 +77,13 @@ def train(
     positions, teachers : a group of teachers as soon as it is trained, and the positions of its shards
     """
     template = make_teacher()
-    if isinstance(template, Network) and template.recipe.oversample:
-        shards = [oversampled(x, y) for x, y in shards]
-    if isinstance(template, Network) and _is_stacked(template, shards[0], stacked):
-        ready = 0
-        for positions in _equal_steps(shards, template):
-            chunk = _StackedChunk(template, shards, seeds, frozenset(positions))
-            yield from _stacks(chunk, list(range(len(shards))), ready, done)
-            ready += len(positions)
-        return
+    if isinstance(template, Network):
+        if template.recipe.oversample:
+            shards = [oversampled(x, y) for x, y in shards]
+        wanted = template.device.type == "cuda" if stacked is None else stacked
+        if wanted and stackable(template.build(shards[0][0].shape[1:], template.classes)):
+            yield from _train_stacks(template, shards, seeds, done)
+            return
     for position, ((x, y), seed) in enumerate(zip(shards, seeds, strict=True)):
         learner = make_teacher()
         learner.fit(x, y, seed=seed)
@@ -92,70 +91,57 @@ def train(
         yield [position], SingleTeacher(learner)
 
 
-def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
-    """Return True if networks like `template` are to be trained in stacks on shards like `shard`.
-
-    `wanted` is the caller's choice; by default only networks on a GPU are. All their layers must be stackable.
-    """
-    if wanted is None:
-        wanted = template.device.type == "cuda"
-    return wanted and stackable(template.build(shard[0].shape[1:], template.classes))
-
-
-def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
-    """Group the positions of shards by their number of training steps, which must be equal within a stack."""
+def _train_stacks(
+    template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
+) -> Iterator[tuple[list[int], Stack]]:
+    """Train networks like `template` in one stack per number of training steps, which must be equal within a stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
-    return list(groups.values())
+    ready = 0
+    for members in groups.values():
+        stack_of = partial(_untrained_stack, template, shards, seeds, members)
+        yield from _train_in_halves(stack_of, members, list(range(len(shards))), ready, done)
+        ready += len(members)
 
 
-@dataclass(frozen=True)
-class _StackedChunk:
-    """Shards and seeds of a chunk, of which only the teachers at the positions `members` are trained in stacks.
+def _untrained_stack(
+    template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
+) -> Stack:
+    """Return a stack of the teachers at `places` that shows only those at the positions `members`.
 
-    All other teachers of the chunk are replaced by placeholders, so that a stack always has the same shape. The shape
-    changes rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
+    All other teachers are replaced by placeholders, so that a stack always has the same shape. The shape changes
+    rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
     """
-
-    template: Network
-    shards: Sequence[Shard]
-    seeds: Sequence[int]
-    members: frozenset[int]
-
-    def stack(self, places: Sequence[int]) -> tuple[list[int], Stack]:
-        """Return the positions of the members among the teachers at `places`, and an untrained stack of them."""
-        x, y = self.shards[min(self.members)]
-        placeholder = np.zeros_like(x), np.zeros_like(y)
-        shards = [self.shards[place] if place in self.members else placeholder for place in places]
-        shown = [number for number, place in enumerate(places) if place in self.members]
-        stack = Stack(self.template, shards, [self.seeds[place] for place in places], shown)
-        return [places[number] for number in shown], stack
+    x, y = shards[members[0]]
+    placeholder = np.zeros_like(x), np.zeros_like(y)
+    own = [shards[place] if place in members else placeholder for place in places]
+    shown = [number for number, place in enumerate(places) if place in members]
+    return Stack(template, own, [seeds[place] for place in places], shown)
 
 
-def _stacks(
-    chunk: _StackedChunk, places: list[int], ready: int, done: Done
-) -> Iterator[tuple[list[int], TrainedTeachers]]:
-    """Train the chunk's members at `places` as one stack, halved as often as needed if it does not fit into memory.
+def _train_in_halves(
+    stack_of: Callable[[Sequence[int]], Stack], members: Sequence[int], places: list[int], ready: int, done: Done
+) -> Iterator[tuple[list[int], Stack]]:
+    """Train the members at `places` as one stack, halved as often as needed if it does not fit into memory.
 
     `ready` is the number of teachers of the chunk that are already trained.
     """
-    count = len(chunk.members.intersection(places))
-    if not count:
+    positions = [place for place in places if place in members]
+    if not positions:
         return
-    trained: tuple[list[int], Stack] | None = None
+    trained: Stack | None = None
     try:
-        trained = chunk.stack(places)
-        trained[1].fit(lambda epoch, of: done(ready + count * epoch // of))
+        trained = stack_of(places)
+        trained.fit(lambda epoch, of: done(ready + len(positions) * epoch // of))
     except torch.OutOfMemoryError:
         if len(places) == 1:
             raise
         trained = None
     if trained is not None:
-        yield trained
+        yield positions, trained
         return
-    half = len(places) // 2
     log.info("%d teachers do not fit into the memory of the device at once; training them in two halves", len(places))
-    first = places[:half]
-    yield from _stacks(chunk, first, ready, done)
-    yield from _stacks(chunk, places[half:], ready + len(chunk.members.intersection(first)), done)
+    for half in (places[: len(places) // 2], places[len(places) // 2 :]):
+        yield from _train_in_halves(stack_of, members, half, ready, done)
+        ready += sum(place in members for place in half)

@@ -1,6 +1,6 @@
 """List the methods that learn a classifier from public features of private records, and release it with noise.
 
-Each method is one file. Facts of a method are `system` and `form`, its names in tables; `about`; `options`, the names
+Facts of a method are `system` and `form`, its names in tables; `about`; `options`, the names
 of its own parameters; and `labels_only`, True if it protects only labels (`protects: labels`). This file imports no
 method, so configurations are checked quickly.
 """
@@ -25,11 +25,11 @@ def _add(name: str, target: str, system: str, form: str, about: str, *options: s
 
 
 _add(
-    *("dppl-mean", "class_means:ClassMeans", "DPPL", "mean"),
+    *("dppl-mean", "prototypes:ClassMeans", "DPPL", "mean"),
     *("noisy class sums", "dimensions"),
 )
 _add(
-    *("dppl-public", "public_prototypes:PublicPrototypes", "DPPL", "public"),
+    *("dppl-public", "prototypes:PublicPrototypes", "DPPL", "public"),
     *("public samples chosen by the exponential mechanism", "prototypes"),
 )
 _add(

@@ -1,10 +1,14 @@
-"""DPPL-Public (Wahdany et al., AAAI 2025): the exponential mechanism chooses public samples as prototypes of a class.
+"""DPPL (Wahdany et al., AAAI 2025): a class is a noisy mean of features, or public samples chosen as its prototypes.
 
-The utility of K public samples for a class is the smallest of their scores; the score of a public sample is the sum
-over the class's private records of their similarity to it, clipped and scaled to 0 … 1. The K samples are drawn
-together, with probability proportional to e^(η·utility): first the lowest-ranked one, at rank j with weight
-C(j − 1, K − 1), and then the others among the better ones (DPPL-Public Top-K). Proof:
-docs/explanation/proofs-systems.md, "Methods on public features".
+DPPL-Mean: the authors estimate each mean in several steps (CoinPress, Biswas et al. 2020). Here, features minus the
+pool's mean are clipped and summed once. A sample belongs to the class whose sum is nearest by cosine, as in the paper,
+so the number of records in a class is not needed.
+
+DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The utility of K public samples
+for a class is the smallest of their scores; the score of a public sample is the sum over the class's private records of
+their similarity to it, clipped and scaled to 0 … 1. The K samples are drawn together, with probability proportional to
+e^(η·utility): first the lowest-ranked one, at rank j with weight C(j − 1, K − 1), and then the others among the better
+ones (DPPL-Public Top-K). Proof: docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
@@ -13,8 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from patebench.baselines.on_features.feature_method import Array, FeatureMethod, Fitted, PrivateRecords
-from patebench.baselines.on_features.feature_sums import blocks, clipped
+from patebench.baselines.on_features.feature_method import (
+    Array,
+    FeatureMethod,
+    Fitted,
+    GaussianSums,
+    PrivateRecords,
+)
+from patebench.baselines.on_features.feature_sums import Scaling, blocks, class_sums, clipped
 
 #: Grid units in a length of 1, at which sums of products of two vectors are exact in single precision (24 bits).
 _SHORT = 2.0**12
@@ -24,6 +34,27 @@ _LONG = 16.0
 _SCORE, _BLOCK = 2.0**12, 1 << 11
 #: Quantiles of the similarities within the pool that become the scores 0 and 1.
 _CLIPPED = 0.5, 0.99
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassMeans(GaussianSums):
+    """Sums of vectors v ⊗ e_y, ‖v‖ ≤ 1. If a record is replaced by one of its class, v and v' may be opposite."""
+
+    distances = 4.0, 1.0
+
+    #: Number of principal axes of the pool that are used; None for all.
+    dimensions: int | None = None
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
+        scaling = Scaling.of(pool, self.dimensions)
+        table = self.noisy(class_sums(scaling.units(private.features), private.labels, classes), rng)
+        prototypes = table / np.maximum(np.linalg.norm(table, axis=0), 1e-12)
+
+        def scores(features: Array) -> Array:
+            similarity: Array = scaling.along(features) @ prototypes
+            return similarity
+
+        return Fitted(scores, "class means", table.size)
 
 
 @dataclass(frozen=True, kw_only=True)
