@@ -8,7 +8,6 @@ gradients, so sums are used instead of means, and the number of private samples 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -98,14 +97,6 @@ class NoisySteps:
 _POINTS = 10
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Averaged weights of a trained model, and the accuracies during training."""
-
-    weights: Tensor
-    curve: list[dict[str, float]]
-
-
 def train(
     model: PrivateModel,
     noisy: NoisySteps,
@@ -115,11 +106,12 @@ def train(
     ema: float,
     evaluate: Callable[[Tensor], float],
     report: Report | None = None,
-) -> Trained:
+) -> tuple[Tensor, list[dict[str, float]]]:
     """Train `model` by Adam in `steps` steps, with a learning rate that falls linearly to 0.
 
-    The gradient of each step is a noisy sum by `noisy`. `ema` is the decay of the averaged weights. `evaluate` returns
-    the accuracy of weights on public samples; it is called ten times during training.
+    Returns the averaged weights, and the accuracies during training. The gradient of each step is a noisy sum by
+    `noisy`. `ema` is the decay of the averaged weights. `evaluate` returns the accuracy of weights on public samples,
+    ten times during training.
     """
     weights = model.start()
     average = weights.clone()
@@ -135,4 +127,4 @@ def train(
             curve.append({"step": step, "accuracy": evaluate(average)})
         if report:
             report(step, steps)
-    return Trained(average, curve)
+    return average, curve

@@ -5,6 +5,7 @@ file, its public records are selected first, by the same hash as in the loader.
 """
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,15 +185,12 @@ def _outwards(low: float, high: float, side: int) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return f"[{', '.join(map(_quoted, names))}]"
+    """Return texts as a list in YAML notation, each in quotes unless YAML reads it back unchanged without them."""
+    import yaml
+
+    listed: str = yaml.safe_dump(names, default_flow_style=True, width=sys.maxsize, allow_unicode=True)
+    return listed.strip()
 
 
 def _quoted(text: str) -> str:
-    """Return `text` in YAML notation, in quotes unless YAML reads it back unchanged without them."""
-    import yaml
-
-    plain = all(letter.isalnum() or letter in "-_ ./" for letter in text) and text == text.strip() != ""
-    try:
-        return text if plain and yaml.safe_load(text) == text else "'" + text.replace("'", "''") + "'"
-    except yaml.YAMLError:
-        return "'" + text.replace("'", "''") + "'"
+    return _listed([text])[1:-1]

@@ -98,7 +98,7 @@ def run(
         return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
 
     with progress(f"DP-SGD, {training.form}, ε = {training.epsilon:g}", steps, "steps") as done:
-        trained = train(
+        weights, curve = train(
             model,
             noisy,
             steps=steps,
@@ -108,13 +108,13 @@ def run(
             report=done,
         )
     with locate_faults(public):
-        check_finite("the weights of the private model are not finite", trained.weights.cpu().numpy(), public["x"])
+        check_finite("the weights of the private model are not finite", weights.cpu().numpy(), public["x"])
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:
         raise PatebenchError(
             f"the training cost ε = {bound.epsilon:g}, above its target of ε = {training.epsilon:g}; report this fault"
         )
-    reached = accuracy(trained.weights)
+    reached = accuracy(weights)
     log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
     result = {
         **model_inputs(samples, public, test_set, encoder, seed),
@@ -126,9 +126,9 @@ def run(
         "public_use": "features" if encoder else "scale of samples",
         "public_samples": len(public["x"]),
         "model": name,
-        "model_parameters": len(trained.weights),
+        "model_parameters": len(weights),
         **reached,
-        "curve": trained.curve,
+        "curve": curve,
         "seconds": round(time.monotonic() - started, 1),
         "statement": _SEEDED,
         "bounds": [bound.to_json()],

@@ -45,9 +45,9 @@ def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArr
 
 def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
     """Return softmax(logits / temperature) (…, classes); `log_probabilities` are the logits up to a constant."""
-    scaled = log_probabilities.astype(np.float64) / temperature
-    exponentials = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
-    probabilities: NDArray[np.float64] = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    from scipy.special import softmax
+
+    probabilities: NDArray[np.float64] = softmax(log_probabilities.astype(np.float64) / temperature, axis=-1)
     return probabilities
 
 
