@@ -58,9 +58,8 @@ def test_another_word_or_another_file_is_refused(tmp_path: Path, monkeypatch: py
     with pytest.raises(PatebenchError, match=r"damaged \(the MD5 of adult.data is wrong"):
         adult.load(tmp_path / "two", download=False)
     (folder / "adult.data").write_text("39, State-gov\n")
-    with pytest.raises(PatebenchError, match="is damaged") as caught:
+    with pytest.raises(PatebenchError, match="is damaged"):
         adult.load(tmp_path / "two", download=False)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.fixture

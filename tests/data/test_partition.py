@@ -133,9 +133,8 @@ SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
     ],
 )
 def test_skew_refuses(parameters: dict[str, Any], words: str) -> None:
-    with pytest.raises(PatebenchError, match=words) as caught:
+    with pytest.raises(PatebenchError, match=words):
         skew(inputs(SKEWED, **parameters))
-    assert "\n" not in str(caught.value)
 
 
 def test_skew_refuses_a_label_that_does_not_fit_elsewhere() -> None:

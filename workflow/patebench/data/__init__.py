@@ -41,6 +41,10 @@ DATASETS.add(
 )
 
 
+#: True for the name of a data set that reads a user's own files.
+reads_own_files = DATASETS.flag("own_files")
+
+
 def known_outline(name: str) -> Outline | None:
     """Return the outline of a built-in data set, or None if `name` is not built in or reads a user's own files."""
     outline: Outline | None = DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
@@ -79,8 +83,3 @@ def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence
     if "class_names" not in taken:
         raise PatebenchError(f"the data set '{loader}' has fixed classes; leave out classes and class_names")
     return {**options, "class_names": class_names}
-
-
-def reads_own_files(name: str) -> bool:
-    """Return True if the data set `name` reads a user's own files; raise PatebenchError for an unknown name."""
-    return bool(DATASETS.fact(name, "own_files", False))

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset, LabelledSamples, Outline, check_people
 from patebench.data.declaration import MISSING, ImageParameters
 from patebench.data.division import hash_names, hash_samples
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 T = TypeVar("T")
@@ -207,17 +204,18 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         fault, fix = f"its columns are {listing(columns)}", "use the columns path, label, part and, if known, owner"
         raise ArtefactError(index, fault, fix, code="missing-column")
 
-    def refuse(wrong: "pd.Series[bool]", fault: str, fix: str) -> None:
-        """Raise ArtefactError for the first record that is `wrong`; `fault` may name its columns in braces."""
+    def refuse(column: str, wrong: NDArray[np.bool_], fault: str, fix: str) -> None:
+        """Raise ArtefactError for the first record that is `wrong`; {} in `fault` stands for its value."""
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
-            raise ArtefactError(index, f"record {first + 1} {fault.format(**frame.iloc[first])}", fix)
+            raise ArtefactError(index, f"record {first + 1} {fault.format(frame[column].iloc[first])}", fix)
 
     for column in columns:
-        is_text = frame[column].map(lambda value: isinstance(value, str))
-        refuse(~is_text, f"has no value in column '{column}'", "add the value")
-    refuse(~frame["part"].isin(_PARTS), "has the part '{part}'", "use either private or public in this column")
-    refuse(frame["path"].duplicated(), "repeats the path '{path}'", "remove one of the two records")
+        no_text = np.array([not isinstance(value, str) for value in frame[column]])
+        refuse(column, no_text, f"has no value in column '{column}'", "add the value")
+    no_part = ~frame["part"].isin(_PARTS).to_numpy()
+    refuse("part", no_part, "has the part '{}'", "use either private or public in this column")
+    refuse("path", frame["path"].duplicated().to_numpy(), "repeats the path '{}'", "remove one of the two records")
     parts: dict[str, list[_Image]] = {role: [] for role in _PARTS}
     for record in sorted(frame.to_dict("records"), key=lambda record: str(record["path"])):
         path, owner = str(record["path"]), record.get("owner")

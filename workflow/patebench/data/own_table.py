@@ -215,6 +215,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
     if absent.any() and feature.missing == "refuse":
         fix = "fill the value, or set missing: column for this feature"
         raise _fault(path, absent, name, "the value is missing", fix, "missing-value")
+    encoded: NDArray[Any]
     if feature.category is not None:
         other = len(feature.category)
         encoded = _positions(column, feature.category, other)[:, None] == np.arange(other + 1)

@@ -70,6 +70,8 @@ ENCODERS.add(
 
 #: Default encoder.
 DEFAULT = "contrastive"
+#: True for the name of an encoder whose outputs, before any principal axes, depend on the sample alone.
+learns_nothing = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
@@ -87,11 +89,6 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
             f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use {DEFAULT}",
             code="shape",
         )
-
-
-def learns_nothing(encoder: str) -> bool:
-    """Return True if the outputs of an encoder, before any principal axes, depend on the sample alone."""
-    return bool(ENCODERS.fact(encoder, "fixed", False))
 
 
 def data_seen(*encoders: str | None) -> str:

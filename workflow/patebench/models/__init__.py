@@ -49,27 +49,11 @@ RECIPES.add("modern-oversampled", "patebench.models.recipes:MODERN_OVERSAMPLED")
 RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
 
 
-def on_queries(model: str) -> bool:
-    """Return True if a teacher of `model` votes only on queries near its records, and cannot predict other samples.
-
-    Raises PatebenchError for an unknown name.
-    """
-    return bool(MODELS.fact(model, "on_queries", False))
-
-
-def on_features(model: str) -> bool:
-    """Return True if `model` reads vectors of the pool's encoder; PatebenchError for an unknown name."""
-    return bool(MODELS.fact(model, "on_features", False))
-
-
-def weighted(model: str) -> bool:
-    """Return True if the votes of `model` have weights; PatebenchError for an unknown name."""
-    return bool(MODELS.fact(model, "weighted", False))
-
-
-def by_recipe(model: str) -> bool:
-    """Return True if `model` is trained by a recipe, in epochs; PatebenchError for an unknown name."""
-    return bool(MODELS.fact(model, "by_recipe", True))
+# Facts of a model, as described above.
+on_queries = MODELS.flag("on_queries")
+on_features = MODELS.flag("on_features")
+weighted = MODELS.flag("weighted")
+by_recipe = MODELS.flag("by_recipe", True)
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:

@@ -205,7 +205,7 @@ class _Finite(torch.autograd.Function):
         return x.view_as(x) if backward else torch.nan_to_num(x)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         _, ctx.in_backward = inputs
 
     @staticmethod

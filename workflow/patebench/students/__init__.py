@@ -59,29 +59,17 @@ STRATEGIES.add("binary-experts", "patebench.students.acquisition:binary_experts"
 STRATEGIES.add("siamese", "patebench.students.acquisition:siamese")
 
 
+# Facts of a method and of a strategy, as described above.
+learns_from_unlabelled = STUDENTS.flag("unlabelled", True)
+needs_features = STUDENTS.flag("needs_features")
+reads_table = STUDENTS.flag("reads_table")
+sees_images = STUDENTS.flag("sees_images")
+selects_by_features = STRATEGIES.flag("needs_features")
+
+
 def takes(method: str, option: str) -> bool:
     """Return True if users may choose `option`, "model" or "recipe", for `method`; PatebenchError if unknown."""
     return option in STUDENTS.fact(method, "options", ())
-
-
-def learns_from_unlabelled(method: str) -> bool:
-    """Return True if `method` learns from samples of the pool without a label; PatebenchError if unknown."""
-    return bool(STUDENTS.fact(method, "unlabelled", True))
-
-
-def needs_features(method: str) -> bool:
-    """Return True if `method` needs features of the pool; PatebenchError if unknown."""
-    return bool(STUDENTS.fact(method, "needs_features", False))
-
-
-def reads_table(method: str) -> bool:
-    """Return True if `method` reads a released table of noisy counts instead of labels; PatebenchError if unknown."""
-    return bool(STUDENTS.fact(method, "reads_table", False))
-
-
-def sees_images(method: str) -> bool:
-    """Return True if `method` learns from images, even of a data set of features; PatebenchError if unknown."""
-    return bool(STUDENTS.fact(method, "sees_images", False))
 
 
 def refuse_choice(method: str, option: str) -> None:
@@ -90,11 +78,6 @@ def refuse_choice(method: str, option: str) -> None:
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
         line = f"the method '{method}' has a {option} of its own; leave {option} out, or use one of: {takers}"
         raise PatebenchError(line, code="own-choice")
-
-
-def selects_by_features(strategy: str) -> bool:
-    """Return True if `strategy` uses features of the pool; PatebenchError if unknown."""
-    return bool(STRATEGIES.fact(strategy, "needs_features", False))
 
 
 def initial_strategy(strategy: str) -> str:
