@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -225,83 +225,55 @@ def _clip_after_summing(self: Any, features: np.ndarray) -> np.ndarray:
     return vectors if not self.constant else np.column_stack([vectors, np.full(len(vectors), self.constant)])
 
 
-@pytest.mark.parametrize("name", ["dppl-mean", "least-squares", "least-squares-private"])
-def test_clipping_after_summing_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_sums.Scaling, "units", _clip_after_summing)
-    with pytest.raises(AssertionError):
-        test_a_record_changes_sums_by_at_most_the_stated_distances(name)
+def _noisy_in_all_classes_but_one(self: Any, sums: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.asarray(sums + self.noise * rng.standard_normal(sums.shape) * (np.arange(sums.shape[1]) > 0))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "distances"),
-    [
-        (prototypes.ClassMeans, "dppl-mean", (2.0, 1.0)),  # √2, for features that may be negative
-        (least_squares.LeastSquares, "least-squares", (2.0, 1.0)),
-        (least_squares.PrivateLeastSquares, "least-squares-private", (2.0, 1.0)),  # the covariance for free
-        (evolution.PrivateEvolution, "private-evolution", (2.0, 1.0)),  # one of two rounds
-    ],
-)
-def test_too_small_a_sensitivity_is_found(
-    kind: Any, name: str, distances: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+def _exact_covariance(self: Any, units: np.ndarray, pool: np.ndarray, records: float, rng: Any) -> np.ndarray:
+    return feature_sums.outer_sums(np.concatenate([units, pool])) / (len(units) + len(pool))
+
+
+def _best_prototypes(self: Any, private: PrivateRecords, pool: np.ndarray, classes: int, rng: Any) -> Fitted:
+    means = [private.features[private.labels == label].sum(axis=0) for label in range(classes)]
+    chosen = pool[[int((pool @ mean).argmax()) for mean in means]]
+    return Fitted(lambda features: features @ chosen.T, "2 public prototypes per class")
+
+
+_distances = test_a_record_changes_sums_by_at_most_the_stated_distances
+_dependence = test_nothing_but_what_is_released_depends_on_the_records
+FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
+    (feature_sums.Scaling, "units", _clip_after_summing, _distances, ("dppl-mean",)),
+    (feature_sums.Scaling, "units", _clip_after_summing, _distances, ("least-squares",)),
+    (feature_sums.Scaling, "units", _clip_after_summing, _distances, ("least-squares-private",)),
+    # Too small a sensitivity: √2, for features that may be negative; the covariance for free; one of two rounds.
+    (prototypes.ClassMeans, "distances", (2.0, 1.0), _distances, ("dppl-mean",)),
+    (least_squares.LeastSquares, "distances", (2.0, 1.0), _distances, ("least-squares",)),
+    (least_squares.PrivateLeastSquares, "distances", (2.0, 1.0), _distances, ("least-squares-private",)),
+    (evolution.PrivateEvolution, "distances", (2.0, 1.0), _distances, ("private-evolution",)),
+    # All records vote for two candidates.
+    (evolution, "nearest", lambda x, pool: np.arange(2 * len(x)) // 2 % len(pool), _distances, ("private-evolution",)),
+    (GaussianSums, "noisy", _noisy_in_all_classes_but_one, test_every_coordinate_has_independent_noise, ("dppl-mean",)),
+    (least_squares.PrivateLeastSquares, "_covariance", _exact_covariance, _dependence, ("least-squares-private",)),
+    (prototypes.PublicPrototypes, "fit", _best_prototypes, _dependence, ("dppl-public",)),
+    (
+        *(prototypes, "_scores", partial(lambda score, *given: 3 * score(*given), prototypes._scores)),
+        *(test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_cost, ()),
+    ),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "fault", "check", "methods"), FAULTS)
+def test_a_planted_fault_is_found(
+    owner: Any,
+    name: str,
+    fault: Any,
+    check: Callable[..., None],
+    methods: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kind, "distances", distances)
+    monkeypatch.setattr(owner, name, fault)
     with pytest.raises(AssertionError):
-        test_a_record_changes_sums_by_at_most_the_stated_distances(name)
-
-
-def test_votes_of_all_records_for_two_candidates_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evolution, "nearest", lambda x, pool: np.repeat(np.arange(len(x)) % len(pool), 2))
-    with pytest.raises(AssertionError):
-        test_a_record_changes_sums_by_at_most_the_stated_distances("private-evolution")
-
-
-@dataclass
-class _Forgetful:
-    """Random numbers without noise for one class."""
-
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-
-    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
-        noise = self.rng.standard_normal(shape)
-        noise[:, 0] = 0
-        return noise
-
-
-def test_noise_forgotten_in_one_class_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = GaussianSums.noisy
-    monkeypatch.setattr(GaussianSums, "noisy", lambda self, sums, rng: honest(self, sums, _Forgetful()))  # type: ignore[arg-type]
-    with pytest.raises(AssertionError):
-        test_every_coordinate_has_independent_noise("dppl-mean")
-
-
-def test_a_covariance_without_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exact(self: Any, units: np.ndarray, pool: np.ndarray, records: float, rng: Any) -> np.ndarray:
-        return feature_sums.outer_sums(np.concatenate([units, pool])) / (len(units) + len(pool))
-
-    monkeypatch.setattr(least_squares.PrivateLeastSquares, "_covariance", exact)
-    with pytest.raises(AssertionError):
-        test_nothing_but_what_is_released_depends_on_the_records("least-squares-private")
-
-
-def test_prototypes_chosen_without_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = prototypes.PublicPrototypes.fit
-
-    def best(self: Any, private: PrivateRecords, pool: np.ndarray, classes: int, rng: Any) -> Fitted:
-        fitted = fit(self, private, pool, classes, rng)
-        means = [private.features[private.labels == label].sum(axis=0) for label in range(classes)]
-        chosen = pool[[int((pool @ mean).argmax()) for mean in means]]
-        return Fitted(lambda features: features @ chosen.T, fitted.model)
-
-    monkeypatch.setattr(prototypes.PublicPrototypes, "fit", best)
-    with pytest.raises(AssertionError):
-        test_nothing_but_what_is_released_depends_on_the_records("dppl-public")
-
-
-def test_a_score_above_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    score = prototypes._scores
-    monkeypatch.setattr(prototypes, "_scores", lambda *given: 3 * score(*given))
-    with pytest.raises(AssertionError):
-        test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_cost()
+        check(*methods)
 
 
 # What is learned.

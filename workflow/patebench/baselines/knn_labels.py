@@ -13,7 +13,7 @@ from torch import Tensor
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.baselines.knn_accounting import ANSWER, TEST, KNNSettings
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features.cells import on_grid
 
 
@@ -62,7 +62,7 @@ def sound_labels(
     settings: KNNSettings,
     sampler: PoissonSampler,
     rng: torch.Generator,
-    report: Report | None = None,
+    report: Report = silent,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
     """Return labels (queries,), with −1 for unanswered queries, and the noisy steps of tests and of answers.
 
@@ -75,13 +75,11 @@ def sound_labels(
     for query in range(settings.queries):
         if float(tests.step(partial(_largest, votes, query))) * TEST > settings.threshold:
             passed.append(query)
-        if report:
-            report(query + 1, total)
+        report(query + 1, total)
     labels = np.full(settings.queries, NO_ANSWER, dtype=np.int64)
     for done, query in enumerate(passed[: settings.most], settings.queries + 1):
         labels[query] = int(answers.step(partial(_counts, votes, query)).argmax())
-        if report:
-            report(done, total)
+        report(done, total)
     return labels, (tests.spent(), answers.spent())
 
 
@@ -96,7 +94,7 @@ def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Ten
 
 
 def published_labels(
-    votes: NearestVotes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None
+    votes: NearestVotes, settings: KNNSettings, rng: torch.Generator, report: Report = silent
 ) -> Labels:
     """Return labels (queries,) as the authors' code computes them, with −1 for unanswered queries.
 
@@ -108,6 +106,5 @@ def published_labels(
         counts = torch.from_numpy(votes.counts(query, torch.randint(len(votes), (size,), generator=rng).numpy()))
         if float(counts.max() + settings.sigma1 * torch.randn((), generator=rng)) > settings.threshold:
             labels[query] = int((counts + settings.sigma2 * torch.randn(len(counts), generator=rng)).argmax())
-        if report:
-            report(query + 1, settings.queries)
+        report(query + 1, settings.queries)
     return labels

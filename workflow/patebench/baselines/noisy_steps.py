@@ -17,7 +17,7 @@ from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.baselines.clipped_models import PrivateModel
 from patebench.baselines.sampling_check import SamplingCheck
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.models.optimisers import Adam, ema_update_tensors
 
 #: Function of positions and a clipping norm. It returns a sum over the samples at these positions, such as the sum of
@@ -105,7 +105,7 @@ def train(
     learning_rate: float,
     ema: float,
     evaluate: Callable[[Tensor], float],
-    report: Report | None = None,
+    report: Report = silent,
 ) -> tuple[Tensor, list[dict[str, float]]]:
     """Train `model` by Adam in `steps` steps, with a learning rate that falls linearly to 0.
 
@@ -125,6 +125,5 @@ def train(
         ema_update_tensors([average], [weights], step, ema)
         if step * _POINTS // steps > (step - 1) * _POINTS // steps:
             curve.append({"step": step, "accuracy": evaluate(average)})
-        if report:
-            report(step, steps)
+        report(step, steps)
     return average, curve

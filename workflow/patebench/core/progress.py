@@ -22,6 +22,10 @@ class Report(Protocol):
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 
 
+def silent(done: int, of: int | None = None, /) -> None:
+    """Report nothing; the default callback of functions that report their progress."""
+
+
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
     """Show the progress of the block; yield a callback that receives the number of units done so far.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.core.registry import Registry, imported
 
 AnyFloat = TypeVar("AnyFloat", bound=np.floating)
@@ -98,14 +98,13 @@ def data_seen(*encoders: str | None) -> str:
 
 
 def one_by_one(
-    compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report | None
+    compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report
 ) -> NDArray[AnyFloat]:
     """Return the numbers (samples, numbers) that `compute` gives for each sample of `x` alone."""
     rows = []
     for row in range(len(x)):
         rows.append(compute(x[row : row + 1]))
-        if report:
-            report(row + 1, len(x))
+        report(row + 1, len(x))
     return np.concatenate(rows) if rows else compute(x)
 
 
@@ -118,7 +117,7 @@ class Encoder(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+    def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         """Learn from `pool` (samples, …) without labels, with draws from torch's global generator.
 
         `report` is called with (steps done, total steps). Raises PatebenchError if the pool is unsuitable.
@@ -128,7 +127,7 @@ class Encoder(ABC):
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Return features (samples, features); PatebenchError for samples of another shape."""
 
-    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
+    def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         """Return features (records, features) of private records `x`, each computed alone.
 
         So no record changes the features of another, not even by rounding.
@@ -136,8 +135,7 @@ class Encoder(ABC):
         if not self.exact:
             return one_by_one(self.features, x, report)
         features = self.features(x)
-        if report:
-            report(len(x), len(x))
+        report(len(x), len(x))
         return features
 
     @abstractmethod

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features import Encoder
 from patebench.features.views import Views
 from patebench.models.architectures import untrained_network
@@ -42,7 +42,7 @@ class ContrastEncoder(Encoder):
         return cls(net, standardise, tuple(pool.shape[1:]))
 
     @classmethod
-    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+    def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         encoder = cls.untrained(pool)
         x = encoder.standardise(torch.from_numpy(pool).to(encoder.standardise.mean.device))
         _train(encoder.net, x, Views(fill=encoder.standardise.background), report)
@@ -57,7 +57,7 @@ class ContrastEncoder(Encoder):
             parts = [F.normalize(self.net(self.standardise(part.to(device))).float(), dim=1).cpu() for part in batches]
         return torch.cat(parts).double().numpy()
 
-    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
+    def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         for part in (self.net, self.standardise):
             part.cpu()
         return super().features_alone(x, report)
@@ -97,7 +97,7 @@ class ContrastEncoder(Encoder):
         ]  # fmt: skip
 
 
-def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> None:
+def _train(net: nn.Module, x: Tensor, views: Views, report: Report) -> None:
     optimiser = AdamW(net.parameters(), LEARNING_RATE, weight_decay=1e-2, fused=True)
     steps = max(STEPS, PASSES * len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
@@ -109,8 +109,7 @@ def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> No
         nt_xent(pairs).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
-        if report:
-            report(step + 1, steps)
+        report(step + 1, steps)
 
 
 def nt_xent(pairs: Tensor) -> Tensor:

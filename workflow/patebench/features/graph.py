@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features import Encoder, contrast
 from patebench.features.cells import nearest_several, on_grid
 
@@ -42,7 +42,7 @@ class GraphEncoder(Encoder):
         self.shape, self.base, self.anchors, self.smoothed = base.shape, base, anchors, smoothed
 
     @classmethod
-    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+    def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         if len(pool) < 2:
             raise PatebenchError("the pool has one sample, which has no neighbours; use the encoder contrastive")
         base = contrast.ContrastEncoder.learn(pool, report)
@@ -52,7 +52,7 @@ class GraphEncoder(Encoder):
     def features(self, x: NDArray[Any]) -> Array:
         return self._average_neighbours(self.base.features(x))
 
-    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> Array:
+    def features_alone(self, x: NDArray[Any], report: Report = silent) -> Array:
         """Return the features of each sample, computed alone; sums over neighbours are exact in any order."""
         return self._average_neighbours(self.base.features_alone(x, report))
 

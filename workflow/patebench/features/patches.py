@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features import Encoder
 from patebench.features.principal_axes import PrincipalAxes
 
@@ -53,7 +53,7 @@ class PatchEncoder(Encoder):
         self.axes = PrincipalAxes(*3 * [torch.empty(0)])
 
     @classmethod
-    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+    def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         shape = _check_shape(tuple(pool.shape[1:]))
         drawn = _draw_patches(torch.from_numpy(pool), shape)
         both = torch.cat([drawn, _mirror(drawn, shape[0])])
@@ -91,14 +91,13 @@ class PatchEncoder(Encoder):
         return weights, -(self.centre @ weights)
 
     @torch.inference_mode()
-    def _sum_activations(self, x: NDArray[Any], report: Report | None = None) -> Tensor:
+    def _sum_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return activations summed over quarters (samples, 4 · clusters), averaged over image and mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
             batches.append(self._sum_over_quarters(batch))
-            if report:
-                report(min(len(batches) * _BATCH, len(x)), len(x))
+            report(min(len(batches) * _BATCH, len(x)), len(x))
         return torch.cat(batches)
 
     def _sum_over_quarters(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features import Encoder, check_input
 
 #: Number of directions of a gradient, modulo 180°; width of a block in cells; and the clipping value of a block.
@@ -32,10 +32,9 @@ class _Plain(Encoder):
         self.shape = shape
 
     @classmethod
-    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+    def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         cls.check(tuple(pool.shape[1:]))
-        if report:
-            report(1, 1)
+        report(1, 1)
         return cls(tuple(pool.shape[1:]))
 
     @classmethod

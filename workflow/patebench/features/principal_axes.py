@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features import Encoder, check_input, one_by_one
 
 #: Maximum number of axes.
@@ -96,16 +96,16 @@ class AxesEncoder(Encoder):
 
     @classmethod
     @abstractmethod
-    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+    def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return float32 numbers (samples, numbers) for samples (samples, …); nothing is learnt."""
 
     @classmethod
-    def outputs_alone(cls, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float32]:
+    def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:
         """Return the outputs (records, numbers) of private records `x`, each computed alone."""
         return one_by_one(lambda record: cls.outputs(record).numpy(), x, report)
 
     @classmethod
-    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+    def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         shape = tuple(pool.shape[1:])
         cls.check(shape)
         return cls(shape, PrincipalAxes.learn(cls.outputs(pool, report).double()))
@@ -135,9 +135,8 @@ class TableAxes(AxesEncoder):
     exact = True
 
     @classmethod
-    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
-        if report:
-            report(1, 1)
+    def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
+        report(1, 1)
         return torch.from_numpy(x).float()
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:

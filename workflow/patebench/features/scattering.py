@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features.principal_axes import AxesEncoder
 
 #: Number of wavelets of each size; distance between the centres of neighbourhoods, in pixels.
@@ -47,14 +47,13 @@ class ScatteringEncoder(AxesEncoder):
 
     @classmethod
     @torch.inference_mode()
-    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+    def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return the transform of each image, computed alone: (samples, channels · PATHS · height/4 · width/4)."""
         channels, height, width = x.shape[1:]
         results = torch.empty(len(x), channels, PATHS, height // _STEP, width // _STEP)
         for number, image in enumerate(torch.from_numpy(x)):
             results[number] = scatter(image.float() / 255)
-            if report:
-                report(number + 1, len(x))
+            report(number + 1, len(x))
         return results.flatten(1)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.core.errors import PatebenchError
-from patebench.core.progress import Report
+from patebench.core.progress import Report, silent
 from patebench.features.principal_axes import AxesEncoder
 from patebench.models.device import autocast
 from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
@@ -54,14 +54,13 @@ class ImageNetEncoder(AxesEncoder):
 
     @classmethod
     @torch.inference_mode()
-    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+    def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
         network, processor = pretrained(cls.version), torch.device("cpu")
         done = [torch.empty(0, sum(cls.widths) + CHANNELS)]
         with autocast(processor):
             for batch in torch.from_numpy(x).split(_BATCH) if len(x) else ():  # type: ignore[no-untyped-call]
                 done.append(network.means(enlarge(batch.float(), _SIDE), cls.blocks).float())
-                if report:
-                    report(min((len(done) - 1) * _BATCH, len(x)), len(x))
+                report(min((len(done) - 1) * _BATCH, len(x)), len(x))
         return torch.cat(done)
 
 
@@ -106,7 +105,7 @@ class NetworkEncoder(AxesEncoder):
 
     @classmethod
     @torch.inference_mode()
-    def outputs(cls, x: NDArray[Any], report: Report | None = None) -> Tensor:
+    def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return the outputs (samples, numbers) for images (samples, channels, height, width), each computed alone.
 
         Raises PatebenchError for an output of another shape, a value that is not finite, and a network whose output for
@@ -117,8 +116,7 @@ class NetworkEncoder(AxesEncoder):
         rows = []
         for number in range(len(x)):
             rows.append(cls._vector(x[number]))
-            if report:
-                report(number + 1, len(x))
+            report(number + 1, len(x))
         if len(x) > 1 and not np.array_equal(cls._vector(x[0]), rows[0]):
             line = "the network's output for an image changes between calls; give one without state or randomness"
             raise PatebenchError(line, code="network")

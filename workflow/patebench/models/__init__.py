@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
+from patebench.core.progress import silent
 from patebench.core.registry import Registry, called_with, instance_of
 from patebench.models.recipes import Recipe
 
@@ -87,7 +88,7 @@ Progress = Callable[[int, int], None]
 class Learner(Protocol):
     """Model that is fitted once and then predicts labels."""
 
-    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress = silent) -> None:
         """Fit the model to samples `x`, (samples, …) uint8 images or float tables, with labels `y` (samples,)."""
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.progress import silent
 from patebench.models import Progress
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Columns
@@ -29,15 +30,14 @@ class Estimator:
         self.build, self.classes, self.standardise = build, classes, standardise
 
     @_quiet_sums
-    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress = silent) -> None:
         # A shard may contain only one class, for which scikit-learn's linear models raise an error.
         self.constant = int(y[0]) if (y == y[0]).all() else None
         if self.constant is None:
             self.scaler = Columns.of(_flatten(x)) if self.standardise else None
             self.model = self.build(seed % 2**32)
             self.model.fit(self._inputs(x), y)
-        if progress:
-            progress(1, 1)
+        progress(1, 1)
 
     @_quiet_sums
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
@@ -105,7 +105,7 @@ class LinearHead:
     def __init__(self, recipe: Recipe, classes: int) -> None:
         self.classes = classes
 
-    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress = silent) -> None:
         vectors = x.reshape(len(x), -1).astype(np.float64)
         self.mean, self.shares = vectors.mean(axis=0), np.bincount(y, minlength=self.classes) / len(y)
         centred, targets = vectors - self.mean, np.eye(self.classes)[y] - self.shares
@@ -115,8 +115,7 @@ class LinearHead:
         best = _PENALTIES[int(np.argmin(errors))]
         self.weights: Array = centred.T @ (axes @ (along / (variance + best)[:, None]))
         self.absent = self.shares == 0
-        if progress:
-            progress(1, 1)
+        progress(1, 1)
 
     @staticmethod
     def _error(variance: Array, axes: Array, along: Array, targets: Array, penalty: float) -> float:

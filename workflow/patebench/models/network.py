@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
+from patebench.core.progress import silent
 from patebench.models import Progress
 from patebench.models.augment import draw, move
 from patebench.models.device import autocast_to, compute_dtype_for, device
@@ -86,15 +87,14 @@ class Network:
         y: NDArray[np.integer],
         *,
         seed: int,
-        progress: Progress | None = None,
+        progress: Progress = silent,
         loss: Loss | None = None,
     ) -> None:
         with seeded(seed):
             fitting = self.begin(x, y, seed=seed, loss=loss)
             for epoch in range(self.recipe.epochs):
                 fitting.epoch()
-                if progress:
-                    progress(epoch + 1, self.recipe.epochs)
+                progress(epoch + 1, self.recipe.epochs)
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from patebench.core.progress import silent
 from patebench.models import Progress
 from patebench.models.augment import move
 from patebench.models.device import autocast_to, compute_dtype_for
@@ -75,14 +76,13 @@ class Stack:
         self.rngs = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.optimiser, self.schedule = optimisation(self.weights.values(), self.recipe, self.steps)
 
-    def fit(self, progress: Progress | None = None) -> None:
+    def fit(self, progress: Progress = silent) -> None:
         """Train all networks for all epochs of the recipe."""
         self.net.train()
         for epoch in range(self.recipe.epochs):
             for rows, draws, mask in self._batches():
                 self._step(rows, draws, mask)
-            if progress:
-                progress(epoch + 1, self.recipe.epochs)
+            progress(epoch + 1, self.recipe.epochs)
         if self.ema is not None:
             self.weights = dict(zip(self.weights, self.ema, strict=True))
 

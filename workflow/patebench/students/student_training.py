@@ -20,6 +20,7 @@ from torch import Tensor
 
 from patebench.core.checks import check_finite
 from patebench.core.files import atomic
+from patebench.core.progress import silent
 from patebench.models import Progress
 from patebench.models.network import seeded
 from patebench.students import STUDENTS
@@ -72,7 +73,7 @@ class _Training:
     probe_predictions: Tensor | None = None
     curve: Curve = field(default_factory=list)
 
-    def run(self, progress: Progress | None, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
+    def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
         """Train to the end, or until predictions no longer change."""
         trainer, saved = self.trainer, time.monotonic()
         interval = math.ceil(trainer.epochs / _EVALUATIONS)
@@ -88,8 +89,7 @@ class _Training:
             if checkpoint and time.monotonic() - saved >= checkpoint.seconds:
                 self.save(checkpoint)
                 saved = time.monotonic()
-            if progress:
-                progress(self.epochs_done, trainer.epochs)
+            progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
         """Predict part of the pool; update `unchanged`, the number of successive probes without a changed label."""
@@ -138,7 +138,7 @@ def train(
     config: StudentConfig,
     *,
     seed: int,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     evaluate: Evaluate | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[StudentTrainer, Curve]:
