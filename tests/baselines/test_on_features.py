@@ -95,7 +95,7 @@ def _releasing(name: str, sums: list[np.ndarray]) -> FeatureMethod:
             sums.append(scores)
             return np.arange(2 * scores.shape[1]).reshape(-1, 2)
 
-    return Fixed(noise=1.0, **OPTIONS.get(name, {}))  # type: ignore[no-any-return]
+    return Fixed(noise=1.0, **OPTIONS.get(name, {}))
 
 
 def _released(name: str, records: tuple[tuple[int, int], ...]) -> tuple[list[np.ndarray], Fitted]:

@@ -52,7 +52,7 @@ def records(folder: Path, *students: Any) -> Any:
 
 
 def rows(found: Any) -> list[dict[str, Any]]:
-    return TABLES.load("petdl").build(found, PUBLISHED).to_dict("records")  # type: ignore[no-any-return]
+    return TABLES.load("petdl").build(found, PUBLISHED).to_dict("records")
 
 
 def test_printed_values_stand_beside_the_students_that_they_are_of(tmp_path: Path) -> None:

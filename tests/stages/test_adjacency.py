@@ -91,7 +91,7 @@ def test_records_of_a_data_set_of_features_are_encoded_again(tmp_path: Path, mon
     alone = ScatteringEncoder.outputs_alone.__func__
 
     def together(cls: type, x: np.ndarray, report: Any = None) -> np.ndarray:
-        return alone(cls, x, report) + x.mean(dtype=np.float32)  # type: ignore[no-any-return]
+        return alone(cls, x, report) + x.mean(dtype=np.float32)
 
     monkeypatch.setattr(ScatteringEncoder, "outputs_alone", classmethod(together))
     assert audited(tmp_path / "leaky", written)["replace"].verdict is not Moved.HOLDS

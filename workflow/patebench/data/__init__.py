@@ -47,8 +47,7 @@ reads_own_files = DATASETS.flag("own_files")
 
 def known_outline(name: str) -> Outline | None:
     """Return the outline of a built-in data set, or None if `name` is not built in or reads a user's own files."""
-    outline: Outline | None = DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
-    return outline
+    return DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
@@ -58,8 +57,7 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
     if measure is None:
         data: Dataset = DATASETS.load(loader)(root=root, download=False, **arguments)
         return Outline.of(data)
-    outline: Outline = imported(measure)(**arguments)
-    return outline
+    return imported(measure)(**arguments)
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:

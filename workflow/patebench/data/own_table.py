@@ -205,8 +205,7 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
     """Encode the declared features of all records as (records, columns)."""
     parts = call_all(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
-    encoded: NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
-    return encoded
+    return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
 def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -> NDArray[np.float32]:
@@ -237,8 +236,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
         encoded = ((np.clip(np.where(absent, low, values), low, high) - low) / (high - low))[:, None]
     if feature.missing == "column":
         encoded = np.concatenate([encoded, absent[:, None]], axis=1)
-    single: NDArray[np.float32] = encoded.astype(np.float32)
-    return single
+    return encoded.astype(np.float32)
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:

@@ -77,8 +77,7 @@ learns_nothing = ENCODERS.flag("fixed")
 def encoder_class(name: str) -> "type[Encoder]":
     """Return the class of the encoder `name`; a name that is not registered stands for a network of the user's own."""
     own = "patebench.features.trained_networks:NetworkEncoder"
-    loaded: type[Encoder] = ENCODERS.load(name) if name in ENCODERS else imported(own)
-    return loaded
+    return ENCODERS.load(name) if name in ENCODERS else imported(own)
 
 
 def check_input(encoder: str, shape: tuple[int, ...]) -> None:

@@ -190,5 +190,4 @@ class Directions:
     @cached_property
     def total(self) -> Array:
         """Weights (queries,) of the rows of a table, whose weighted sum is the number of records per class."""
-        direction: Array = self.rotation[-1] / _GRID / _CONSTANT / _LENGTH
-        return direction
+        return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -62,8 +62,7 @@ class GraphEncoder(Encoder):
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:
             sums += smoothed[column]
-        mean: Array = sums / (on_grid(np.ones(1)) * near.shape[1])
-        return mean
+        return sums / (on_grid(np.ones(1)) * near.shape[1])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         base = self.base.arrays()  # the features of the pool follow the network's weights
@@ -102,5 +101,4 @@ def walked(vectors: NDArray[np.floating]) -> Array:
     means = np.asarray(vectors, dtype=np.float64)
     for _ in range(STEPS):
         means = np.asarray(step @ means)
-    unit: Array = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
-    return unit
+    return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)

@@ -75,8 +75,7 @@ class Pixels(_Plain):
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
         flat = x.reshape(len(x), -1).astype(np.float64)
-        scaled: NDArray[np.float64] = flat / (255 * np.sqrt(flat.shape[1]))
-        return scaled
+        return flat / (255 * np.sqrt(flat.shape[1]))
 
 
 class Gradients(_Plain):
@@ -144,5 +143,4 @@ def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale vectors along the last axis to unit length; zero vectors stay zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: NDArray[np.float64] = vectors / np.maximum(length, 1e-12)
-    return unit
+    return vectors / np.maximum(length, 1e-12)

@@ -73,8 +73,7 @@ class PrincipalAxes:
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
         """Return a unit vector (samples, axes) for the `numbers` (samples, numbers) of each sample."""
         scaled = (numbers - self.mean) / self.spread
-        units: NDArray[np.float64] = F.normalize((scaled @ self.axes).double(), dim=1).numpy()
-        return units
+        return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
 
 
 class AxesEncoder(Encoder):
@@ -148,5 +147,4 @@ class TableAxes(AxesEncoder):
         scaled = (x - self.axes.mean.numpy()) / self.axes.spread.numpy()
         columns = np.rint(np.clip(scaled, -_LARGEST, _LARGEST).astype(np.float64) * _COLUMN_GRID)
         along = columns @ np.rint(self.axes.axes.numpy().astype(np.float64) * _AXIS_GRID)
-        units: NDArray[np.float64] = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1)
-        return units
+        return along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1)

@@ -182,8 +182,7 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
     `member` (samples,) is the cluster of each sample and `truth` (samples,) its true label. No other labelling of the
     clusters is more accurate on these samples.
     """
-    result: NDArray[np.int64] = _counts(member, truth, clusters, classes).argmax(axis=1)
-    return result
+    return _counts(member, truth, clusters, classes).argmax(axis=1)
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
@@ -194,8 +193,7 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
     """
     from scipy.optimize import linear_sum_assignment
 
-    result: NDArray[np.int64] = linear_sum_assignment(_counts(member, truth, classes, classes), maximize=True)[1]
-    return result.astype(np.int64)
+    return linear_sum_assignment(_counts(member, truth, classes, classes), maximize=True)[1].astype(np.int64)
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:

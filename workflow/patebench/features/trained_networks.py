@@ -137,8 +137,7 @@ class NetworkEncoder(AxesEncoder):
             raise PatebenchError(f"the network's output is {shape}; {_EXPECTED}", code="network")
         if not np.isfinite(vector).all():
             raise PatebenchError("the network's output contains NaN or infinite values; give another", code="network")
-        numbers: NDArray[np.float32] = vector[0].astype(np.float32)
-        return numbers
+        return vector[0].astype(np.float32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {**super().arrays(), "network": np.frombuffer(self.content, np.uint8)}

@@ -109,8 +109,7 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
             f"the model '{model}' can only be a teacher, as it predicts nothing but votes on queries; use another model"
         )
     chosen: Recipe = RECIPES.load(recipe)
-    learner: Learner = MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)
-    return learner
+    return MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)
 
 
 def epochs_of(recipe: str, epochs: int | None) -> int:

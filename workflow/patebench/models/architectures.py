@@ -202,8 +202,7 @@ class Siamese(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """Return the features (samples, width) of images `x` (samples, channels, height, width)."""
-        features: Tensor = self.features(self.standardise(x.to(self.bias.device)))
-        return features
+        return self.features(self.standardise(x.to(self.bias.device)))
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the logits (…,) that pairs of images are equal, from their features (…, width)."""

@@ -93,8 +93,7 @@ class EfficientNetLite(nn.Module):
         self._fc = nn.Linear(CHANNELS, _CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self._fc(self.means(x))
-        return logits
+        return self._fc(self.means(x))
 
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
         """Return the outputs of `blocks` (counted from 0) and of the last layer, averaged over all positions.
@@ -131,4 +130,4 @@ def pretrained(version: int = 0) -> EfficientNetLite:
     with torch.random.fork_rng(devices=[]):  # else the first call alone would draw initial weights
         network = EfficientNetLite(version)
     network.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
-    return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]

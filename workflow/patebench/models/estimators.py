@@ -43,8 +43,7 @@ class Estimator:
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         if self.constant is not None:
             return np.full(len(x), self.constant, np.int64)
-        labels: NDArray[np.int64] = self.model.predict(self._inputs(x)).astype(np.int64)
-        return labels
+        return self.model.predict(self._inputs(x)).astype(np.int64)
 
     @_quiet_sums
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
@@ -126,11 +125,9 @@ class LinearHead:
         return float(np.square(residuals).mean())
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        labels: NDArray[np.int64] = self.log_probabilities(x).argmax(axis=1)
-        return labels
+        return self.log_probabilities(x).argmax(axis=1)
 
     def log_probabilities(self, x: NDArray[Any]) -> Array:
         logits = _SHARPNESS * ((x.reshape(len(x), -1) - self.mean) @ self.weights + self.shares)
         logits[:, self.absent] = -np.inf
-        log_p: Array = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
-        return log_p
+        return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)

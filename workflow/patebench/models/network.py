@@ -124,8 +124,7 @@ class Network:
         return torch.cat(answers).numpy()
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        labels: NDArray[np.int64] = self.logits(x).argmax(1)
-        return labels
+        return self.logits(x).argmax(1)
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         logits = torch.from_numpy(self.logits(x)).double()

@@ -89,15 +89,12 @@ class Stack:
     @torch.inference_mode()
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Return the labels (networks, samples) that the networks predict for samples `x`."""
-        labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
-        return labels[self.shown]
+        return torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()[self.shown]
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
         """Return log-probabilities (networks, samples, classes) of the classes for samples `x`."""
-        log_p: NDArray[np.floating]
-        log_p = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
-        return log_p[self.shown]
+        return torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()[self.shown]
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
@@ -105,8 +102,7 @@ class Stack:
         net = WithHints(self.net, layer).eval()
         weights = {f"net.{name}": each for name, each in self.weights.items()}
         batches = [self._outputs(net, weights, batch)[1].flatten(2).float().cpu() for batch in self._batches_of(x)]
-        hints: NDArray[np.float32] = torch.cat(batches, 1).numpy()
-        return hints[self.shown]
+        return torch.cat(batches, 1).numpy()[self.shown]
 
     @property
     def device_facts(self) -> dict[str, str]:
@@ -159,8 +155,7 @@ class Stack:
 
     def _logits(self, samples: Tensor) -> Tensor:
         """Return unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
-        logits: Tensor = self._outputs(self.net, self.weights, samples).float()
-        return logits
+        return self._outputs(self.net, self.weights, samples).float()
 
     def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
         """Return what `net` computes with each network's `weights` from its `samples` (networks, samples, …)."""

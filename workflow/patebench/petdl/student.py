@@ -108,18 +108,15 @@ class PetdlStudent:
     def hints(self, x: Tensor) -> Tensor:
         """Return the hints (samples, features) that the regressor predicts for standardised samples `x`."""
         with autocast_to(self.device, self.compute_dtype):
-            hints: Tensor = self.regressor(self.net.hints(x)).float().flatten(1)
-        return hints
+            return self.regressor(self.net.hints(x)).float().flatten(1)
 
     def logits(self, x: Tensor) -> Tensor:
         with autocast_to(self.device, self.compute_dtype):
-            logits: Tensor = self.net(x)[0].float()
-        return logits
+            return self.net(x)[0].float()
 
     def samples(self, x: Tensor) -> Tensor:
         """Return samples `x`, standardised and moved to the student's device."""
-        samples: Tensor = self.standardise(x.to(self.device))
-        return samples
+        return self.standardise(x.to(self.device))
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

@@ -108,13 +108,11 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probabilities (samples, classes); each row sums to 1."""
         shares = np.exp(self.predict_log_proba(X))
-        probabilities: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
-        return probabilities
+        return shares / shares.sum(axis=1, keepdims=True)
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the most probable class (samples,) of each sample."""
-        likeliest: NDArray[np.int64] = np.argmax(self.predict_log_proba(X), axis=1)
-        return likeliest
+        return np.argmax(self.predict_log_proba(X), axis=1)
 
 
 def _convert_samples(x: ArrayLike) -> NDArray[Any]:

@@ -72,8 +72,7 @@ class Consistency:
 def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
     """Return the EMA's probabilities (samples, classes) for weak views of the batch's samples of the pool."""
     ema.eval()
-    logits: Tensor = ema(batch.views(batch.x, "weak"))
-    return logits.float().softmax(1)
+    return ema(batch.views(batch.x, "weak")).float().softmax(1)
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:

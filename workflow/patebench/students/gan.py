@@ -211,8 +211,7 @@ class GANTrainer(PoolTrainer):
         self.ema.eval()
         with autocast(self.device):
             logits = self.logits(self.views(x, "weak"))
-        aligned: Tensor = self.alignment(logits.float().softmax(1))
-        return aligned
+        return self.alignment(logits.float().softmax(1))
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Generate as many samples as `real` has, and compute the adversarial losses from one pass over them.
@@ -242,8 +241,7 @@ class GANTrainer(PoolTrainer):
         optimiser.step()
 
     def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.ema(x)[0]
-        return logits
+        return self.ema(x)[0]
 
 
 def _to_unit(x: Tensor) -> Tensor:

@@ -172,8 +172,7 @@ class PoolTrainer:
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the student's logits (samples, classes) for scaled samples `x`."""
-        logits: Tensor = self.parts["ema"](x)
-        return logits
+        return self.parts["ema"](x)
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.parts["ema"].eval()

@@ -82,8 +82,7 @@ class MirrorTrainer(NetworkTrainer):
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         mirrored = np.ascontiguousarray(x[..., ::-1])
         one, other = super().log_probabilities(x), super().log_probabilities(mirrored)
-        mean: NDArray[np.float64] = np.logaddexp(one, other) - np.log(2)
-        return mean
+        return np.logaddexp(one, other) - np.log(2)
 
 
 class Finetuner(MirrorTrainer):
@@ -151,8 +150,7 @@ class Pretrained(nn.Module):
         self.body, self.head = deepcopy(pretrained()), nn.Linear(CHANNELS, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.body.means(enlarge(x * _SPREAD + _MEAN, _SIDE)))
-        return logits
+        return self.head(self.body.means(enlarge(x * _SPREAD + _MEAN, _SIDE)))
 
 
 def build_pretrained(shape: tuple[int, ...], classes: int) -> nn.Module:

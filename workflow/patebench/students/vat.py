@@ -74,8 +74,7 @@ def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Ten
 def _normalised(x: Tensor) -> Tensor:
     """Scale each sample of `x` to the norm √(number of features), which is that of a standardised sample."""
     norm = x.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (x.ndim - 1))
-    normalised: Tensor = x * (math.sqrt(x[0].numel()) / norm)
-    return normalised
+    return x * (math.sqrt(x[0].numel()) / norm)
 
 
 def _divergence(target: Tensor, logits: Tensor) -> Tensor:

@@ -47,8 +47,7 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
     """Return softmax(logits / temperature) (…, classes); `log_probabilities` are the logits up to a constant."""
     from scipy.special import softmax
 
-    probabilities: NDArray[np.float64] = softmax(log_probabilities.astype(np.float64) / temperature, axis=-1)
-    return probabilities
+    return softmax(log_probabilities.astype(np.float64) / temperature, axis=-1)
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:

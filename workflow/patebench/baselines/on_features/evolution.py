@@ -69,8 +69,7 @@ class PrivateEvolution(GaussianSums):
         above = np.maximum(counts - _THRESHOLD * self.noise, 0)
         # Without a count above the threshold, the largest one is kept.
         above = np.where(above.any(axis=0), above, counts == counts.max(axis=0))
-        weights: Array = above / above.sum(axis=0)
-        return weights
+        return above / above.sum(axis=0)
 
 
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -98,7 +97,6 @@ def _linear(pool: Array, strength: Array) -> Scores:
     weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), centred.T @ target)
 
     def scores(features: Array) -> Array:
-        result: Array = (features - mean) @ weights
-        return result
+        return (features - mean) @ weights
 
     return scores

@@ -115,8 +115,7 @@ class GaussianSums(FeatureMethod):
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
         """Return sums over the records with noise on each coordinate; all that is released passes through here."""
-        released: Array = sums + self.noise * rng.standard_normal(sums.shape)
-        return released
+        return sums + self.noise * rng.standard_normal(sums.shape)
 
     def costs(self, delta: float) -> tuple[float, float]:
         if self.noise == 0:

@@ -117,5 +117,4 @@ def from_coordinates(vector: Array, size: int) -> Array:
     """Return the symmetric matrix (size, size) with these coordinates."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:] / np.sqrt(2)
-    symmetric: Array = matrix + matrix.T + np.diag(vector[:size])
-    return symmetric
+    return matrix + matrix.T + np.diag(vector[:size])

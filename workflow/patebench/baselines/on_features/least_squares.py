@@ -74,8 +74,7 @@ class PrivateLeastSquares(LeastSquares):
         variance, axes = np.linalg.eigh(noisy)
         # Eigenvalues of the noise alone are at most noise·√(2·size) (Wigner's semicircle); those below tell nothing.
         kept = np.maximum(variance, self.noise * np.sqrt(2 * size))
-        result: Array = axes * kept @ axes.T / max(records, 1.0)
-        return result
+        return axes * kept @ axes.T / max(records, 1.0)
 
 
 def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
@@ -89,8 +88,7 @@ def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) 
     weights = axes[:, kept] @ _weights(axes[:, kept].T @ rest, variance[kept], records, noise)
 
     def scores(features: Array) -> Array:
-        result: Array = scaling.units(features) / UNIT @ weights + shares
-        return result
+        return scaling.units(features) / UNIT @ weights + shares
 
     return Fitted(scores, "linear", table.size)
 
@@ -108,5 +106,4 @@ def _weights(sums: Array, variance: Array, records: float, noise: float) -> Arra
         top = int(evidence.argmax())
         if evidence[top] > best[0]:
             best = float(evidence[top]), (prior[top] * signal / total[top])[:, None] * sums
-    weights: Array = best[1]
-    return weights
+    return best[1]

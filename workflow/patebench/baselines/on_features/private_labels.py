@@ -43,8 +43,7 @@ class LabelMethod(FeatureMethod):
         """
         counts = np.zeros(shape)
         np.add.at(counts, (member, labels), 1)
-        noisy: Array = counts + rng.laplace(scale=scale, size=shape) if scale else counts
-        return noisy
+        return counts + rng.laplace(scale=scale, size=shape) if scale else counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +57,13 @@ class ClusterHistograms(LabelMethod):
         table = self.noisy_histograms(member, private.labels, (len(means), classes), 2 * self.noise, rng)
 
         def scores(features: Array) -> Array:
-            nearest: Array = table[_nearest(features, means)]
-            return nearest
+            return table[_nearest(features, means)]
 
         return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
 
     def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
         """Return a label for each sample from the noisy histogram of its cluster, `rows` (samples, classes)."""
-        labels: NDArray[np.int64] = rows.argmax(axis=1)
-        return labels
+        return rows.argmax(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,23 +109,20 @@ def response(labels: Labels, prior: Array, epsilon: float) -> Array:
     true = labels[:, None] == np.arange(prior.shape[1])
     probabilities = np.where(allowed, np.where(true, 1.0, np.exp(-epsilon)), 0.0)
     known = (allowed & true).any(axis=1, keepdims=True)
-    result: Array = np.where(known, probabilities * kept[best][:, None], allowed / size[best][:, None])
-    return result
+    return np.where(known, probabilities * kept[best][:, None], allowed / size[best][:, None])
 
 
 def shares(rows: Array) -> Array:
     """Return noisy histograms (rows, classes) as probabilities: negative cells count as 0; uniform if none is left."""
     positive = np.maximum(rows, 0)
     positive[~positive.any(axis=1)] = 1
-    result: Array = positive / positive.sum(axis=1, keepdims=True)
-    return result
+    return positive / positive.sum(axis=1, keepdims=True)
 
 
 def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
     """Draw one class per row of probabilities (rows, classes)."""
     with np.errstate(divide="ignore"):
-        drawn: NDArray[np.int64] = (np.log(probabilities) + rng.gumbel(size=probabilities.shape)).argmax(axis=1)
-    return drawn
+        return (np.log(probabilities) + rng.gumbel(size=probabilities.shape)).argmax(axis=1)
 
 
 def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
@@ -140,5 +134,4 @@ def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
 
 def _nearest(features: Array, means: Array) -> Labels:
     """Return the nearest mean of each sample (samples,)."""
-    nearest: Labels = (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)
-    return nearest
+    return (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)

@@ -51,8 +51,7 @@ class ClassMeans(GaussianSums):
         prototypes = table / np.maximum(np.linalg.norm(table, axis=0), 1e-12)
 
         def scores(features: Array) -> Array:
-            similarity: Array = scaling.along(features) @ prototypes
-            return similarity
+            return scaling.along(features) @ prototypes
 
         return Fitted(scores, "class means", table.size)
 
@@ -85,8 +84,7 @@ class PublicPrototypes(FeatureMethod):
         prototypes = public[chosen].astype(np.float64) / _SHORT
 
         def similarity(features: Array) -> Array:
-            nearest: Array = np.max(np.einsum("sd,ckd->csk", features - mean, prototypes, optimize=True), axis=2).T
-            return nearest
+            return np.max(np.einsum("sd,ckd->csk", features - mean, prototypes, optimize=True), axis=2).T
 
         return Fitted(similarity, f"{self.prototypes} public prototypes per class", classes * self.prototypes)
 
