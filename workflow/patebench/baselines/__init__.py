@@ -5,12 +5,6 @@ This file lists the forms of DP-SGD and Private-kNN. It does not import torch, s
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
-
-from patebench.core.errors import PatebenchError
-from patebench.core.registry import nearest
-
-AnyForm = TypeVar("AnyForm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +48,3 @@ KNN_FORMS: Mapping[str, str] = {
     " every query that passes",
     "sound": "a new Poisson subset for each test and each label, and at most `answers` answers",
 }
-
-
-def form_of(forms: Mapping[str, AnyForm], name: str) -> AnyForm:
-    """Return the form of DP-SGD or Private-kNN called `name`; raise PatebenchError for an unknown name."""
-    if name not in forms:
-        raise PatebenchError(f"unknown form '{name}'{nearest(name, forms)}; choose one of {', '.join(forms)}")
-    return forms[name]

@@ -101,8 +101,8 @@ class Learner(Protocol):
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
     """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
 
-    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, a model that only votes
-    on queries (`on_queries`), or epochs below 1.
+    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, or a model that only
+    votes on queries (`on_queries`).
     """
     if on_queries(model):
         raise PatebenchError(
@@ -113,10 +113,5 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
 
 
 def epochs_of(recipe: str, epochs: int | None) -> int:
-    """Return the number of training epochs: `epochs`, or that of the registered `recipe` if `epochs` is None.
-
-    Raises PatebenchError for an unknown recipe or epochs below 1.
-    """
-    if epochs is not None and epochs < 1:
-        raise PatebenchError(f"epochs = {epochs} is too small; use at least 1")
+    """Return the number of training epochs: `epochs`, or that of the registered `recipe` if `epochs` is None."""
     return epochs or int(RECIPES.load(recipe).epochs)

@@ -22,7 +22,7 @@ from patebench.artefacts.reading import (
     read_samples,
     records_outside,
 )
-from patebench.baselines import DPSGD_FORMS, form_of
+from patebench.baselines import DPSGD_FORMS
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
@@ -72,7 +72,7 @@ def run(
     from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler, train
 
     started = time.monotonic()
-    if encoder is not None and not form_of(DPSGD_FORMS, training.form).from_encoder:
+    if encoder is not None and not DPSGD_FORMS[training.form].from_encoder:
         raise PatebenchError(f"the form {training.form} uses no encoder; leave out --encoder")
     samples, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     check_pool_protection(public)
@@ -155,7 +155,7 @@ def _model(
     from patebench.models.network import seeded as weights_from
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
-    if form_of(DPSGD_FORMS, training.form).from_encoder:
+    if DPSGD_FORMS[training.form].from_encoder:
         if encoder is None:
             raise PatebenchError(f"the form {training.form} starts from the encoder of the public pool; give --encoder")
         learnt = read_encoder(encoder, pool)

@@ -20,7 +20,7 @@ from patebench.artefacts.reading import (
     read_samples,
     records_outside,
 )
-from patebench.baselines import KNN_FORMS, form_of, knn_accounting
+from patebench.baselines import knn_accounting
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, large_delta
@@ -64,7 +64,6 @@ def run(
     from patebench.stages.train_student import student_of_labels
 
     started = time.monotonic()
-    form_of(KNN_FORMS, parameters.form)
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     check_pool_protection(public)
