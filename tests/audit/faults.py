@@ -11,8 +11,7 @@ import numpy as np
 
 from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, repeated
-from patebench.accounting.votes import Votes, capped
-from patebench.accounting.weighted_votes import UNIT
+from patebench.accounting.votes import UNIT, Votes, capped
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Answering, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from patebench.accounting import independent
-from patebench.accounting.weighted_votes import UNIT
+from patebench.accounting.votes import UNIT
 from patebench.audit.audit_text import render
 from patebench.audit.runs import AuditSetting
 from patebench.audit.table_audit import least_epsilon, table_pairs, weighted_pairs
@@ -38,7 +38,7 @@ def test_worlds_of_weighted_votes_differ_in_one_teacher_by_up_to_the_largest_dis
     assert len({world.words for world in found}) == len(found)
     longer = set()
     for world in found:
-        sides = [world.votes(side).weighted for side in (0, 1)]
+        sides = [votes.weighted for votes in (world.here, world.there)]
         for name in ("weights", "labels", "teachers"):
             one, other = (getattr(side, name)[side.teachers > 0] for side in sides)
             assert np.array_equal(one, other)

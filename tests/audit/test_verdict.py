@@ -139,7 +139,7 @@ def test_bounds_are_compared_on_other_pairs_than_the_worst():
 
 def test_noise_that_comes_back_hides_nothing():
     found = audited(faults.FIXED_SEED)
-    assert all(not finding.sampled.fresh for finding in found.findings)
+    assert all(finding.sampled.event is None for finding in found.findings)
     assert all(finding.sampled.epsilon == math.inf for finding in found.findings)
 
 

@@ -59,11 +59,6 @@ def test_what_is_no_bound_is_refused(changes: dict[str, Any], words: str) -> Non
         Bound(**{**FACTS, **changes})
 
 
-@pytest.mark.parametrize("kind", [Kind.DATA_DEPENDENT, Kind.CLAIMED])
-def test_private_and_claimed_bounds_can_be_kept_unpublished(kind: Kind) -> None:
-    assert Bound(**{**FACTS, "kind": kind, "publishable": False}).kind is kind
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -113,7 +113,9 @@ class World:
                 return f"of {len(held)} records of {whose}, only record {at} remains", self._without(held[held != at])
             case "add":  # with an unused row number; last + 1 may not fit the integer type
                 more = {name: np.append(column, column[at : at + 1], axis=0) for name, column in ours.items()}
-                more["x"][-1], more["row"][-1] = _noisy(x[at], rng), np.setdiff1d(np.arange(len(y) + 1), ours["row"])[0]
+                noisy = x[at] + rng.normal(scale=0.01 + 0.01 * np.abs(x[at].astype(float)), size=x[at].shape)
+                more["x"][-1] = noisy if x.dtype.kind == "f" else np.clip(np.rint(noisy), 0, 255)
+                more["row"][-1] = np.setdiff1d(np.arange(len(y) + 1), ours["row"])[0]
                 return f"a copy of record {at} with noise is added", more
             case "shard" | "owner":
                 others = np.setdiff1d(np.arange(len(y)), held)
@@ -147,12 +149,6 @@ def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
         return str(level), level
     signs = np.where(np.arange(x[0].size) % 2, -1.0, 1.0)
     return f"±{largest:.3g}", (largest * signs).reshape(x[0].shape).astype(x.dtype)
-
-
-def _noisy(x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Add normal noise of standard deviation 0.01 + 1 % of each value; images stay between 0 and 255."""
-    noisy = x + rng.normal(scale=0.01 + 0.01 * np.abs(x.astype(float)), size=x.shape)
-    return (noisy if x.dtype.kind == "f" else np.clip(np.rint(noisy), 0, 255)).astype(x.dtype)
 
 
 class Moved(StrEnum):

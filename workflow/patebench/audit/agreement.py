@@ -58,8 +58,7 @@ class Tally:
         x, n = self.seen, self.runs
         many = np.where(x > 0, betainc(np.maximum(x, 1), n - x + 1, upper), 1.0)
         few = np.where(x < n, betainc(np.maximum(n - x, 1), x + 1, 1 - lower), 1.0)
-        result: Array = np.minimum(2 * np.minimum(many, few), 1.0)
-        return result
+        return np.minimum(2 * np.minimum(many, few), 1.0)
 
     def describe(self, cell: int) -> str:
         seen, runs, p = int(self.seen[cell]), self.runs, float(self.stated[cell])
@@ -89,8 +88,7 @@ class TwoTallies:
         from scipy.stats import hypergeom
 
         law = hypergeom(self.runs + int(self.reference.sum()), self.runs, self.seen + self.reference)
-        result: Array = np.minimum(2 * np.minimum(law.cdf(self.seen), law.sf(self.seen - 1)), 1.0)
-        return result
+        return np.minimum(2 * np.minimum(law.cdf(self.seen), law.sf(self.seen - 1)), 1.0)
 
     def describe(self, cell: int) -> str:
         name = (self.names or outcome_names(len(self.seen)))[cell]

@@ -3,7 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from patebench.audit.sampled import Sampled, on_counts
+from patebench.audit.runs import Sampled
+from patebench.audit.sampled import on_counts
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.audit.worst_pairs import Pair
 from patebench.core.bound import Conversion, Kind

@@ -8,7 +8,7 @@ these probabilities.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +80,7 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
         candidates = np.where(exceeds, likely + margin - rare, 0.0)
-    result: Array = np.max(candidates, axis=-1, initial=0.0)
-    return result
+    return np.max(candidates, axis=-1, initial=0.0)
 
 
 def binary(likely: float, rare: float, queries: int, delta: float) -> float:
@@ -156,9 +155,6 @@ class _Losses:
         bounds = (queries * cumulants - log_probability) / s
         return float(min(np.min(bounds), queries * np.max(self.loss)))
 
-    def reversed(self) -> "_Losses":
-        return _Losses(-self.loss, self.probability, self.certain)
-
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
     """Return a lower bound on ε from the sum of `queries` losses on a grid, which contains almost all sums.
@@ -167,7 +163,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
     """
     given_up = _GIVEN_UP * delta
     high = step.tail(queries, math.log(given_up))
-    low = -step.reversed().tail(queries, math.log(given_up))
+    low = -replace(step, loss=-step.loss).tail(queries, math.log(given_up))
     if high <= 0:
         return 0.0
     off = min(math.sqrt(queries * math.log(1 / given_up) / 2), queries)
@@ -193,8 +189,7 @@ def _power(step: _Losses, width: float, queries: int) -> Array:
     one = np.zeros(_CELLS)
     np.add.at(one, below.astype(np.int64) % _CELLS, step.probability * (1 - share))
     np.add.at(one, (below.astype(np.int64) + 1) % _CELLS, step.probability * share)
-    result: Array = np.fft.irfft(np.fft.rfft(one) ** queries, _CELLS)
-    return result
+    return np.fft.irfft(np.fft.rfft(one) ** queries, _CELLS)
 
 
 #: Share of α = 1 − confidence for the separate bounds on each probability, and number of points at which the line of

@@ -8,12 +8,10 @@ releases, so that the same command gives the same audit.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import TwoTallies
 from patebench.audit.runs import (
@@ -22,10 +20,11 @@ from patebench.audit.runs import (
     Histogram,
     Histograms,
     Outcomes,
+    Sampled,
     count_outcomes,
     votes_in_turn,
 )
-from patebench.audit.sampled import Sampled, agree_by_chance, class_shifts, estimate_event, on_counts, relabel
+from patebench.audit.sampled import agree_by_chance, class_shifts, on_counts, relabel
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
 from patebench.core.entropy import LARGEST_SCALE, Entropy, Integers, Size, discrete_normal
 from patebench.core.seeds import Source
@@ -70,21 +69,17 @@ class DiscreteNoise:
     def normal(self, *, scale: float, size: Size) -> Integers:
         """Draw discrete Gaussian noise, at large scales by rounding: total variation below 1/(24·scale²) per draw."""
         if _ROUNDED < scale <= LARGEST_SCALE:
-            rounded: Integers = np.rint(self._generator.normal(scale=scale, size=size)).astype(np.int64)
-            return rounded
+            return np.rint(self._generator.normal(scale=scale, size=size)).astype(np.int64)
         return discrete_normal(self, scale, size)
 
     def exponential(self, *, scale: float, size: Size) -> Integers:
-        drawn: Integers = self._generator.geometric(-math.expm1(-1 / scale), size=size) - 1
-        return drawn
+        return self._generator.geometric(-math.expm1(-1 / scale), size=size) - 1
 
     def random(self, size: Size) -> NDArray[np.float64]:
-        drawn: NDArray[np.float64] = self._generator.random(size=size)
-        return drawn
+        return self._generator.random(size=size)
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        drawn: Integers = self._generator.integers(low, high, size=size)
-        return drawn
+        return self._generator.integers(low, high, size=size)
 
     def spawn(self, n_children: int) -> list["DiscreteNoise"]:
         return [DiscreteNoise(child) for child in self._generator.spawn(n_children)]
@@ -101,9 +96,9 @@ class ReleaseNoiseAudit(AuditSetting):
         sides = []
         for side, name in enumerate(("here", "there")):
             source = DiscreteNoise(self.streams(f"discrete/{sampled.queries}/{name}"))
-            counts = self.count(partial(_votes_of_side, event.pair, side), source, self.runs)
+            counts = self.count(lambda T, side=side: event.pair.votes(T)[side], source, self.runs)  # type: ignore[misc]
             sides.append(dict(enumerate(counts.tolist())))
-        return estimate_event(event, sides, sampled.queries, self.confidence, self.delta)
+        return event.count(sides, self.confidence, sampled.queries, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Histograms, agreements: Sequence[Agreement] = ()) -> list[str]:
         """Return one line about a difference between release mode and seeded discrete noise, or nothing.
@@ -124,7 +119,8 @@ class ReleaseNoiseAudit(AuditSetting):
             reference = self._rows(asked, DiscreteNoise(self.streams(f"reference/{name}")), _REFERENCE * labels)
             tallies += self._compare_shifts(asked, np.concatenate([seen, again]), reference)
         counts = self._least_certain(np.stack([pair.counts, *shapes]))
-        one, two = self._two_releases(counts, labels // 4 * 2)
+        asked_often = votes_in_turn(counts[None], labels // 4 * 2)
+        one, two = (self.outcomes(asked_often, Entropy()) for _ in range(2))
         if not agree_by_chance(one, two, len(counts)):
             return [_SAME_NOISE]
         tallies += self._compare_uncertain(counts, one, two)
@@ -185,10 +181,6 @@ class ReleaseNoiseAudit(AuditSetting):
             repeats = (agreement.count_repeats(labels[:, [0, place]].ravel(), 1) for labels in (seen, reference))
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
-    def _two_releases(self, counts: NDArray[np.int64], labels: int) -> tuple[Outcomes, Outcomes]:
-        votes = votes_in_turn(counts[None], labels)
-        return self.outcomes(votes, Entropy()), self.outcomes(votes, Entropy())
-
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
         """Test whether release mode reuses noise within a release: how often a label equals one some queries before it.
 
@@ -220,8 +212,7 @@ class ReleaseNoiseAudit(AuditSetting):
             return self.transcripts(votes_in_turn(counts[None], queries), seeded, _TRIED)[:, 0]
 
         shown = [count_outcomes(tried(counts), len(counts)) for counts in shapes]
-        chosen: NDArray[np.int64] = shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
-        return chosen
+        return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Return a comparison of `seen` with `reference` for each shift of the classes, and last one for all shifts.
@@ -233,10 +224,10 @@ class ReleaseNoiseAudit(AuditSetting):
             TwoTallies(on_counts(counts), *(count_outcomes(labels[:, i], classes) for labels in (seen, reference)))
             for i, counts in enumerate(asked)
         ]
-        original: list[NDArray[np.integer]] = []
-        for side in ("seen", "reference"):
-            counts_by_shift = [getattr(tally, side) for tally in tallies]
-            original.append(np.sum(list(map(_shift_back, counts_by_shift, class_shifts(classes))), axis=0))
+        original = [np.zeros(classes + 1, dtype=np.int64) for _ in ("seen", "reference")]
+        for tally, by in zip(tallies, class_shifts(classes), strict=True):
+            for total, counts in zip(original, (tally.seen, tally.reference), strict=True):
+                total += np.append(np.roll(counts[:-1], -by), counts[-1])
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
@@ -249,15 +240,6 @@ class ReleaseNoiseAudit(AuditSetting):
         """Return outcomes (rounds × histograms) of one release that queries the histograms `asked` in turn."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
-
-
-def _votes_of_side(pair: Pair, side: int, queries: int) -> Votes:
-    return pair.votes(queries)[side]
-
-
-def _shift_back(counts: NDArray[np.integer], by: int) -> NDArray[np.integer]:
-    """Return counts of outcomes (classes + 1,) in the order of the classes before they were shifted `by` places."""
-    return np.append(np.roll(counts[:-1], -by), counts[-1])
 
 
 def _count_answered(transcripts: Outcomes, classes: int) -> NDArray[np.int64]:

@@ -1,7 +1,9 @@
 """Run a mechanism many times on given votes, and choose events that distinguish two adjacent data sets."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -144,35 +146,49 @@ class Event:
     view: int = 0
     wider: Outcomes | None = None
 
-    def count(self, sides: Sequence[OutcomeCounts], confidence: float) -> "EventCounts":
-        """Return the counts of the event from the counts of each outcome on D and on D′."""
-        return EventCounts(
-            self._rates(self.outcomes, sides, confidence),
-            None if self.wider is None else self._rates(self.wider, sides, confidence),
-        )
+    def count(self, sides: Sequence[OutcomeCounts], confidence: float, queries: int, delta: float) -> "Sampled":
+        """Return the result of `queries` queries from the counts of each outcome on D and on D′."""
 
-    def _rates(self, outcomes: Outcomes, sides: Sequence[OutcomeCounts], confidence: float) -> Rates:
-        times = [sum(counts.get(int(outcome), 0) for outcome in outcomes) for counts in sides]
-        return Rates(times[0], times[1], sum(sides[0].values()), confidence, self.weight)
+        def rates(outcomes: Outcomes) -> Rates:
+            times = [sum(counts.get(int(outcome), 0) for outcome in outcomes) for counts in sides]
+            return Rates(times[0], times[1], sum(sides[0].values()), confidence, self.weight)
+
+        wider = None if self.wider is None else rates(self.wider)
+        return Sampled(queries, delta, rates(self.outcomes), self.pair, self, wider)
 
 
-@dataclass(frozen=True)
-class EventCounts:
-    """Numbers of runs with an event on D and D′; if it is part of a wider event, also the numbers of runs with that."""
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The result of the runs: the rates of an event on a pair, and of a `wider` event that contains it, if any.
 
+    `event` is None if two generators gave the same noise. Reused noise can be subtracted, so ε is then ∞.
+    """
+
+    queries: int
+    delta: float
     rates: Rates
+    pair: Pair
+    event: Event | None
     wider: Rates | None = None
 
-    def epsilon(self, delta: float, times: int) -> float:
-        """Return a lower bound on the ε of `times` independent answers."""
-        if self.wider is None:
-            return self.rates.epsilon(delta, times)
-        return compose_nested(*self.rates.apart(self.wider), times, delta)
+    @cached_property
+    def epsilon(self) -> float:
+        """Return the ε lower bound of `queries` queries."""
+        return self._epsilon(self.rates.confidence)
 
-    def at_verdict_confidence(self) -> "EventCounts":
-        """Return the same counts with the confidence that verdicts need."""
-        sure = max(self.rates.confidence, SURE)
-        return EventCounts(replace(self.rates, confidence=sure), self.wider and replace(self.wider, confidence=sure))
+    @cached_property
+    def sure(self) -> float:
+        """Return the ε for verdicts, with confidence `SURE` if that is more than the configured one."""
+        return self._epsilon(max(self.rates.confidence, SURE))
+
+    def _epsilon(self, confidence: float) -> float:
+        if self.event is None:
+            return math.inf
+        rates = replace(self.rates, confidence=confidence)
+        if self.wider is None:
+            return rates.epsilon(self.delta, self.event.times)
+        wider = replace(self.wider, confidence=confidence)
+        return compose_nested(*rates.apart(wider), self.event.times, self.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,14 +205,12 @@ class Known:
     def low(self, order: Outcomes) -> Array:
         """Return low estimates of the probability of the first k outcomes in this `order`, for k = 1, 2, …."""
         total = np.cumsum(self.probability[order])
-        result: Array = np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
-        return result
+        return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
         """Return high estimates of the same probabilities as `low`."""
         total = np.cumsum(self.probability[order])
-        result: Array = np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
-        return result
+        return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -246,8 +260,7 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
     """Return the outcomes of positive probability, by falling likelihood ratio (Neyman & Pearson 1933)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
-    order: Outcomes = np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
-    return order
+    return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:

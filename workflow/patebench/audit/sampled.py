@@ -5,7 +5,6 @@ the choice costs no confidence. Stated probabilities help to choose the event if
 depends only on outcomes of `release`, not on statements of the mechanism.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,12 +20,11 @@ from patebench.audit.runs import (
     AuditSetting,
     CountingGenerator,
     Event,
-    EventCounts,
     Goal,
     Histograms,
     Known,
-    OutcomeCounts,
     Outcomes,
+    Sampled,
     count_outcomes,
     votes_in_turn,
 )
@@ -73,27 +71,6 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
-    """The result of the runs: the rates of an event on a pair and the resulting ε lower bound of `queries` queries.
-
-    `sure` is the ε for verdicts: with confidence `runs.SURE` if that is more than the configured one.
-    """
-
-    epsilon: float
-    sure: float
-    queries: int
-    rates: Rates
-    pair: Pair
-    event: Event | None
-    wider: Rates | None = None
-
-    @property
-    def fresh(self) -> bool:
-        """Return True unless two generators gave the same noise; then no event was counted, and ε is ∞."""
-        return self.event is not None
-
-
-@dataclass(frozen=True, eq=False)
 class Seen:
     """The results of all runs: the largest ε for each number of queries, and the tallies of outcomes."""
 
@@ -118,9 +95,8 @@ class SampledAudit(AuditSetting):
         """
         pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
-            # Reused noise can be subtracted, so ε is infinite.
             rates = Rates(0, 0, _FRESH_RUNS, self.confidence)
-            return Seen({T: Sampled(math.inf, math.inf, T, rates, pairs[0], None) for T in queries})
+            return Seen({T: Sampled(T, self.delta, rates, pairs[0], None) for T in queries})
         if not self.mechanism.independent_queries:
             tallies = [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
             for i, (counts, _) in enumerate(agreements):
@@ -200,7 +176,7 @@ class SampledAudit(AuditSetting):
             self._count(event.pair, side, goal.labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
         ]
-        return estimate_event(event, sides, queries, self.confidence, self.delta)
+        return event.count(sides, self.confidence, queries, self.delta)
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
         """Count each outcome on D (`side` 0) or D′ (1), and append tests of stated probabilities to `tallies`."""
@@ -284,8 +260,8 @@ class SampledAudit(AuditSetting):
         best = max(events, key=lambda event: event.predicted)
         views = self._views(best.pair, f"{queries}/count", count, length)
         times = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
-        counts = EventCounts(Rates(times[0], times[1], count, self.confidence, best.weight))
-        return _sampled(best, counts, queries, self.delta)
+        rates = Rates(times[0], times[1], count, self.confidence, best.weight)
+        return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
         """Return the views of the runs on D and on D′, from separate streams, so that their noise is independent."""
@@ -379,30 +355,13 @@ def class_shifts(classes: int) -> list[int]:
     return [int(by) for by in np.unique(every)]
 
 
-def format_counts(counts: NDArray[np.integer]) -> str:
-    """Return counts as text in order of the classes, trailing zeros shortened."""
+def on_counts(counts: NDArray[np.integer]) -> str:
+    """Return the text "on the counts …", for messages about a query with these counts; trailing zeros are shortened."""
     shown = counts.tolist()
     while len(shown) > 4 and shown[-1] == shown[-2] == 0:
         shown = shown[:-1]
-    return f"({', '.join(map(str, shown))}{', …' if shown[-1] == 0 else ''})"
-
-
-def on_counts(counts: NDArray[np.integer]) -> str:
-    """Return the text "on the counts …", for messages about a query with these counts."""
-    return f"on the counts {format_counts(counts)}"
+    return f"on the counts ({', '.join(map(str, shown))}{', …' if shown[-1] == 0 else ''})"
 
 
 def _on_side(pair: Pair, side: int) -> str:
     return on_counts(pair.neighbour if side else pair.counts)
-
-
-def estimate_event(
-    event: Event, sides: Sequence[OutcomeCounts], queries: int, confidence: float, delta: float
-) -> Sampled:
-    """Return the result for an event from the counts of each outcome on D and on D′."""
-    return _sampled(event, event.count(sides, confidence), queries, delta)
-
-
-def _sampled(event: Event, counts: EventCounts, queries: int, delta: float) -> Sampled:
-    epsilon, sure = (each.epsilon(delta, event.times) for each in (counts, counts.at_verdict_confidence()))
-    return Sampled(epsilon, sure, queries, counts.rates, event.pair, event, counts.wider)

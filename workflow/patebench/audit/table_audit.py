@@ -14,21 +14,19 @@ stated noise distribution and be independent between cells and releases.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import independent
 from patebench.accounting.logspace import Array
-from patebench.accounting.votes import ABSTAINED, Votes
-from patebench.accounting.weighted_votes import UNIT, WeightedVotes
+from patebench.accounting.votes import ABSTAINED, UNIT, Votes, WeightedVotes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally, TwoTallies
 from patebench.audit.estimates import composed
 from patebench.audit.release_noise import DiscreteNoise
-from patebench.audit.runs import AuditSetting, Event, Goal, Known, Streams
-from patebench.audit.sampled import Sampled, estimate_event
+from patebench.audit.runs import AuditSetting, Event, Goal, Known, Sampled
 from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
@@ -78,9 +76,6 @@ class World:
     here: Votes
     there: Votes
 
-    def votes(self, side: int) -> Votes:
-        return self.there if side else self.here
-
     def padded(self, queries: int) -> Votes:
         """Return D with further queries, `queries` in total, on which all teachers abstain."""
         weighted, matrix, more = self.here.weighted, self.here.matrix, ((0, 0), (0, queries - self.here.queries))
@@ -104,13 +99,11 @@ class World:
 
 def _first_vote(votes: Votes) -> int:
     """Return the first teacher's label on the first query, or 0 if it abstains."""
-    weighted, matrix = votes.weighted, votes.matrix
-    if weighted is not None:
-        labels = weighted.labels[weighted.teachers == 0]
-    else:
-        assert matrix is not None
-        labels = matrix[0]
-    return max([0, *map(int, labels[:1])])
+    if votes.weighted is not None:
+        labels = votes.weighted.labels[votes.weighted.teachers == 0]
+        return int(labels[0]) if len(labels) else 0
+    assert votes.matrix is not None
+    return max(0, int(votes.matrix[0, 0]))
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
@@ -221,7 +214,7 @@ class TableAudit(AuditSetting):
     def with_weights(self) -> "TableAudit":
         """Return the audit of votes with weights, with fewer runs and its own random streams."""
         runs = max(min(self.runs, _FIRST_RUNS), self.runs // _WEIGHTED)
-        return replace(self, runs=runs, streams=partial(_stream_of_weights, self.streams), weighted=True)
+        return replace(self, runs=runs, streams=lambda name: self.streams(f"weights/{name}"), weighted=True)
 
     def worlds(self, queries: int) -> list[World]:
         """Return pairs of tables of at most `queries` queries."""
@@ -273,12 +266,13 @@ class TableAudit(AuditSetting):
         world, cells = tried[int(np.argmax(distances))]
         here, there = (self._sums(world, side, cells, choosing, f"{queries}/choose/{side}") for side in (0, 1))
         edges = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, _SUMS + 1)[1:-1]))
-        one, two = (Known(_shares(sums, edges), choosing) for sums in (here, there))
+        groups = [np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) for sums in (here, there)]
+        one, two = (Known(counts / choosing, choosing) for counts in groups)
         ways = [goal.choose_event(world.pair, one, two, 1), goal.choose_event(world.reversed().pair, two, one, 1)]
         best = int(np.argmax([event.predicted[0] for event in ways]))
         chosen = world.reversed() if best else world
         sides = self._count_sums(chosen, cells, edges, goal.labels, f"{queries}/count")
-        return estimate_event(ways[best], sides, queries, self.confidence, self.delta)
+        return ways[best].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
         """Return the approximate distance between the sums of `cells` on D and on D′, in standard deviations."""
@@ -295,7 +289,7 @@ class TableAudit(AuditSetting):
         runs = max(1000, self._runs // _CHOOSING)
         sides = self._count_sums(world, self._directions(world)[0], np.array([0.5]), runs, "discrete", discrete=True)
         upper = Event(event.pair, np.array([1]), 1, 0.5, (0.0, 0.0))
-        return estimate_event(upper, sides, queries, self.confidence, self.delta)
+        return upper.count(sides, self.confidence, queries, self.delta)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
         """Compare residuals (released minus true counts) with the stated noise distribution."""
@@ -307,8 +301,8 @@ class TableAudit(AuditSetting):
         """Compare tables in release mode with those with seeded discrete noise."""
         several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
         for i, world in enumerate([*several, *agreeing]):
-            part = 6 if self.weighted or i >= len(several) else 3
-            releases = max(_RELEASES, _NUMBERS // (part * world.here.queries * self.classes * self.shares))
+            share = 6 if self.weighted or i >= len(several) else 3
+            releases = max(_RELEASES, _NUMBERS // (share * world.here.queries * self.classes * self.shares))
             seen = self._residuals(world, releases, Entropy())
             drawn = self._residuals(world, _REFERENCE * releases, DiscreteNoise(self.streams(f"table/{queries}/{i}")))
             where = f"cells where there are {world.words}"
@@ -327,8 +321,7 @@ class TableAudit(AuditSetting):
 
     def _stated(self, votes: Votes) -> Table:
         """Return the counts that the mechanism states for these votes; those with weights are in votes of weight 1."""
-        counts: Table = self.mechanism.counts(votes) / votes.unit
-        return counts
+        return self.mechanism.counts(votes) / votes.unit
 
     def _difference(self, world: World) -> Table:
         return self._stated(world.here) - self._stated(world.there)
@@ -340,7 +333,7 @@ class TableAudit(AuditSetting):
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
 
     def _tables(self, world: World, side: int, source: Source, runs: int) -> Iterator[Table]:
-        votes = world.votes(side)
+        votes = world.there if side else world.here
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
@@ -355,7 +348,7 @@ class TableAudit(AuditSetting):
         """Count the sums of `cells` in each group, on D and on D′; `edges` are the values that separate the groups."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
-            ends = [float(np.vdot(cells, self._stated(world.votes(side)))) for side in (0, 1)]
+            ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
             edges = np.array([sum(ends) / 2])
         groups = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
         return [dict(enumerate(counts.tolist())) for counts in groups]
@@ -402,18 +395,8 @@ class TableAudit(AuditSetting):
         return counts
 
 
-def _stream_of_weights(streams: Streams, name: str) -> np.random.Generator:
-    return streams(f"weights/{name}")
-
-
 def _likeness(next_to: str) -> list[str]:
     return [f"noise like that of the {next_to} before", f"noise unlike that of the {next_to} before"]
-
-
-def _shares(sums: Array, edges: Array) -> Array:
-    """Return the fraction of the `sums` in each group; `edges` are the values that separate the groups."""
-    shares: Array = np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) / len(sums)
-    return shares
 
 
 def _count_repeats(noise: Table) -> NDArray[np.int64]:

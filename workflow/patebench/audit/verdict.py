@@ -1,16 +1,17 @@
 """The audit of a mechanism: lower bounds on ε, compared with every stated bound, and the verdict on each."""
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from patebench.audit import agreement
 from patebench.audit.release_noise import ReleaseNoiseAudit
-from patebench.audit.runs import AuditSetting
-from patebench.audit.sampled import Sampled, SampledAudit, max_labels, on_counts
-from patebench.audit.table_audit import TableAudit, disagreements
+from patebench.audit.runs import AuditSetting, Sampled
+from patebench.audit.sampled import SampledAudit, max_labels, on_counts
+from patebench.audit.table_audit import TableAudit, World, disagreements
 from patebench.audit.worst_pairs import Pair, Search
 from patebench.core.bound import Bound, Kind
 from patebench.core.text import at_least, at_most, in_json
@@ -83,12 +84,7 @@ class Finding:
 
     def with_weights(self, weighted: "Finding") -> "Finding":
         """Return this finding with `weighted` added; a bound that fails more for votes with weights is replaced."""
-        stated = {_key(each.bound): each for each in self.stated}
-        for new in weighted.stated:
-            before = stated.get(_key(new.bound))
-            if new.verdict is Verdict.VIOLATED and (before is None or new.excess > before.excess):
-                stated[_key(new.bound)] = new
-        return replace(self, stated=list(stated.values()), weighted=weighted)
+        return replace(self, stated=_worst_of_each(self.stated, weighted.stated), weighted=weighted)
 
 
 @dataclass(frozen=True)
@@ -110,8 +106,10 @@ class Audit(AuditSetting):
     def own_bounds(self, finding: Finding) -> list[Bound]:
         """Return the lower bounds on ε that the audit found: exact, sampled, and sampled with discrete noise."""
         runs = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
-        epsilons = {EXACT: (finding.exact, "the worst pair found, composed by its losses")}
-        epsilons[SAMPLED] = finding.sampled.epsilon, runs
+        epsilons = {
+            EXACT: (finding.exact, "the worst pair found, composed by its losses"),
+            SAMPLED: (finding.sampled.epsilon, runs),
+        }
         if finding.discrete is not None:
             epsilons[DISCRETE] = finding.discrete.epsilon, f"{runs}, discrete noise"
         return [
@@ -139,8 +137,14 @@ class Audit(AuditSetting):
         }
 
     def _finding_to_json(self, finding: Finding) -> dict[str, Any]:
-        own = [_bound_to_json(bound, bound.epsilon, None) for bound in self.own_bounds(finding)]
-        stated = [_bound_to_json(each.bound, each.audited, each.verdict) for each in finding.stated]
+        own = [
+            {**bound.to_json(), "audited": in_json(bound.epsilon), "verdict": None}
+            for bound in self.own_bounds(finding)
+        ]
+        stated = [
+            {**each.bound.to_json(), "audited": in_json(each.audited), "verdict": each.verdict.value}
+            for each in finding.stated
+        ]
         return {
             "queries": finding.queries,
             "pair": _pair_to_json(finding.pair),
@@ -204,7 +208,7 @@ def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Findi
     if mechanism.independent_queries:
         lines += _more_than_stated(how, search, seen.largest)
     discrete: dict[int, Sampled] = {}
-    if mechanism.discrete and all(sampled.fresh for sampled in seen.largest.values()):
+    if mechanism.discrete and all(sampled.event is not None for sampled in seen.largest.values()):
         release = ReleaseNoiseAudit(**vars(how))
         if mechanism.independent_queries:
             lines += release.disagreements(seen.largest[1].pair, search.shapes(), agreements)
@@ -229,19 +233,17 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
     worlds = [way for world in tables.worlds(queries) for way in (world, world.reversed())]
     exact = {world.words: tables.exact(world) for world in worlds}
     worst = max(worlds, key=lambda world: exact[world.words])
-    mechanism, stated = tables.mechanism, dict[tuple[str, ...], Stated]()
-    for world in (worst, *worlds):
+
+    def stated_for(world: World) -> Iterator[Stated]:
         votes, here = world.padded(queries), exact[world.words]
-        released = {_key(bound) for bound in mechanism.bounds(votes, [queries], tables.delta, discrete=True)}
+        released = {_key(bound) for bound in tables.mechanism.bounds(votes, [queries], tables.delta, discrete=True)}
         here = max(here, sampled.sure) if world.words == sampled.pair.words else here
-        for bound in mechanism.bounds(votes, [queries], tables.delta):
+        for bound in tables.mechanism.bounds(votes, [queries], tables.delta):
             any_votes = max(exact[worst.words], sampled.sure, discrete.sure if _key(bound) in released else 0.0)
-            audited = any_votes if bound.kind is Kind.WORST_CASE else here
-            new = Stated(bound, audited, world.pair, sound)
-            before = stated.setdefault(_key(bound), new)
-            if new.verdict is Verdict.VIOLATED and new.excess > before.excess:
-                stated[_key(bound)] = new
-    return Finding(queries, worst.pair, exact[worst.words], sampled, list(stated.values()), discrete)
+            yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, world.pair, sound)
+
+    stated = _worst_of_each(stated_for(worst), *map(stated_for, worlds))
+    return Finding(queries, worst.pair, exact[worst.words], sampled, stated, discrete)
 
 
 def _more_than_stated(how: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
@@ -289,17 +291,23 @@ def _compare(
         for bound in search.mechanism.bounds(votes, [queries], search.delta, discrete=True)
         if bound.kind is Kind.WORST_CASE and discrete is not None
     }
-    stated = {_key(each.bound): each for each in stated_for(worst)}
     # Bounds are also checked on the event's pair, on pairs of all degrees of agreement and, for one query, on all pairs
     # that were run; for more queries, each ε takes longer to compute. Pairs of one query say nothing about a mechanism
     # that decides on all queries together.
     run = () if search.mechanism.answering is Answering.TOGETHER else (sampled.pair, *(others if queries == 1 else ()))
-    for pair in (*run, *search.ladder(queries)):
-        for each in stated_for(pair) if pair is not worst else ():
-            before = stated.get(_key(each.bound))
-            if each.verdict is Verdict.VIOLATED and (before is None or each.excess > before.excess):
-                stated[_key(each.bound)] = each
-    return Finding(queries, worst, exact, sampled, list(stated.values()), discrete)
+    further = [pair for pair in (*run, *search.ladder(queries)) if pair is not worst]
+    stated = _worst_of_each(stated_for(worst), *map(stated_for, further))
+    return Finding(queries, worst, exact, sampled, stated, discrete)
+
+
+def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
+    """Return the bounds in `first` with violated ones of `further` where these fail more."""
+    stated = {_key(each.bound): each for each in first}
+    for each in itertools.chain(*further):
+        before = stated.get(_key(each.bound))
+        if each.verdict is Verdict.VIOLATED and (before is None or each.excess > before.excess):
+            stated[_key(each.bound)] = each
+    return list(stated.values())
 
 
 def _key(bound: Bound) -> tuple[str, ...]:
@@ -329,13 +337,8 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
         "positives": rates.positives,
         "false_positives": rates.false_positives,
         "mu": rates.mu(),
-        "fresh": sampled.fresh,
+        "fresh": event is not None,
     }
-
-
-def _bound_to_json(bound: Bound, audited: float, verdict: Verdict | None) -> dict[str, Any]:
-    """Return a bound for JSON, with the audited ε and the verdict; None for lower bounds that the audit found."""
-    return {**bound.to_json(), "audited": in_json(audited), "verdict": None if verdict is None else verdict.value}
 
 
 def worst_verdict(finding: Finding) -> Verdict:

@@ -85,7 +85,7 @@ class Pair:
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
         changed[np.argmax(voted == self.source)] = self.target
-        return _repeated(self.counts, queries, voted), _repeated(self.neighbour, queries, changed)
+        return repeated_votes(self.counts, queries, voted), repeated_votes(self.neighbour, queries, changed)
 
     def shift_classes(self, by: int) -> "Pair":
         """Return the same pair with classes shifted cyclically by `by` places."""
@@ -104,12 +104,12 @@ class Pair:
         return self._found[queries, delta]
 
 
-def repeated_votes(counts: Counts, queries: int) -> Votes:
-    """Return votes of one query with these counts, repeated `queries` times without copies in memory."""
-    return _repeated(counts, queries, np.repeat(np.arange(len(counts)), counts))
+def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | None = None) -> Votes:
+    """Return votes of one query with these counts, repeated `queries` times without copies in memory.
 
-
-def _repeated(counts: Counts, queries: int, voted: NDArray[np.integer]) -> Votes:
+    `voted` (teachers,) are the votes; None: in the order of the classes.
+    """
+    voted = np.repeat(np.arange(len(counts)), counts) if voted is None else voted
     matrix = np.broadcast_to(voted[:, None], (len(voted), queries))
     return Votes(np.broadcast_to(counts, (queries, len(counts))), matrix)
 
@@ -287,8 +287,7 @@ class Search:
         def renyi(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
             log_p, log_p_neighbour = _without_rare(log_p, log_p_neighbour, multiplicity, self.delta / queries)
             curves = queries * exact.divergence(log_p, log_p_neighbour, multiplicity, _FEW_ORDERS)
-            result: Array = convert(Conversion.TIGHT, _FEW_ORDERS, curves, self.delta).min(axis=1)
-            return result
+            return convert(Conversion.TIGHT, _FEW_ORDERS, curves, self.delta).min(axis=1)
 
         return renyi
 
@@ -307,7 +306,7 @@ class Search:
             scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
             for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
                 way, row = divmod(int(place), scores.shape[1])
-                pair = _vote(pairs, row) if self.local else _pair(histograms, pairs, row)
+                pair = _pair(None if self.local else histograms, pairs, row)
                 best.append((float(scores[way, row]), pair.reversed() if way else pair))
         return _merged(best)
 
@@ -333,8 +332,7 @@ class Search:
 
 def _change(log_p: Array, log_p_neighbour: Array) -> Array:
     """Return |P − Q| of each outcome, from ln P and ln Q; "no answer", if possible, is the last."""
-    result: Array = np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
-    return result
+    return np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
 
 
 def _without_rare(
@@ -355,24 +353,18 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
     return list(kept.values())[:KEPT]
 
 
-def _vote(pairs: exact.Pairs, row: int) -> Pair:
-    """Return pair number `row` of a local mechanism as a Pair of two votes of one teacher."""
-    counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
-    counts[pairs.loses[row]] = 1
-    return Pair(counts, int(pairs.loses[row]), int(pairs.gains[row]), *_outcomes(pairs, row))
-
-
-def _pair(histograms: Counts, pairs: exact.Pairs, row: int) -> Pair:
-    """Return pair number `row`, whose D is one of the `histograms`, as a Pair."""
-    counts = histograms[pairs.histogram[row]]
-    rank = ranks(counts[None])[0]
-    source = int(np.searchsorted(rank, pairs.loses[row], side="right")) - 1
-    target = int(np.searchsorted(rank, pairs.gains[row]))
-    return Pair(counts, source, target, *_outcomes(pairs, row))
-
-
-def _outcomes(pairs: exact.Pairs, row: int) -> tuple[Array, Array, NDArray[np.integer]]:
-    return pairs.log_p[row], pairs.log_p_neighbour[row], pairs.multiplicity[row]
+def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
+    """Return pair number `row`, whose D is one of the `histograms`; None: two votes of one teacher."""
+    source, target = int(pairs.loses[row]), int(pairs.gains[row])
+    if histograms is None:
+        counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
+        counts[source] = 1
+    else:  # `loses` and `gains` are ranks
+        counts = histograms[pairs.histogram[row]]
+        rank = ranks(counts[None])[0]
+        source = int(np.searchsorted(rank, source, side="right")) - 1
+        target = int(np.searchsorted(rank, target))
+    return Pair(counts, source, target, pairs.log_p[row], pairs.log_p_neighbour[row], pairs.multiplicity[row])
 
 
 def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
@@ -407,7 +399,8 @@ def _moves(counts: Counts) -> Counts:
     """Return histograms near this one: with one, a few or many votes moved from one class to another."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
-    ends = sorted({int(place) for rank in np.unique(ordered) for place in _ends(ordered, rank)})
+    first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))
+    ends = sorted({*first_of_equal.tolist(), *(first_of_equal[1:] - 1).tolist(), len(ordered) - 1})
     moved = [ordered]
     for size in sorted({1, 2, 5, max(1, total // 20), max(1, total // 5)}):
         for source, target in itertools.permutations(ends, 2):
@@ -416,9 +409,3 @@ def _moves(counts: Counts) -> Counts:
                 moved[-1][source] -= size
                 moved[-1][target] += size
     return _distinct(moved)
-
-
-def _ends(ordered: Counts, value: int) -> NDArray[np.integer]:
-    """Return the positions of the first and the last class with the count `value`."""
-    places = np.flatnonzero(ordered == value)
-    return places[[0, -1]]
