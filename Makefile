@@ -79,7 +79,7 @@ format: setup
 	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
 # Write the generated pages and figures: the configuration schema, the pages on configuration, commands and bounds, and
-# two figures from the kept tables.
+# three figures from the kept tables.
 KEPT := results/reference
 TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-teachers,$(KEPT)/$(run)/tables/equal-epsilon.csv)
 
@@ -90,8 +90,10 @@ pages: setup
 	$(RUN) patebench config page > docs/reference/configuration.md
 	$(RUN) python -m patebench.cli.page > docs/reference/commands.md
 	$(RUN) python -m patebench.cli.bounds_page > docs/reference/bounds.md
-	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png $(KEPT)/equal-epsilon.png config/published.csv \
-		$(TABLES)
+	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/equal-epsilon.png $(TABLES) \
+		--readme $(KEPT)/headline.png config/published.csv
+	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/one-table.png \
+		$(foreach run,one-table one-table-regression,$(KEPT)/$(run)/tables/equal-epsilon.csv)
 
 # Build the website in build/site; a broken link is an error. The packages it needs are installed at the first build.
 docs: $(VENV)/.docs

@@ -2,9 +2,10 @@
 
 The figure of the README shows accuracy on MNIST against ε, one panel per unit of privacy.
 
-python -m patebench.reporting.figures.headline README.png ALL.png PUBLISHED.csv TABLE.csv…
+python -m patebench.reporting.figures.headline ALL.png TABLE.csv… [--readme README.png PUBLISHED.csv]
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,16 +112,21 @@ def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
         sys.exit(f"{', '.join(map(str, paths))}: {fault}; give tables equal-epsilon.csv of different runs")
 
 
-def _main(headline: str, joined: str, published: str, *tables: str) -> None:
-    of_mnist = read_published(Path(published)).of(SCALABLE_2018).points("student_accuracy", dataset="mnist")
-    value, accuracy = next(point for point in of_mnist if point[0].mechanism == "confident-gnmax")
-    table = read_tables([Path(path) for path in tables])
+def _main() -> None:
+    parser = argparse.ArgumentParser(description="Draw figures from the tables equal-epsilon of kept runs.")
+    parser.add_argument("joined", type=Path, metavar="ALL.png", help="Figure of all methods.")
+    parser.add_argument("tables", type=Path, nargs="+", metavar="TABLE.csv", help="Tables equal-epsilon.csv.")
+    parser.add_argument("--readme", type=Path, nargs=2, metavar=("README.png", "PUBLISHED.csv"))
+    chosen = parser.parse_args()
+    table = read_tables(chosen.tables)
     with themed():
-        save(draw_headline(table, (value.value, accuracy)), Path(headline))
-        save(draw_table(table), Path(joined))
+        save(draw_table(table), chosen.joined)
+        if chosen.readme:
+            headline, published = chosen.readme
+            of_mnist = read_published(published).of(SCALABLE_2018).points("student_accuracy", dataset="mnist")
+            value, accuracy = next(point for point in of_mnist if point[0].mechanism == "confident-gnmax")
+            save(draw_headline(table, (value.value, accuracy)), headline)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 5:
-        sys.exit("usage: python -m patebench.reporting.figures.headline README.png ALL.png PUBLISHED.csv TABLE.csv…")
-    _main(*sys.argv[1:])
+    _main()
