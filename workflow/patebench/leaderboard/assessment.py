@@ -8,7 +8,7 @@ audit or, for a claim about all votes, the exact ε of the worst pair of votes t
 import math
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -137,24 +137,22 @@ class Assessed:
 
 def assess(entry: Entry, folder: Path | None = None) -> Assessed:
     """Check an entry; `folder` contains the file that it attaches, if any."""
-    problems = [*_missing(entry), *_hygiene(entry)]
+    problems = list(_flags(entry))
     try:
         return _assess(entry, folder, problems)
+    except PatebenchError as fault:
+        problems.append(Problem(fault.code, str(fault), rejected=True))
     except (ArithmeticError, MemoryError, ValueError) as fault:  # an extreme noise or number, or a huge array
         text = f"no ε can be computed from these numbers ({fault}); correct them"
         problems.append(Problem("not-computable", text, rejected=True))
-        return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
+    return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
 
 
 def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Assessed:
     votes: Votes | None = None
-    try:
-        if entry.attachment and folder:
-            entry, votes = _with_attached(entry, folder)
-        bound = _worst_case(entry)
-    except PatebenchError as fault:
-        problems.append(Problem(fault.code, str(fault), rejected=True))
-        return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
+    if entry.attachment and folder:
+        entry, votes = _with_attached(entry, folder)
+    bound = _worst_case(entry)
     if bound is not None:  # digits that depend on the order of sums, such as the number of threads, are left out
         bound = replace(bound, epsilon=float(f"{bound.epsilon:.10g}"))
     claim, least, lower = entry.claim, bound.epsilon if bound else None, entry.audited
@@ -182,8 +180,18 @@ def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Asses
     return Assessed(entry, status, bound, lower, tuple(problems))
 
 
-def _missing(entry: Entry) -> Iterator[Problem]:
-    """Yield a problem for everything that the entry must or should state and does not."""
+#: Fields of each part of an entry that it should state.
+_EXPECTED: Mapping[str, tuple[str, ...]] = {
+    "paper": ("authors", "url"),
+    "data": ("public", "encoder"),
+    "hygiene": ("true_labels", "best_on_test"),
+    "making": ("hardware", "minutes", "command", "commit"),
+    "accuracy": ("test_samples",),
+}
+
+
+def _flags(entry: Entry) -> Iterator[Problem]:
+    """Yield a problem for everything that the entry must or should state and does not, and for choices on test data."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
         if getattr(privacy, name) is None:
@@ -214,31 +222,23 @@ def _missing(entry: Entry) -> Iterator[Problem]:
     if any(part.sampling is None and part.rate < 1 for part in sampled):
         yield Problem("unknown-sampling", "the sampling is not stated, so no ε can be computed: Poisson or shuffled")
     unstated = [
-        *(f"paper.{name}" for name in ("authors", "url") if getattr(entry.paper, name) is None),
-        *(f"data.{name}" for name in ("public", "encoder") if getattr(entry.data, name) is None),
-        *(f"hygiene.{name}" for name in ("true_labels", "best_on_test") if getattr(entry.hygiene, name) is None),
-        *(f"making.{name}" for name in ("hardware", "minutes", "command", "commit") if not _stated(entry, name)),
-        *(["accuracy.test_samples"] if entry.accuracy and entry.accuracy.test_samples is None else []),
+        f"{part}.{name}"
+        for part, names in _EXPECTED.items()
+        for name in names
+        if (stated := getattr(entry, part)) is not None and getattr(stated, name) is None
     ]
     if unstated:
         yield Problem("not-stated", f"not stated: {', '.join(unstated)}")
+    if entry.hygiene.best_on_test:
+        yield Problem("best-on-test", "the accuracy is the best of several on the test set, so it is too high")
+    if entry.hygiene.true_labels not in (None, "none"):
+        yield Problem("true-labels", f"chosen with true labels: {entry.hygiene.true_labels}")
 
 
 def _usual_name(dataset: str) -> str:
     """Return the name of a data set in other entries, if it differs from `dataset` by case and punctuation only."""
     usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
     return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
-
-
-def _stated(entry: Entry, name: str) -> bool:
-    return getattr(entry.making, name) is not None
-
-
-def _hygiene(entry: Entry) -> Iterator[Problem]:
-    if entry.hygiene.best_on_test:
-        yield Problem("best-on-test", "the accuracy is the best of several on the test set, so it is too high")
-    if entry.hygiene.true_labels not in (None, "none"):
-        yield Problem("true-labels", f"chosen with true labels: {entry.hygiene.true_labels}")
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
@@ -302,7 +302,8 @@ def _worst_case(entry: Entry) -> Bound | None:
 
     Raises PatebenchError for an invalid mechanism, or one that no theorem covers for this unit and adjacency.
     """
-    mechanism, (unit, change, delta) = entry.mechanism, _stated_privacy(entry)
+    mechanism, privacy = entry.mechanism, entry.privacy
+    unit, change, delta = privacy.unit, privacy.adjacency, privacy.delta
     if mechanism is None or unit is None or change is None or delta is None:
         if isinstance(mechanism, VoteMechanism):
             make_mechanism(mechanism.name, mechanism.parameters)  # report invalid ones
@@ -340,10 +341,6 @@ def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:
         epsilon=epsilon, delta=delta, queries=1, accountant=accountant, kind=Kind.WORST_CASE, publishable=False,
         source=source,
     )  # fmt: skip
-
-
-def _stated_privacy(entry: Entry) -> tuple[Unit | None, Change | None, float | None]:
-    return entry.privacy.unit, entry.privacy.adjacency, entry.privacy.delta
 
 
 def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
@@ -434,23 +431,18 @@ def _lower_bound(entry: Entry) -> float | None:
     A claim about all votes is compared with the worst pair of votes that a search finds. A data-dependent ε is not,
     since it does not speak of those votes.
     """
-    mechanism, delta = entry.mechanism, entry.privacy.delta
+    mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
         return math.inf
-    if (
-        not isinstance(mechanism, VoteMechanism)
-        or entry.claim.kind not in (Kind.WORST_CASE, Kind.CLAIMED)
-        or (entry.privacy.unit is not Unit.SHARD and mechanism.teachers is None)
-        or mechanism.teachers is None
-        or mechanism.classes is None
-        or delta is None
-        or _stated_privacy(entry)[1] is None
-    ):
+    if not isinstance(mechanism, VoteMechanism) or entry.claim.kind not in (Kind.WORST_CASE, Kind.CLAIMED):
+        return None
+    teachers, classes, delta = mechanism.teachers, mechanism.classes, privacy.delta
+    if teachers is None or classes is None or delta is None or privacy.adjacency is not Change.REPLACED:
         return None
     checked = make_mechanism(mechanism.name, mechanism.parameters)
-    if not checked.independent_queries or _stated_privacy(entry)[1] is not Change.REPLACED:
+    if not checked.independent_queries:
         return None
-    return _searched(checked, mechanism.teachers, mechanism.classes, mechanism.queries, delta)
+    return _searched(checked, teachers, classes, mechanism.queries, delta)
 
 
 @lru_cache(maxsize=1024)

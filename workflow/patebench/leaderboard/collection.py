@@ -143,16 +143,16 @@ def kept_entries(root: Path) -> Iterator[Entry]:
             for row in tables.get(table, []):
                 if row.get("system") == "PET-DL" and "petdl" in tables:
                     continue  # the table petdl contains the same models with their audits
-                entry = _of_student(row, audits) if table == "utility-privacy" else _of_model(row)
+                config = manifest["config"]
+                entry = _of_student(row, audits, config) if table == "utility-privacy" else _of_model(row, config)
                 if entry is None:
                     continue
                 name = slug(folder.name, re.sub(r"[^A-Za-z0-9.-]+", "-", entry.name))
                 names[name] = number = names.get(name, 0) + 1
-                data = _of_config(entry.data, manifest["config"])
                 seeds = by_seed.get(
                     tuple(row[column] for column in _SETTING[table == "utility-privacy"] if column in row)
                 )
-                labels = chosen or (_CHOSEN if data.private == "mnist" else None)
+                labels = chosen or (_CHOSEN if entry.data.private == "mnist" else None)
                 yield entry.model_copy(
                     update={
                         "name": name if number == 1 else f"{name}_{number}",
@@ -161,7 +161,6 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                             title=f"patebench, {folder.name}", authors="The patebench developers", year=2026,
                             place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
                         ),
-                        "data": data,
                         "accuracy": entry.accuracy and entry.accuracy.model_copy(update={"by_seed": seeds}),
                         "hygiene": Hygiene(true_labels=labels, best_on_test=False),
                         "making": _making(folder.name, manifest),
@@ -191,17 +190,6 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
     return found
 
 
-def _of_config(data: Data, config: Mapping[str, Any]) -> Data:
-    """Return the data of a kept run with the name of the original data set and the encoders of its configuration."""
-    declared = config.get("datasets", {}).get(data.private, {})
-    only = config.get("only") or list(config["experiments"])
-    experiments = (config["experiments"][name] for name in only if name in config["experiments"])
-    pools = {each["encoder"] for each in experiments if each.get("dataset") == data.private and each.get("encoder")}
-    features = declared.get("features") or []
-    encoders = [*([features] if isinstance(features, str) else features), *sorted(pools)]
-    return data.model_copy(update={"private": _base(data.private), "encoder": ", ".join(encoders) or "none"})
-
-
 def _base(dataset: str) -> str:
     """Return the known data set of which `dataset` is a variant, such as "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
@@ -225,7 +213,7 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
     )
 
 
-def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry | None:
+def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any]) -> Entry | None:
     """Return the entry of a student in the table utility-privacy; None without a worst-case ε."""
     if not row["worst_case_epsilon_mean"]:
         return None
@@ -258,7 +246,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
         name=slug(row["dataset"], row["ensemble"], row["mechanism"], row["noise"], row["student"], row["rounds"]),
         method=", ".join(map(in_words, [row["mechanism"], row["model"], row["method"], *strategy])),
         paper=_UNNAMED,
-        data=_data(row, use, samples),
+        data=_data(row, use, samples, config),
         privacy=Privacy(
             unit=Unit.LABEL if of_labels(row["setting"]) else Unit.RECORD if on_queries(row["model"]) else Unit.SHARD,
             adjacency=Change.REPLACED,
@@ -271,10 +259,10 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]]) -> Entry |
     )
 
 
-def _of_model(row: Mapping[str, str]) -> Entry:
+def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
     """Return the entry of a private model in the table petdl or private-models."""
     system = row.get("system", "PET-DL")
-    note, form = "", row["form"]
+    note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
     mechanism: Release | None = None
     if system == "PET-DL":
@@ -291,7 +279,7 @@ def _of_model(row: Mapping[str, str]) -> Entry:
         name=slug(row["dataset"], system.lower(), row["private_model"]),
         method=f"{system}, {in_words(form)}" + (f", {in_words(row['model'])}" if row.get("model") else ""),
         paper=_UNNAMED,
-        data=_data(row, row.get("public_use") or "student", int(float(row.get("public_samples") or row["samples"]))),
+        data=_data(row, row.get("public_use") or "student", int(float(samples)), config),
         privacy=Privacy(unit=unit, adjacency=change, delta=float(row["delta"])),
         claim=Claim(epsilon=float(row["epsilon_mean"]), kind=Kind(row["kind"])),
         mechanism=mechanism,
@@ -360,12 +348,23 @@ def _parameters(noise: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (part.partition("-") for part in noise.split("_"))}
 
 
-def _data(row: Mapping[str, str], use: str, samples: int) -> Data:
-    """Return the data of a kept run, whose public samples come from the test files."""
-    dataset = row["dataset"]
-    public = f"unlabelled samples of the test files: {use}"
+def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
+    """Return the data of a kept run: the original data set, with the encoders of the run's configuration.
+
+    Its public samples come from the test files.
+    """
+    dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
+    only = config.get("only") or list(config["experiments"])
+    experiments = (config["experiments"][name] for name in only if name in config["experiments"])
+    pools = {each["encoder"] for each in experiments if each.get("dataset") == dataset and each.get("encoder")}
+    features = declared.get("features") or []
+    encoders = [*([features] if isinstance(features, str) else features), *sorted(pools)]
     return Data(
-        private=dataset, records=_facts_of(_RECORDS, dataset), public=public, public_samples=samples, encoder="none"
+        private=_base(dataset),
+        records=_facts_of(_RECORDS, dataset),
+        public=f"unlabelled samples of the test files: {use}",
+        public_samples=samples,
+        encoder=", ".join(encoders) or "none",
     )
 
 
@@ -412,10 +411,11 @@ def _of_value(value: Value, epsilon: float) -> Entry:
     of_records = value.mechanism in SYSTEMS
     system = SYSTEMS.get(value.mechanism) or ("PET-DL" if value.mechanism == PETDL else in_words(value.mechanism or ""))
     column = [value.column] if value.quantity == "accuracy_at_epsilon" else []
+    place = (value.paper, value.dataset, value.table, value.row, value.column)
     paper_only = value.paper in ("NZC 2020", "PET-DL 2019") and value.mechanism not in ("lnmax", "confident-gnmax")
     kind = Kind.CLAIMED if of_records or paper_only else Kind.DATA_DEPENDENT
     return Entry(
-        name=slug(*(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") for part in _place(value))),
+        name=slug(*(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") for part in place)),
         method=", ".join([system, *column]),
         paper=Paper(title=value.paper, authors=authors, year=year, place=f"{value.table}, {value.row}, {value.column}"),
         data=Data(private=value.dataset, records=_RECORDS.get(value.dataset)),
@@ -429,10 +429,6 @@ def _of_value(value: Value, epsilon: float) -> Entry:
         accuracy=Accuracy(mean=value.value),
         origin=Origin.PUBLISHED,
     )
-
-
-def _place(value: Value) -> tuple[str, ...]:
-    return value.paper, value.dataset, value.table, value.row, value.column
 
 
 def _printed_mechanism(value: Value) -> Release | None:

@@ -4,7 +4,6 @@ A kept run may store its table of verdicts. From the other tables of a kept run,
 verdicts on students and private models are computed again.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -90,22 +89,13 @@ def measured_verdicts(reference: Path, published: Published) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    return pd.concat([*_kept(reference), _computed(reference, published)], ignore_index=True)
-
-
-def _kept(reference: Path) -> "Iterator[pd.DataFrame]":
-    """Yield the kept verdicts of each run on values that it measured."""
-    for folder in kept_runs(reference):
-        if not (frame := read_table(folder, "verdicts")).empty:
-            yield _on_measured(frame.assign(run=folder.name))
-
-
-def _computed(reference: Path, published: Published) -> "pd.DataFrame":
-    """Return the verdicts on the means in the tables of all kept runs."""
-    frame = verdicts(records_of_tables(reference), published)
-    frame = frame[frame["how"].notna()]
-    parts = [str(how).partition(", ") for how in frame["how"]]
-    return _on_measured(frame.assign(run=[run for run, *_ in parts], how=[how for *_, how in parts]))
+    runs = {folder.name: read_table(folder, "verdicts") for folder in kept_runs(reference)}
+    kept = [_on_measured(frame.assign(run=run)) for run, frame in runs.items() if not frame.empty]
+    computed = verdicts(records_of_tables(reference), published)
+    computed = computed[computed["how"].notna()]
+    parts = [str(how).partition(", ") for how in computed["how"]]  # a description begins with the run
+    computed = computed.assign(run=[run for run, *_ in parts], how=[how for *_, how in parts])
+    return pd.concat([*kept, _on_measured(computed)], ignore_index=True)
 
 
 def _on_measured(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -93,6 +93,8 @@ MEANINGS = {
     ),
 }
 
+#: Form of the configuration on the page.
+_YAML: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 100}
 #: Cells that are shown as a coloured chip, with the class of its colour.
 _CHIPS: dict[str, str] = {
     **dict.fromkeys(("yes", "holds", Verdict.REPRODUCED, Verdict.BETTER), "yes"),
@@ -123,6 +125,8 @@ def render(
     publishable : link to the page for publication, or None. If it is given, or if a table shows a publishable ε, this
         page states that the page itself must not be published.
     """
+    import yaml
+
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
     release = released or Mode.RELEASE in manifest["labels"].values()
@@ -145,7 +149,7 @@ def render(
         kinds=[(in_words(kind), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
         manifest=manifest,
         manifest_link=manifest_link,
-        config=_yaml(manifest["config"]),
+        config=yaml.safe_dump(manifest["config"], **_YAML),
         slowest=max((rule["seconds"] for rule in manifest["rules"]), default=0) or 1,
     )
 
@@ -258,14 +262,6 @@ def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
 def pieces(text: str) -> list[str]:
     """Split the text of a cell where a line may break: after a parameter, between rounds, or at a hyphen."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
-
-
-def _yaml(config: dict[str, Any]) -> str:
-    import yaml
-
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
-    assert isinstance(text, str)
-    return text
 
 
 def templates() -> "Environment":

@@ -195,11 +195,6 @@ def is_accuracy(quantity: str) -> bool:
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
-def is_epsilon(quantity: str) -> bool:
-    """Return True if `quantity` is an ε."""
-    return quantity.startswith("epsilon")
-
-
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
     """Read the published values from a file; raise ArtefactError for the first invalid line.
 

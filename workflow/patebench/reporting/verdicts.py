@@ -28,7 +28,7 @@ from patebench.reporting.frames import (
     worst_case_bounds,
 )
 from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_of, petdl_students, stated_by_paper
-from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
+from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy
 from patebench.reporting.wording import (
     delta_in_words,
     differing_words,
@@ -182,7 +182,7 @@ def _verdict_of_setting(value: Value, how: str, group: "pd.DataFrame") -> dict[s
         if column in group and group[column].notna().any():
             judged[name] = float(group[column].max())
     lost = max(judged.get("exact", 0.0), judged.get("audited", 0.0))
-    claimed = is_epsilon(value.quantity) and "kind" in group and (group["kind"] == Kind.CLAIMED).all()
+    claimed = value.quantity.startswith("epsilon") and "kind" in group and (group["kind"] == Kind.CLAIMED).all()
     if claimed and lost > max(value.value, mean) * (1 + 1e-9):
         why = f"what is claimed loses at least ε = {epsilon_in_digits(lost, at_least=True)}"
         return {**judged, "verdict": Verdict.UNSOUND, "why": why}

@@ -85,11 +85,6 @@ def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
     return [", ".join(word for word in words if word not in shared) for words in settings]
 
 
-def distinguishing_words(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return the `differing_words` of several settings, or all words of a single one."""
-    return differing_words(settings) if len(settings) > 1 else [", ".join(words) for words in settings]
-
-
 def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
     """Return the number of queries with their selection, such as "100 prototypes" or "100 labels (least confident)".
 

@@ -53,6 +53,8 @@ _COMPARED = (
     ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
 )
 
+#: Signs of columns of numbers in a setting's description.
+_SIGNS = {"teachers": "n", "queries": "T", "delta": "δ"}
 #: Columns that are left out of a setting's description, because other columns describe the same.
 _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
 
@@ -74,19 +76,13 @@ def compare_records(one: Records, other: Records) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    both = [number for number in _both(one, other) if all(number.sides)]
-    rows = [
-        {"what": number.what, "setting": number.setting, **_difference(*number.sides), **_largest(*number.largest)}
-        for number in both
-    ]
-    columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
-    columns += ["difference", "low", "high", "paired", "largest_class_one", "largest_class_other"]
-    frame = sort_rows(pd.DataFrame(rows, columns=columns), ["what", "setting"])
-    order = sorted(frame.index, key=lambda place: -_clearness(frame.loc[place].to_dict()))
-    return frame.loc[order].reset_index(drop=True)
+    numbers = [number for number in _read_numbers(one, other) if all(number.sides)]
+    rows = sort_rows(pd.DataFrame([number.compared() for number in numbers], columns=_COLUMNS), ["what", "setting"])
+    clearness = rows.apply(_clearness, axis=1) if len(rows) else rows["difference"]
+    return rows.loc[clearness.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 
 
-def _clearness(row: Mapping[Any, Any]) -> float:
+def _clearness(row: "pd.Series[Any]") -> float:
     """Return the difference in units of its interval's width; ∞ for a difference without spread, -1 if unknown."""
     width = 0.0 if row["low"] == row["high"] else row["high"] - row["low"]
     if not row["difference"] or width == 0:
@@ -97,7 +93,7 @@ def _clearness(row: Mapping[Any, Any]) -> float:
 def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
     """Return, for each of the two runs, descriptions of the quantities that only this run measured."""
     missing: tuple[list[str], list[str]] = ([], [])
-    for number in _both(one, other):
+    for number in _read_numbers(one, other):
         if not all(number.sides):
             missing[0 if number.sides[0] else 1].append(f"{number.what}: {number.setting}")
     return missing
@@ -108,11 +104,8 @@ def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flat({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
-    return [(key, _shown(flat_one.get(key)), _shown(flat_other.get(key))) for key in keys]
-
-
-def _shown(value: Any) -> str:
-    return "—" if value is None else str(value)
+    shown = [["—" if flat.get(key) is None else str(flat[key]) for key in keys] for flat in (flat_one, flat_other)]
+    return list(zip(keys, *shown, strict=True))
 
 
 @dataclass(frozen=True)
@@ -127,8 +120,30 @@ class _Number:
     sides: tuple[dict[int, float], dict[int, float]]
     largest: tuple[list[float], list[float]]
 
+    def compared(self) -> list[Any]:
+        """Return the row of `compare_records`; only the seeds of both runs count if there are at least two."""
+        one, other = self.sides
+        common = sorted(set(one) & set(other))
+        paired = len(common) > 1
+        first, second = ([side[seed] for seed in (common if paired else sorted(side))] for side in self.sides)
+        difference = _less(fmean(second), fmean(first))
+        changes = {_less(*pair) for pair in zip(second, first, strict=True)} if paired else set()
+        low = high = difference
+        if not math.isinf(difference) and changes != {0.0}:
+            low, high = difference_interval(first, second, paired)
+        largest = [fmean(shares) if shares else math.nan for shares in self.largest]
+        measured = [fmean(first), fmean(second), len(first), len(second)]
+        return [self.what, self.setting, *measured, difference, low, high, paired, *largest]
 
-def _both(one: Records, other: Records) -> list[_Number]:
+
+#: Columns of `compare_records`.
+_COLUMNS = [
+    *("what", "setting", "one", "other", "seeds_one", "seeds_other"),
+    *("difference", "low", "high", "paired", "largest_class_one", "largest_class_other"),
+]
+
+
+def _read_numbers(one: Records, other: Records) -> list[_Number]:
     """Return each quantity in each setting that at least one of the runs measured, with the values of both."""
     numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
@@ -149,49 +164,24 @@ def _both(one: Records, other: Records) -> list[_Number]:
 
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Return the description of a setting from the columns that identify it."""
-    words = [_word(row, name) for name in columns if name not in _OMITTED]
-    return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
-
-
-def _word(row: Mapping[Any, Any], name: str) -> str:
-    """Return the value of a column as text; a number is preceded by its name."""
+    """Return the description of a setting from the columns that identify it; a number is preceded by its name."""
     import pandas as pd
 
-    value = row[name]
-    if name == "selection":
-        return rounds_in_words(value)
-    if name == "parameters":
-        value = parameters_in_words(row["mechanism"], value)
-    if pd.isna(value):
-        return ""
-    short = {"teachers": "n", "queries": "T", "delta": "δ"}.get(name, name)
-    return value.replace("_", " ") if isinstance(value, str) else f"{short} = {value:g}"
-
-
-def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
-    """Compare the values by seed of two runs; use only the seeds of both if there are at least two."""
-    common = sorted(set(one) & set(other))
-    paired = len(common) > 1
-    first = [one[seed] for seed in (common if paired else sorted(one))]
-    second = [other[seed] for seed in (common if paired else sorted(other))]
-    difference = _less(fmean(second), fmean(first))
-    changes = {_less(*pair) for pair in zip(second, first, strict=True)} if paired else set()
-    if math.isinf(difference) or changes == {0.0}:
-        low = high = difference
-    else:
-        low, high = difference_interval(first, second, paired)
-    return {
-        **{"one": fmean(first), "other": fmean(second)},
-        **{"seeds_one": len(first), "seeds_other": len(second)},
-        **{"difference": difference, "low": low, "high": high, "paired": paired},
-    }
-
-
-def _largest(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
-    """Return, for each run, the mean fraction of the largest class: the accuracy of always guessing that class."""
-    sides = (("one", one), ("other", other))
-    return {f"largest_class_{side}": fmean(shares) if shares else math.nan for side, shares in sides}
+    words = []
+    for name in columns:
+        value = row[name]
+        if name == "selection":
+            value = rounds_in_words(value)
+        elif name == "parameters":
+            value = parameters_in_words(row["mechanism"], value).replace("_", " ")
+        elif name in _OMITTED or pd.isna(value):
+            continue
+        elif isinstance(value, str):
+            value = value.replace("_", " ")
+        else:
+            value = f"{_SIGNS.get(name, name)} = {value:g}"
+        words.append(value)
+    return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
 
 
 def _less(one: float, other: float) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.reporting.frames import of_labels
-from patebench.reporting.style import BLACK, GREY, LineStyle, logarithmic, percent
+from patebench.reporting.style import GREY, LineStyle, logarithmic, percent
 from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
@@ -113,17 +113,6 @@ def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan
     if deviation == deviation:
         low, high = accuracy - deviation, clip_accuracy(accuracy + deviation)
         axis.axhspan(low, high, color=GREY, alpha=0.12, linewidth=0, zorder=0)
-
-
-def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
-    """Draw the best accuracy within each worst-case ε as a staircase through the students on the frontier, `best`.
-
-    Draws nothing for fewer than two students.
-    """
-    if len(best) > 1:
-        best = best.sort_values("worst_case_epsilon_mean")
-        dashed: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
-        axis.step(best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", label=label, **dashed)
 
 
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:

@@ -24,7 +24,7 @@ from patebench.reporting.style import (
 )
 from patebench.reporting.wording import (
     delta_in_words,
-    distinguishing_words,
+    differing_words,
     in_words,
     parameter_words,
     parameters_in_words,
@@ -225,13 +225,13 @@ def draw_audit(records: Records, published: Published) -> "Figure":
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
     """Return a label per row: the mechanism and its parameters; with several rows, only parameters that differ."""
-    words: dict[tuple[Any, ...], str] = {}
+    labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
-        words |= dict(
-            zip(own, distinguishing_words([parameter_words(mechanism, setting[2]) for setting in own]), strict=True)
-        )
-    return [f"{in_words(setting[0])}  {words[setting]}" for setting in settings]
+        words = [parameter_words(mechanism, setting[2]) for setting in own]
+        differing = differing_words(words) if len(words) > 1 else [", ".join(words[0])]
+        labels |= {setting: f"{in_words(mechanism)}  {text}" for setting, text in zip(own, differing, strict=True)}
+    return [labels[setting] for setting in settings]
 
 
 def _most_queries(frame: "pd.DataFrame") -> "pd.Series[int]":

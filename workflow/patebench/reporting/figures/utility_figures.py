@@ -18,7 +18,6 @@ from patebench.reporting.figures.drawing import (
     mark,
     members,
     note,
-    staircase,
     stretch,
     titles,
 )
@@ -222,7 +221,11 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         _draw_naming(axis, members(records.namings, panel, _PANEL))
         _draw_models(axis, own_models)
         _draw_students(axis, own, "mechanism" if by == "method" else "method")
-        staircase(axis, own[frontier(own)], "frontier of worst-case ε")
+        best = own[frontier(own)].sort_values("worst_case_epsilon_mean")
+        if len(best) > 1:
+            dashed: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
+            x, y = best["worst_case_epsilon_mean"], best["accuracy_mean"]
+            axis.step(x, y, where="post", label="frontier of worst-case ε", **dashed)
         if not (labels_only := of_labels(panel[1])):
             _draw_published(axis, published, panel[0])
         # If teachers are records, a shard is one record, as for DP-SGD.
