@@ -61,17 +61,12 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 def _ranked(rows: list[Assessed]) -> list[Assessed]:
     """Sort rows and number the ranked ones of each unit by accuracy; equal accuracies share a rank."""
+
+    def rank(row: Assessed) -> int:
+        return 1 + sum(other.accuracy > row.accuracy for other in rows if other.ranked and other.unit == row.unit)
+
     ordered = sorted(rows, key=lambda row: (not row.ranked, row.unit * row.ranked, -row.accuracy, row.epsilon))
-    return [
-        replace(row, rank=1 + sum(other.accuracy > row.accuracy for other in rows if _compete(row, other)))
-        if row.ranked
-        else row
-        for row in ordered
-    ]
-
-
-def _compete(row: Assessed, other: Assessed) -> bool:
-    return other.ranked and other.unit == row.unit
+    return [replace(row, rank=rank(row)) if row.ranked else row for row in ordered]
 
 
 def units(rows: Sequence[Assessed]) -> list[str]:

@@ -46,7 +46,9 @@ def findings(tables: Tables) -> list[str]:
         [line for table, state in finding if table in filled for line in state(filled[table], filled)]
         for finding in _FINDINGS
     ]
-    return [_explain_weak(" ".join(lines)) for lines in sentences if lines] or [NOTHING]
+    texts = [" ".join(lines) for lines in sentences if lines]
+    note = f" An ε above {WEAK:g} is called weak: it gives little or no privacy ({WEAK_SOURCE})."
+    return [text + note if "(weak)" in text else text for text in texts] or [NOTHING]
 
 
 def setup(tables: Tables) -> str:
@@ -67,12 +69,6 @@ def setup(tables: Tables) -> str:
         found.insert(0, f"{words} trained on {join([in_words(name) for name in datasets])}")
     queries = [] if label_sets is None else [f"{count:,}" for count in sorted(label_sets["queries"].unique())]
     return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples."
-
-
-def _explain_weak(finding: str) -> str:
-    """Return `finding`, followed by an explanation of the word "weak" if it contains this word."""
-    note = f" An ε above {WEAK:g} is called weak: it gives little or no privacy ({WEAK_SOURCE})."
-    return finding + (note if "(weak)" in finding else "")
 
 
 def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
@@ -165,7 +161,10 @@ def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
-    results = _compared_numbers(tables["verdicts"])["result"].nunique() if "verdicts" in tables else 0
+    results = 0
+    if "verdicts" in tables:
+        measured = tables["verdicts"]["measured_mean"].notna() & tables["verdicts"]["copy_of"].isna()
+        results = tables["verdicts"].loc[measured, "result"].nunique()
     by = f" by {plural(results, 'result')} of this run" if 0 < results < judged else ""  # papers quote each other
     yield (
         f"Of {plural(total['printed'] - count[Verdict.NOT_COMPARABLE], 'comparable number')} in"
@@ -174,11 +173,6 @@ def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         f" {count[Verdict.UNSOUND]} unsound{_short_otherwise(total['short_otherwise'])}."
         f" If several settings measured one number, the best counts. {count[Verdict.NOT_RUN]:,} were not run."
     )
-
-
-def _compared_numbers(verdicts: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the verdicts on measured numbers, without those measured on a changed copy of a paper's data set."""
-    return verdicts[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna()]
 
 
 def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
@@ -200,17 +194,17 @@ def _broken_claims(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """Yield a sentence that names the mechanisms whose claimed ε an audit contradicts, if there are any."""
     broken = {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if broken:
-        yield f"The ε that papers claim for {join(sorted(broken))} does not hold: the audit found a larger one."
+        yield f"The ε that papers claim for {join(sorted(broken))} does not hold: {_LARGER}"
 
 
 def _broken_petdl(petdl: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """Yield a sentence that names the forms of PET-DL whose claimed ε an audit contradicts, if there are any."""
-    broken = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
-    if not broken.empty:
-        forms = join(sorted({in_words(form) for form in broken["form"]}))
-        yield f"The ε that is claimed for PET-DL ({forms}) does not hold: the audit found a larger one."
+    violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
+    if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
+        yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: {_LARGER}"
 
 
+_LARGER = "the audit found a larger one."
 #: The findings in order. Each consists of pairs: a table that must have rows, and a function that yields sentences.
 _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], ...], ...] = (
     (("utility-privacy", _best_students), ("utility-privacy", _uncovered)),

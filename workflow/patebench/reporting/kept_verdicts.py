@@ -46,7 +46,8 @@ def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
 
     best = best_of_each_number(measured_verdicts(reference, published))
     found = {tuple(row[name] for name in NUMBER): row for row in best.to_dict("records")}
-    datasets = kept_datasets(reference)
+    tables = [read_table(run, name) for run in kept_runs(reference) for name in ("utility-privacy", "petdl")]
+    datasets = {str(name) for table in tables if not table.empty for name in table["dataset"]}
     rows: list[dict[Any, Any]] = []
     for value in published.values:
         place = {name: getattr(value, name) for name in (*NUMBER, "dataset", "quantity")}
@@ -64,13 +65,6 @@ def count_verdicts(evidence: "pd.DataFrame") -> "pd.DataFrame":
 def kept_runs(reference: Path) -> list[Path]:
     """Return the folders of the kept runs, in alphabetical order."""
     return sorted(folder.parent for folder in reference.glob("*/tables") if folder.is_dir())
-
-
-def kept_datasets(reference: Path) -> set[str]:
-    """Return the names of the data sets of all kept runs; a changed copy of a data set has a name of its own."""
-    frames = [read_table(folder, "utility-privacy") for folder in kept_runs(reference)]
-    frames += [read_table(folder, "petdl") for folder in kept_runs(reference)]
-    return {str(name) for frame in frames if not frame.empty for name in frame["dataset"]}
 
 
 def read_table(folder: Path, name: str) -> "pd.DataFrame":

@@ -73,7 +73,8 @@ def outcomes(records: Records) -> "pd.DataFrame":
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
-    frame = frame.merge(_least_added(records.bounds), on=[*key, "delta"], how="left")
+    added = worst_case_bounds(records.bounds).groupby([*key, "delta"], dropna=False)["add_or_remove"].min()
+    frame = frame.merge(added.reset_index(), on=[*key, "delta"], how="left")
     frame = frame.assign(may_publish=frame.pop("worst_case_publishable").map({True: "yes", False: "no"}))
     return sort_rows(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
@@ -184,12 +185,6 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
 
 
-def _least_added(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the smallest `add_or_remove` of the worst-case bounds per label set, number of queries and δ."""
-    key = [*LABEL_SET, "rounds", "queries", "delta"]
-    return worst_case_bounds(bounds).groupby(key, dropna=False)["add_or_remove"].min().reset_index()
-
-
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> "pd.DataFrame":
     """Return the bounds on labels of the whole pool on which students were trained, or on all such labels if none was.
@@ -242,7 +237,10 @@ def audited(records: Records) -> "pd.DataFrame":
         frame = frame.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=AUDITED, how="left")
     claims, proven = audits["kind"] == Kind.CLAIMED, audits["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
     for column, chosen in (("claim", claims), ("verdict", proven)):
-        frame = frame.merge(_audit_verdicts(audits[chosen], column), on=AUDITED, how="left")
+        ranks = audits["verdict"].map({name: rank for rank, name in enumerate(_ORDER)}).astype("float64")
+        worst = audits.assign(rank=ranks)[chosen].groupby(AUDITED)["rank"].min()
+        worst = worst.map(dict(enumerate(_ORDER))).astype("object").rename(column)
+        frame = frame.merge(worst.reset_index(), on=AUDITED, how="left")
     return sort_rows(frame, AUDITED)
 
 
@@ -250,12 +248,6 @@ def audit_methods(frame: "pd.DataFrame") -> dict[str, str]:
     """Return the label of each audit method, by the column of the frame of `audited` that contains its ε."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
-
-
-def _audit_verdicts(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
-    ranks = bounds["verdict"].map({name: rank for rank, name in enumerate(_ORDER)})
-    worst = bounds.assign(rank=ranks.astype("float64")).groupby(AUDITED)["rank"].min()
-    return worst.map(dict(enumerate(_ORDER))).astype("object").rename(column).reset_index()
 
 
 #: Names of the settings of a PET-DL student among its parameters, in the order of Figures 3 to 5 of the paper.

@@ -106,8 +106,11 @@ def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
         starts.append(end - sum(seconds for seconds, _ in measured))
     table = [_rule(name, jobs) for name, jobs in rules.items()]
     table.sort(key=lambda row: (-row["seconds"], row["rule"]))
-    moments = {"started": min(starts), "finished": max(ends.values())} if ends else {}
-    return {"rules": table, **{name: _utc(moments.get(name)) for name in ("started", "finished")}}
+    moments = {"started": min(starts, default=None), "finished": max(ends.values(), default=None)}
+    return {"rules": table} | {
+        name: None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+        for name, moment in moments.items()
+    }
 
 
 def _rule(name: str, jobs: list[tuple[float, float]]) -> dict[str, Any]:
@@ -137,10 +140,6 @@ def _number(text: str | None) -> float:
         return float(text or 0)
     except ValueError:  # "-" or "NA"
         return 0.0
-
-
-def _utc(moment: float | None) -> str | None:
-    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
 def _version(package: str) -> str:

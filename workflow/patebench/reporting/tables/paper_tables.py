@@ -65,25 +65,21 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per printed number and setting that measured it, measured numbers first."""
-    import pandas as pd
-
+    """Return one row per printed number and setting that measured it: measured, then not run, then not comparable."""
     frame = verdicts(records, published)
-    papers = list(dict.fromkeys(frame["paper"]))
-    rows = sorted(frame.to_dict("records"), key=lambda row: (papers.index(row["paper"]), _row_rank(row)))
+    papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
+    unmeasured = frame["measured_mean"].isna()
+    order = frame.assign(
+        place=frame["paper"].map(papers), rank=1 * unmeasured + (unmeasured & (frame["verdict"] != Verdict.NOT_RUN))
+    )
+    frame = frame.loc[order.sort_values(["place", "rank"], kind="stable").index].reset_index(drop=True)
+    rows = frame.to_dict("records")
     measured: list[Any] = [_measured(row) for row in rows]
-    return pd.DataFrame(rows, columns=frame.columns).assign(
+    return frame.assign(
         what=[_quantity_in_words(row) for row in rows],
         printed=[_shown(row["quantity"], row["published"]) for row in rows],
         measured=measured,
     )
-
-
-def _row_rank(row: dict[Any, Any]) -> int:
-    """Return the sort key of a row: measured numbers come first, then those not run, then those not comparable."""
-    if row["measured_mean"] == row["measured_mean"]:
-        return 0
-    return 1 if row["verdict"] == Verdict.NOT_RUN else 2
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
