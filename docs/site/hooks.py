@@ -16,7 +16,7 @@ from mkdocs.structure.pages import Page
 import patebench
 from patebench.cli.page import options
 from patebench.core.files import write_text
-from patebench.leaderboard.board_pages import board_files
+from patebench.leaderboard.board import board_files
 from patebench.leaderboard.collection import assess_all
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,16 @@ import pytest
 
 from patebench.core.bound import Bound, Kind
 from patebench.leaderboard.assessment import Assessed, Problem, Status, assess
-from patebench.leaderboard.board import corrections, lead, leader, rank_over_datasets, reported, rows_by_dataset, units
-from patebench.leaderboard.board_pages import board_files
+from patebench.leaderboard.board import (
+    board_files,
+    corrections,
+    lead,
+    leader,
+    rank_over_datasets,
+    reported,
+    rows_by_dataset,
+    units,
+)
 from patebench.leaderboard.entry import (
     Accuracy,
     Change,

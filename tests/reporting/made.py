@@ -247,13 +247,6 @@ def draw(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), 
     return figure
 
 
-def series(axis: Any) -> list[tuple[str, list[list[float]]]]:
-    """Return the label and points (x, y) of each line of a panel that is in the legend."""
-    pairs = zip(*axis.get_legend_handles_labels(), strict=True)
-    drawn = [(label, getattr(handle, "lines", [handle])[0]) for handle, label in pairs]
-    return [(label, line.get_xydata().tolist()) for label, line in drawn if hasattr(line, "get_xydata")]
-
-
 def lines(axis: Any) -> dict[str, Any]:
     """Return the lines of a panel by label."""
     return {line.get_label(): line for line in axis.get_lines() if not line.get_label().startswith("_")}

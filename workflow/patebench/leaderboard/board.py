@@ -1,19 +1,34 @@
-"""Order the entries of the leaderboard: rows per data set, the most accurate proved entries, and ranks of methods.
+"""Write the leaderboard: rows per data set, the most accurate proved entries, ranks of methods, and its pages.
 
 Only entries whose ε is proved are ranked. They are compared within one data set, unit of privacy and adjacency, at the
-worst-case ε that our accountants compute.
+worst-case ε that our accountants compute. The pages are Markdown with HTML tables, for the documentation site; they
+depend on files of the repository alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from patebench.core.text import plural
+from patebench.core.text import at_least, at_most, listing, plural
 from patebench.leaderboard.assessment import Assessed, Status
-from patebench.leaderboard.entry import Origin
+from patebench.leaderboard.entry import Accuracy, Data, Origin
+from patebench.reporting.figures.drawing import SMALLER, accuracy_over, clip_accuracy, stretch
+from patebench.reporting.kept_verdicts import best_evidence, count_verdicts, kept_runs
+from patebench.reporting.pages import slug, templates
+from patebench.reporting.published import is_accuracy, read_published
 from patebench.reporting.significance import CONFIDENCE, ENOUGH_SEEDS, Ranks, difference_interval, rank_methods
+from patebench.reporting.style import GREY, WIDE, finished, panels, styles_in_order, svg, themed
+from patebench.reporting.tables.table import DASH
+from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.wording import in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 #: Largest ε at which the best entries are shown and methods ranked over data sets, and that of sentences on the lead.
 TARGETS = (0.1, 1.0, 3.0, 8.0)
@@ -21,6 +36,18 @@ LEAD_AT = 1.0
 
 #: Data sets that come first; others follow by name.
 _FIRST = ("fashion_mnist", "mnist", "cifar10", "cifar10-jpeg", "svhn", "adult")
+#: Meaning of each status.
+MEANINGS = {
+    Status.PROVED: "The reported ε is not below the worst-case ε that our accountants compute. Only these are ranked.",
+    Status.UNPROVED: "The reported ε is below what we can prove: it depends on private votes, or has no proof here.",
+    Status.VIOLATED: "The reported ε is below a lower bound on the true ε, so it is wrong.",
+    Status.UNCHECKED: "The source does not state enough to compute an ε.",
+}
+#: Colour of the chip of a verdict, as that of a status.
+_CHIPS = {
+    **dict.fromkeys((Verdict.REPRODUCED, Verdict.BETTER), Status.PROVED),
+    **{Verdict.SHORT: Status.UNPROVED, Verdict.UNSOUND: Status.VIOLATED},
+}
 
 
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
@@ -136,10 +163,244 @@ def corrections(page: Path) -> dict[str, int]:
     return counts
 
 
-#: Meaning of each status.
-MEANINGS = {
-    Status.PROVED: "The reported ε is not below the worst-case ε that our accountants compute. Only these are ranked.",
-    Status.UNPROVED: "The reported ε is below what we can prove: it depends on private votes, or has no proof here.",
-    Status.VIOLATED: "The reported ε is below a lower bound on the true ε, so it is wrong.",
-    Status.UNCHECKED: "The source does not state enough to compute an ε.",
-}
+def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
+    """Return the text of each file of the leaderboard by its name.
+
+    Parameters
+    ----------
+    root : folder of the repository.
+    entries : all entries with their assessment.
+
+    Returns
+    -------
+    `index.md`, `values.md`, `values.csv`, a page of entries and an SVG figure per data set, and a JSON file per entry.
+    """
+    datasets = rows_by_dataset(entries)
+    reference = root / "results" / "reference"
+    evidence = best_evidence(reference, read_published(root / "config" / "published.csv"))
+    files = {
+        "values.md": _values_page(evidence, reference),
+        "values.csv": evidence.to_csv(index=False, lineterminator="\n"),
+    }
+    for one in entries:
+        text = json.dumps(one.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+        files[f"entries/{one.entry.name}.json"] = f"{text}\n"
+    sections = []
+    for name in dict.fromkeys([*datasets, *(one.entry.data.private for one in entries)]):
+        rows = datasets.get(name, [])
+        members = [one for one in entries if one.entry.data.private == name]
+        title, page, picture = in_words(name), f"entries-{slug(name)}", _figure(name, rows)
+        files[f"{page}.md"] = _render("entries.md", title=title, id=slug(name), entries=members, facts=_facts)
+        if picture:
+            files[f"{slug(name)}.svg"] = picture
+        sections.append(
+            {
+                **{"id": slug(name), "title": title, "page": page, "rows": rows, "entries": len(members)},
+                **{"figure": f"{slug(name)}.svg" if picture else "", "reported": reported(rows, LEAD_AT)},
+                "best": [(unit, [leader(rows, unit, target) for target in TARGETS]) for unit in units(rows)],
+                "leads": [
+                    f"ε ≤ {LEAD_AT:g}, {unit}: {words}" for unit in units(rows) if (words := lead(rows, unit, LEAD_AT))
+                ],
+            }
+        )
+    papers = _papers(root, evidence, entries)
+    every_unit = sorted({unit for rows in datasets.values() for unit in units(rows)})
+    ranks = [
+        (f"ε ≤ {target:g}, {unit}", ranks)
+        for unit in every_unit
+        for target in TARGETS
+        if (ranks := rank_over_datasets(datasets, unit, target))
+    ]
+    files["index.md"] = _render(
+        "leaderboard.md", datasets=sections, targets=TARGETS, papers=papers, verdicts=list(map(str, COUNTING)),
+        meanings=MEANINGS, ranked=ranks,
+    )  # fmt: skip
+    return files
+
+
+def _render(template: str, **values: Any) -> str:
+    environment = templates()
+    environment.globals |= {"dash": DASH, "epsilon": at_most, "percent": _percent}
+    environment.globals |= {
+        "spread": _spread,
+        "public": _public,
+        "entry_link": _entry_link,
+        "notes": _notes,
+        "source": source,
+    }
+    return environment.get_template(template).render(**values)
+
+
+def _figure(name: str, rows: Sequence[Assessed]) -> str:
+    """Return the figure of a data set as SVG; "" if no row has a finite ε."""
+    drawn = [row for row in rows if 0 < row.epsilon < math.inf]
+    if not drawn:
+        return ""
+    with themed():
+        figure = draw_board(name, drawn)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        return svg(figure).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"
+
+
+def draw_board(dataset: str, rows: Sequence[Assessed]) -> "Figure":
+    """Draw each row, whose ε is finite: filled if its ε is proved, open otherwise; colours show the unit of privacy.
+
+    A line joins the ranked rows of a unit that no other one of this unit exceeds at the same or a smaller ε.
+    """
+    figure, (axis,) = panels([in_words(dataset)], alone=WIDE)
+    for unit, style in styles_in_order(units(rows)).items():
+        ranked = sorted((row for row in rows if row.ranked and row.unit == unit), key=lambda row: row.epsilon)
+        axis.plot(*_points(ranked), marker=style.marker, color=style.color, linestyle="none", label=unit)
+        axis.step(*_points(best_within_epsilon(ranked)), where="post", color=style.color, linewidth=1)
+    for origin, marker in ((Origin.PUBLISHED, "o"), (Origin.WRITTEN, "s"), (Origin.KEPT, "^")):
+        others = [row for row in rows if not row.ranked and row.entry.origin is origin]
+        if others:
+            open_marker: Any = {"marker": marker, "color": GREY, "markerfacecolor": "none", "alpha": 0.7}
+            axis.plot(*_points(others), **open_marker, linestyle="none", label=f"not ranked: {origin}")
+    accuracy_over(axis, f"ε, recomputed where possible   {SMALLER}", "accuracy on the test set")
+    stretch(axis, *axis.dataLim.intervaly)
+    return finished(figure, [axis])
+
+
+def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:
+    return [row.epsilon for row in rows], [clip_accuracy(row.accuracy) for row in rows]
+
+
+def _entry_link(row: Assessed) -> str:
+    return f"entries-{slug(row.entry.data.private)}.html#{row.entry.name}"
+
+
+def _notes(row: Assessed) -> list[str]:
+    """Return the codes of problems other than missing statements, as text."""
+    codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
+    return [code.replace("-", " ") for code in codes]
+
+
+def _percent(accuracy: float) -> str:
+    return f"{100 * accuracy:.1f} %"
+
+
+def _spread(accuracy: Accuracy) -> str:
+    """Return the deviation over the seeds and the binomial error, in percent; a dash for an unknown one."""
+    return " / ".join(
+        DASH if value is None else f"{100 * value:.2f}" for value in (accuracy.std, accuracy.binomial_error)
+    )
+
+
+def _public(data: Data) -> str:
+    encoder = f"; encoder: {data.encoder}" if data.encoder not in (None, "none") else ""
+    return f"{data.public or 'not stated'}{encoder}"
+
+
+def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
+    """Yield what the section of an entry states: pairs of a term and its text; unknown facts are left out."""
+    entry, bound = assessed.entry, assessed.bound
+    paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
+    yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
+    yield "Where", paper.place or ""
+    samples = f", {data.public_samples:,} public samples" if data.public_samples else ""
+    yield "Data", f"{in_words(data.private)}, n = {data.records or DASH}; public data: {_public(data)}{samples}"
+    yield "ε protects", f"{assessed.unit}; δ = {entry.privacy.delta or DASH}"
+    yield "Reported", f"ε = {at_most(entry.claim.epsilon)} ({entry.claim.kind.words})"
+    if bound is not None:
+        yield "Recomputed worst case", f"ε ≤ {at_most(bound.epsilon)} by {bound.accountant}: {bound.source}"
+    yield "Mechanism", "" if entry.mechanism is None else _plain(entry.mechanism.model_dump(mode="json"))
+    if assessed.lower is not None:
+        yield "Lower bound", f"ε ≥ {at_least(assessed.lower)}"
+    if accuracy is not None:
+        seeds = f"{accuracy.seeds} seeds" if accuracy.seeds else "seeds not stated"
+        test = f"; {accuracy.test_samples:,} test samples" if accuracy.test_samples else ""
+        yield "Accuracy", f"{100 * accuracy.mean:.2f} % (±: {_spread(accuracy)}), {seeds}{test}"
+        yield "By seed", _plain({seed: f"{100 * value:.2f}" for seed, value in (accuracy.by_seed or {}).items()})
+    yield "Choices with true labels", entry.hygiene.true_labels or "not stated"
+    yield "Best on test", {True: "yes", False: "no", None: "not stated"}[entry.hygiene.best_on_test]
+    yield (
+        "Made on",
+        ", ".join(filter(None, [making.hardware, f"{making.minutes:g} minutes" if making.minutes else None])),
+    )
+    yield "Command", " at commit ".join(filter(None, [making.command, making.commit]))
+    yield "Problems", "; ".join(problem.text for problem in assessed.problems)
+    yield "Note", entry.note
+
+
+def _plain(content: Mapping[str, Any]) -> str:
+    """Return nested JSON as text: "name = value" by commas."""
+    parts = []
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            parts.append(_plain(value))
+        elif isinstance(value, list):
+            parts += [_plain(part) if isinstance(part, Mapping) else str(part) for part in value]
+        elif value is not None:
+            parts.append(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}")
+    return ", ".join(parts)
+
+
+def _papers(root: Path, evidence: "pd.DataFrame", entries: Sequence[Assessed]) -> list[dict[str, Any]]:
+    """Return one row per paper: values by verdict, entries by status, number of corrections, and how its ε fails."""
+    corrected = corrections(root / "docs" / "explanation" / "corrections.md")
+    counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
+    others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
+    papers = []
+    named = [name for name in corrected if name[-4:].isdigit()]  # other corrections are about software
+    for name in dict.fromkeys([*counts, *named, *others]):
+        row: dict[Any, Any] = counts.get(name, {"paper": name, "published": 0, **dict.fromkeys(map(str, COUNTING), 0)})
+        mine = [one for one in entries if one.entry.paper.title == name]
+        statuses = {status: sum(one.status is status for one in mine) for status in Status}
+        papers.append(
+            {
+                **{**row, "entries": statuses, "anchor": slug(name), "corrections": corrected.get(name, 0)},
+                "fails": _failures(evidence[evidence["paper"] == name], mine),
+                "refuted": bool(row[Verdict.UNSOUND] or statuses[Status.VIOLATED]),
+            }
+        )
+    return papers
+
+
+def _failures(evidence: "pd.DataFrame", entries: Sequence[Assessed]) -> list[str]:
+    """Return a sentence for each way in which the ε of a paper fails, with the reason of the first value or entry."""
+    sentences = []
+    unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
+    if not unsound.empty:
+        sentences.append(f"{plural(len(unsound), 'published value')} of ε unsound: {unsound.iloc[0]['why']}")
+    codes = {Status.VIOLATED: "refuted", Status.UNPROVED: "below-worst-case"}
+    for status, code in codes.items():
+        mine = [one for one in entries if one.status is status]
+        if mine:
+            why = next((problem.text for problem in mine[0].problems if problem.code == code), MEANINGS[status])
+            noun = f"{plural(len(mine), 'entry')} {status}"
+            note = f". {mine[0].entry.note.removesuffix('.')}" if mine[0].entry.note else ""
+            data = in_words(mine[0].entry.data.private)
+            sentences.append(f"{noun}, such as {mine[0].entry.method} on {data}: {why}{note}")
+    return sentences
+
+
+def _values_page(evidence: "pd.DataFrame", reference: Path) -> str:
+    rows = [_value_row(row) for row in evidence.to_dict("records")]
+    missing = [folder.name for folder in kept_runs(reference) if not (folder / "tables" / "verdicts.csv").is_file()]
+    words = f"The verdicts of {len(missing)} runs are not kept and follow from their tables: {listing(missing, 40)}."
+    return _render("values.md", rows=rows, not_kept=words if missing else "")
+
+
+def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
+    """Return the cells of a published value as text."""
+
+    def shown(value: float) -> str:
+        return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"
+
+    measured = row["run"] == row["run"] and row["run"] is not None
+    std = row["measured_std"]
+    spread = f" ± {shown(std).removesuffix(' %')}" if measured and std == std else ""
+    why = ", ".join(text for text in (row["how"] if measured else "", row["why"]) if isinstance(text, str) and text)
+    return {
+        **row,
+        "where": f"{row['table']}: {row['row']}: {row['column']}",
+        "data": in_words(row["dataset"]),
+        "published_text": shown(row["published"]),
+        "measured_text": f"{shown(row['measured_mean'])}{spread}" if measured else DASH,
+        "seeds_text": f"{row['seeds']:.0f}" if measured else DASH,
+        "run_text": row["run"] if measured else DASH,
+        "chip": _CHIPS.get(Verdict(row["verdict"]), Status.UNCHECKED),
+        "why_text": why,
+    }

@@ -21,7 +21,7 @@ def run(
     documentation site: `index.md`, the entries of each data set, and all published values with the best evidence of
     all kept runs. The same commit gives the same bytes.
     """
-    from patebench.leaderboard.board_pages import board_files
+    from patebench.leaderboard.board import board_files
     from patebench.leaderboard.collection import assess_all
 
     place = root or Path()

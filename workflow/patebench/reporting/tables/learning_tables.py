@@ -18,7 +18,7 @@ from patebench.reporting.outcomes import (
     outcomes,
     petdl_students,
 )
-from patebench.reporting.published import PATE_2017, PETDL_2019, Published, Value
+from patebench.reporting.published import PATE_2017, PETDL_2019, Published
 from patebench.reporting.tables.table import (
     BALANCE_COLUMNS,
     EPSILON_COLUMNS,
@@ -147,33 +147,24 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per selection strategy and number of labels, with the gain in accuracy over random queries.
 
-    The gain compares students with the same seed.
+    The gain compares students with the same seed. Settings with a single strategy are left out.
     """
-    compared = gains(records)
-    frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain", *BESIDE_ACCURACY])
+    rounds = records.students[records.students["rounds"] != ""]
+    random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
+    same = [*_SELECTED, "seed", "round"]
+    compared = rounds.merge(random[[*same, "random"]], on=same, how="left")
+    compared = compared.assign(gain=compared["accuracy"] - compared["random"])
+    several = compared.groupby([*_SELECTED, "round"], dropna=False)["strategy"].transform("nunique") > 1
+    measured = ["answered", "accuracy", "gain", *BESIDE_ACCURACY]
+    frame = over_seeds(compared[several], [*_SELECTED, "rounds", "strategy"], measured)
     costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
     frame = frame.merge(costs, on=[*_SELECTED, "rounds"], how="left")
-    printed: list[Any] = [published_gain(published, strategy) for strategy in frame["strategy"]]
+    printed: list[Any] = [_published_gain(published, strategy) for strategy in frame["strategy"]]
     frame = frame.assign(published_gain=printed)
     return sort_rows(frame, [*LABEL_SET, "student", "queries", "strategy", "delta"])
 
 
-def gains(records: Records) -> "pd.DataFrame":
-    """Return the students whose queries were selected in rounds, if there are several strategies to compare.
-
-    The column `gain` is the difference in accuracy from the student of the same number of random queries, with the same
-    seed.
-    """
-    rounds = records.students[records.students["rounds"] != ""]
-    random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
-    compared = rounds.merge(
-        random[[*_SELECTED, "seed", "round", "random"]], on=[*_SELECTED, "seed", "round"], how="left"
-    )
-    ways = compared.groupby([*_SELECTED, "round"], dropna=False)["strategy"].transform("nunique")
-    return compared[ways > 1].assign(gain=lambda frame: frame["accuracy"] - frame["random"])
-
-
-def published_gain(published: Published, strategy: str) -> str | None:
+def _published_gain(published: Published, strategy: str) -> str | None:
     """Return the range of gains that the paper prints for a strategy, in percentage points; None if it prints none."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
@@ -248,16 +239,12 @@ def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)
     frame = sort_rows(frame, [*_KEY, "epsilon_mean"])
-    paper = published.of(PETDL_2019)
     rows = frame.to_dict("records")
     for quantity in ("student_accuracy", "epsilon"):
-        frame[f"published_{quantity}"] = [_printed(paper.select(quantity), row) for row in rows]
+        printed = published.of(PETDL_2019).select(quantity)
+        of_rows = ((value.value for value in printed if is_printed_of(value, row)) for row in rows)
+        frame[f"published_{quantity}"] = [next(values, math.nan) for values in of_rows]
     return frame
-
-
-def _printed(values: list[Value], row: "dict[object, object]") -> float:
-    """Return the first of the printed `values` that is for a student like the one in `row`; NaN if there is none."""
-    return next((value.value for value in values if is_printed_of(value, row)), math.nan)
 
 
 PETDL = Table(

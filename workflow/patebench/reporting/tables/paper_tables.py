@@ -129,11 +129,21 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student setting and δ, with its stated, worst-case and exact ε (`_epsilons`)."""
+    """Return one row per student setting and δ, with its stated, worst-case and exact ε (`_epsilons`).
+
+    The students are those of compared mechanisms, on data sets with a student of the immutable noisy argmax of NZC.
+    Beside them is the accuracy of the best model trained on as many true labels.
+    """
     records = records.of_whole_pool()
-    frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
+    students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
+    students = students[students["dataset"].isin(students.loc[of_nzc, "dataset"])]
+    students = students[students["mechanism"].map(_is_compared).astype(bool)]
+    baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
+    by = ["dataset", "setting", "queries"]
+    ceilings = best_learners(baselines.rename(columns={"true_labels": "queries"}), by, "true_label_accuracy")
+    frame = over_seeds(students, STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
-    frame = frame.merge(_of_true_labels(records), on=["dataset", "setting", "queries"], how="left")
+    frame = frame.merge(ceilings, on=by, how="left")
     frame = sort_rows(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
     paper, keys = published.of(NZC_2020), ["dataset", "teachers", "mechanism", "noise", "queries"]
     epsilons, above = (paper.beside(frame, quantity, keys) for quantity in ("epsilon", "epsilon_above"))
@@ -145,24 +155,10 @@ def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame"
     )
 
 
-def _students(records: Records) -> "pd.DataFrame":
-    """Return the students of compared mechanisms, on data sets with a student of the immutable noisy argmax of NZC."""
-    students = records.students
-    here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
-    return students[here & students["mechanism"].map(_compared)]
-
-
-def _compared(mechanism: str) -> bool:
+def _is_compared(mechanism: str) -> bool:
     """Return True if the paper NZC compares the mechanism, or if the mechanism is a sound test of stability."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
-
-
-def _of_true_labels(records: Records) -> "pd.DataFrame":
-    """Return, per data set, split and number of true labels, the accuracy of the best model trained on true labels."""
-    baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
-    baselines = baselines.rename(columns={"true_labels": "queries"})
-    return best_learners(baselines, ["dataset", "setting", "queries"], "true_label_accuracy")
 
 
 def _epsilons(records: Records) -> "pd.DataFrame":
