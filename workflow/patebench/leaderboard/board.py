@@ -11,7 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
 
 from patebench.core.text import at_least, at_most, listing, plural
 from patebench.leaderboard.assessment import Assessed, Status
@@ -25,10 +28,6 @@ from patebench.reporting.style import GREY, WIDE, finished, panels, styles_in_or
 from patebench.reporting.tables.table import DASH
 from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.wording import in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 #: Largest ε at which the best entries are shown and methods ranked over data sets, and that of sentences on the lead.
 TARGETS = (0.1, 1.0, 3.0, 8.0)
@@ -137,8 +136,6 @@ def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, ta
     Of all sets of data sets, the one with the most entries of at least three common methods is used; None if there is
     none with two data sets.
     """
-    import pandas as pd
-
     best = {
         (in_words(name), method): found.accuracy
         for name, rows in datasets.items()
@@ -243,7 +240,7 @@ def _figure(name: str, rows: Sequence[Assessed]) -> str:
         return svg(figure).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"
 
 
-def draw_board(dataset: str, rows: Sequence[Assessed]) -> "Figure":
+def draw_board(dataset: str, rows: Sequence[Assessed]) -> Figure:
     """Draw each row, whose ε is finite: filled if its ε is proved, open otherwise; colours show the unit of privacy.
 
     A line joins the ranked rows of a unit that no other one of this unit exceeds at the same or a smaller ε.
@@ -337,7 +334,7 @@ def _plain(content: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _papers(root: Path, evidence: "pd.DataFrame", entries: Sequence[Assessed]) -> list[dict[str, Any]]:
+def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
     """Return one row per paper: values by verdict, entries by status, number of corrections, and how its ε fails."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
@@ -358,7 +355,7 @@ def _papers(root: Path, evidence: "pd.DataFrame", entries: Sequence[Assessed]) -
     return papers
 
 
-def _failures(evidence: "pd.DataFrame", entries: Sequence[Assessed]) -> list[str]:
+def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
     """Return a sentence for each way in which the ε of a paper fails, with the reason of the first value or entry."""
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
@@ -376,7 +373,7 @@ def _failures(evidence: "pd.DataFrame", entries: Sequence[Assessed]) -> list[str
     return sentences
 
 
-def _values_page(evidence: "pd.DataFrame", reference: Path) -> str:
+def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
     rows = [_value_row(row) for row in evidence.to_dict("records")]
     missing = [folder.name for folder in kept_runs(reference) if not (folder / "tables" / "verdicts.csv").is_file()]
     words = f"The verdicts of {len(missing)} runs are not kept and follow from their tables: {listing(missing, 40)}."

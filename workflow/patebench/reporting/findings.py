@@ -3,7 +3,9 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
@@ -21,11 +23,8 @@ from patebench.reporting.wording import (
     queries_in_words,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: Frames of a run by the names of their tables; frames may be missing or empty.
-Tables = Mapping[str, "pd.DataFrame"]
+Tables = Mapping[str, pd.DataFrame]
 
 #: Columns that identify a label set.
 _SETTING = ("dataset", "setting", "ensemble", "mechanism", "noise", "rounds")
@@ -71,7 +70,7 @@ def setup(tables: Tables) -> str:
     return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples."
 
 
-def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield sentences about the most accurate student of each data set, preferably at an ε of at most `WEAK`."""
     students = students[students["accuracy_mean"].notna()]
     labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
@@ -103,7 +102,7 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
             )
 
 
-def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield a sentence per data set about the most accurate private model with a proven ε."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
@@ -114,7 +113,7 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         )
 
 
-def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield a sentence per data set that names the classes missing from the released labels of some label set."""
     if "uncovered" not in students:
         return
@@ -131,7 +130,7 @@ def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
             )
 
 
-def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _public_alone(bits: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield a sentence per data set about the accuracy that is possible without private data (ε = 0).
 
     It is reached by labelling each cluster of public samples with its most frequent true label.
@@ -156,7 +155,7 @@ def _short_otherwise(numbers: float) -> str:
     return f" (other settings fell short of {numbers:.0f})" if numbers else ""
 
 
-def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield a sentence that counts the printed numbers of all papers by verdict."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
@@ -175,7 +174,7 @@ def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     )
 
 
-def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _proofs(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield sentences that count the proven bounds that an audit tested, contradicted, or could not test."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
@@ -190,14 +189,14 @@ def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         yield f"The code of {names} does not match its specification, so {plural(unlike, 'bound')} may not hold."
 
 
-def _broken_claims(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _broken_claims(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield a sentence that names the mechanisms whose claimed ε an audit contradicts, if there are any."""
     broken = {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if broken:
         yield f"The ε that papers claim for {join(sorted(broken))} does not hold: {_LARGER}"
 
 
-def _broken_petdl(petdl: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+def _broken_petdl(petdl: pd.DataFrame, tables: Tables) -> Iterator[str]:
     """Yield a sentence that names the forms of PET-DL whose claimed ε an audit contradicts, if there are any."""
     violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
     if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
@@ -215,7 +214,7 @@ _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str
 )
 
 
-def _by_dataset(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
+def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the name, as text, and the rows of each data set, for at most `_MOST` data sets with the most rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
@@ -228,7 +227,7 @@ def protected(row: Mapping[Any, Any]) -> str:
     return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
 
 
-def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
+def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
     """Return the most accurate row whose ε, in the column `epsilon`, is at most `WEAK`.
 
     If every ε is larger, rows with a finite ε are considered, and if none is finite, all rows.

@@ -7,7 +7,9 @@ verdicts on students and private models are computed again.
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.core.bound import Kind
 from patebench.core.text import listing
@@ -17,9 +19,6 @@ from patebench.reporting.published import ALL_SYSTEMS, PETDL, Published, Value
 from patebench.reporting.tables.table import read_csv
 from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
 from patebench.reporting.wording import in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Columns of `best_evidence`; those from `run` to `seeds` are missing for values that no kept run measured.
 EVIDENCE = (
@@ -31,7 +30,7 @@ _MEASURED = ("run", "how", "measured_mean", "measured_std", "seeds")
 _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
-def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
+def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
     """Return one row per published value, in the order of these values, with the columns `EVIDENCE`.
 
     Of several measurements of one value, the first verdict in the order of `COUNTING` counts. A value without one is
@@ -42,8 +41,6 @@ def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
     reference : folder of the kept runs, each with a folder `tables`.
     published : published values.
     """
-    import pandas as pd
-
     best = best_of_each_number(measured_verdicts(reference, published))
     found = {tuple(row[name] for name in NUMBER): row for row in best.to_dict("records")}
     tables = [read_table(run, name) for run in kept_runs(reference) for name in ("utility-privacy", "petdl")]
@@ -56,7 +53,7 @@ def best_evidence(reference: Path, published: Published) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=list(EVIDENCE))
 
 
-def count_verdicts(evidence: "pd.DataFrame") -> "pd.DataFrame":
+def count_verdicts(evidence: pd.DataFrame) -> pd.DataFrame:
     """Return one row per paper with the number of its values for each verdict, from the frame of `best_evidence`."""
     counts = count_by_paper(evidence, list(dict.fromkeys(evidence["paper"])))
     return counts.assign(published=counts.drop(columns="paper").sum(axis=1))
@@ -67,22 +64,18 @@ def kept_runs(reference: Path) -> list[Path]:
     return sorted(folder.parent for folder in reference.glob("*/tables") if folder.is_dir())
 
 
-def read_table(folder: Path, name: str) -> "pd.DataFrame":
+def read_table(folder: Path, name: str) -> pd.DataFrame:
     """Return a table of the kept run in `folder`; an empty frame if it is not kept."""
-    import pandas as pd
-
     path = folder / "tables" / f"{name}.csv"
     return read_csv(path.read_text(encoding="utf-8")) if path.is_file() else pd.DataFrame()
 
 
 @lru_cache(maxsize=2)
-def measured_verdicts(reference: Path, published: Published) -> "pd.DataFrame":
+def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
     """Return one row per kept run, published value and setting that measured it: kept verdicts, then computed ones.
 
     The frame is cached and must not be changed.
     """
-    import pandas as pd
-
     runs = {folder.name: read_table(folder, "verdicts") for folder in kept_runs(reference)}
     kept = [_on_measured(frame.assign(run=run)) for run, frame in runs.items() if not frame.empty]
     computed = verdicts(records_of_tables(reference), published)
@@ -92,7 +85,7 @@ def measured_verdicts(reference: Path, published: Published) -> "pd.DataFrame":
     return pd.concat([*kept, _on_measured(computed)], ignore_index=True)
 
 
-def _on_measured(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows on measured values, without those measured on a changed copy of a data set."""
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
@@ -119,8 +112,6 @@ def records_of_tables(reference: Path) -> Records:
 
     Accuracies and ε are means over the seeds. The columns `_FURTHER` contain the run, deviations and number of seeds.
     """
-    import pandas as pd
-
     records = records_of([])
     students, models, petdl = (_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
     students[["rounds", "strategy"]] = students[["rounds", "strategy"]].astype(object).fillna("")
@@ -144,10 +135,8 @@ def records_of_tables(reference: Path) -> Records:
     )
 
 
-def _rows(reference: Path, name: str) -> "pd.DataFrame":
+def _rows(reference: Path, name: str) -> pd.DataFrame:
     """Return the rows of a table of all kept runs, with the columns of records that tables lack."""
-    import pandas as pd
-
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
@@ -155,7 +144,7 @@ def _rows(reference: Path, name: str) -> "pd.DataFrame":
     return rows.assign(**further, ensemble=rows.get("ensemble", ""))
 
 
-def _like(frame: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
+def _like(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` with the columns of the empty `frame` and those of `_FURTHER`; recalls are missing."""
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:

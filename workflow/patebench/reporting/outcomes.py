@@ -7,7 +7,10 @@ the stated ε, students of PET-DL, and gaps between vote counts.
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
@@ -16,9 +19,6 @@ from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, natural_key, over_seeds, smallest_epsilon, sort_rows, worst_case_bounds
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, selects_by_features
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Columns that identify an ensemble without its seed, one of its label sets, and a student of these labels. `rounds`
 #: names the rounds in which queries were selected ("" for the whole pool).
@@ -47,13 +47,13 @@ BESIDE_LABELS = [f"label_{what}" for what in BESIDE_ACCURACY]
 _MEASURED = ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY, *BESIDE_LABELS]
 
 
-def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
+def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
     """Return the ensembles of trained teachers, without those whose teachers are single records that only vote."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
 @lru_cache(maxsize=1)
-def outcomes(records: Records) -> "pd.DataFrame":
+def outcomes(records: Records) -> pd.DataFrame:
     """Return one row per student setting and δ, in natural order; the frame is cached and must not be changed.
 
     The columns are those of `STUDENT`, `delta` and `seeds`, and mean and standard deviation over the seeds of
@@ -79,14 +79,14 @@ def outcomes(records: Records) -> "pd.DataFrame":
     return sort_rows(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
 
-def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
+def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
     """Return, per student setting, the classes that the labels of some seed lack, as text such as “3”, “8”."""
     classes = students.groupby(STUDENT, dropna=False)["uncovered"]
     text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return text.reset_index()
 
 
-def private_models(records: Records) -> "pd.DataFrame":
+def private_models(records: Records) -> pd.DataFrame:
     """Return one row per private model and bound on its ε, in natural order.
 
     The columns are those of `PRIVATE_MODEL`, `seeds`, and mean and standard deviation over the seeds of `epsilon`,
@@ -104,8 +104,6 @@ def votes_by_record(model: str) -> bool:
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
     """Return the uses of unlabelled public samples by a student, such as "features, queries", and their number."""
-    import pandas as pd
-
     strategy, method = student["strategy"], student["method"]
     features = (
         votes_by_record(student["model"])
@@ -126,7 +124,7 @@ def data_seen(row: Mapping[Any, Any], uses: object) -> str:
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
 
 
-def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
+def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     """Add the accuracy of the best model trained without privacy on all private data, as `baseline_accuracy_…`."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
@@ -138,23 +136,19 @@ def account_of_paper(mechanism: str) -> tuple[str, str] | None:
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
-def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
+def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
     """Return True for each bound that uses the accountant and the conversion of the mechanism's paper."""
-    import pandas as pd
-
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
     how = bounds[["mechanism", "accountant", "conversion"]].itertuples(index=False, name=None)
     return pd.Series([known[name] == tuple(account) for name, *account in how], index=bounds.index, dtype=bool)
 
 
-def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
+def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
     """Return True for each student on the frontier: no other student is as accurate at the same or a smaller ε.
 
     The frontier is computed within each data set and split. Of students with equal accuracy and ε, only the first is on
     it. Students with an infinite ε are not on it.
     """
-    import numpy as np
-
     ranked = students.assign(better=-students["accuracy_mean"], place=range(len(students)))
     ranked = ranked.sort_values(["worst_case_epsilon_mean", "better", "place"])
     panels = ranked.groupby(["dataset", "setting"], sort=False)["accuracy_mean"]
@@ -163,7 +157,7 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
     return on_frontier.reindex(students.index)
 
 
-def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.DataFrame":
+def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataFrame:
     """Return the accuracy of the best learner per group of equal columns `by`, as `<name>_mean` and `<name>_std`."""
     learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
@@ -171,7 +165,7 @@ def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.Da
     return best[[*by, *named]].rename(columns=named)
 
 
-def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
+def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     """Return the smallest ε of `kind` per label set, number of queries and δ.
 
     For data-dependent bounds, those computed as in the mechanism's paper take precedence.
@@ -186,7 +180,7 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
 
 
 @lru_cache(maxsize=1)
-def compared_bounds(records: Records) -> "pd.DataFrame":
+def compared_bounds(records: Records) -> pd.DataFrame:
     """Return the bounds on labels of the whole pool on which students were trained, or on all such labels if none was.
 
     The frame is cached and must not be changed.
@@ -220,7 +214,7 @@ _FOUND = f"{Kind.AUDITED_LOWER}: "
 _ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
-def audited(records: Records) -> "pd.DataFrame":
+def audited(records: Records) -> pd.DataFrame:
     """Return one row per audited mechanism, setting and number of queries, in natural order.
 
     The columns are those of `AUDITED`, the stated ε of `STATED`, one audited ε per audit method (see `audit_methods`),
@@ -244,7 +238,7 @@ def audited(records: Records) -> "pd.DataFrame":
     return sort_rows(frame, AUDITED)
 
 
-def audit_methods(frame: "pd.DataFrame") -> dict[str, str]:
+def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
     """Return the label of each audit method, by the column of the frame of `audited` that contains its ε."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
@@ -264,7 +258,7 @@ _NEAR = 0.02
 
 
 @lru_cache(maxsize=1)
-def petdl_students(records: Records) -> "pd.DataFrame":
+def petdl_students(records: Records) -> pd.DataFrame:
     """Return one row per PET-DL student and bound on its ε, with the settings of the student and its teachers.
 
     The columns of `PETDL_CHOSEN` contain the settings; the target ε is in the column `target`. The columns of

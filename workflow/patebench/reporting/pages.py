@@ -9,7 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
@@ -28,15 +32,9 @@ from patebench.reporting.published import (
 )
 from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
-from patebench.reporting.tables.table import DASH
+from patebench.reporting.tables.table import DASH, Column, Table
 from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from jinja2 import Environment
-
-    from patebench.reporting.tables.table import Column, Table
 
 #: Name of the table that is split into two parts for each paper, and the headings of these parts.
 VERDICTS = "verdicts"
@@ -106,7 +104,7 @@ _CHIPS: dict[str, str] = {
 def render(
     *,
     title: str,
-    tables: Mapping[str, "pd.DataFrame"],
+    tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, str],
     manifest: Mapping[str, Any],
     manifest_link: str,
@@ -125,8 +123,6 @@ def render(
     publishable : link to the page for publication, or None. If it is given, or if a table shows a publishable ε, this
         page states that the page itself must not be published.
     """
-    import yaml
-
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
     release = released or Mode.RELEASE in manifest["labels"].values()
@@ -155,7 +151,7 @@ def render(
 
 
 def _sections(
-    figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: "pd.DataFrame | None"
+    figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
     """Return the sections of the page that have content; each paper is a part of the section "papers"."""
 
@@ -203,7 +199,7 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
     }
 
 
-def _tables(name: str, frame: "pd.DataFrame", captions: Path) -> list[dict[str, Any]]:
+def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, Any]]:
     """Return the data that the template needs to show a table.
 
     The table of verdicts becomes two tables per paper: measured numbers, and then all others.
@@ -223,7 +219,7 @@ def _tables(name: str, frame: "pd.DataFrame", captions: Path) -> list[dict[str, 
     return parts
 
 
-def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
+def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
     """Return the data that the template needs to show one table; a value that all rows share is shown above it."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
@@ -250,7 +246,7 @@ def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
     }
 
 
-def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
+def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
     """Return pairs of a common heading and its columns; a column without a common heading has the heading ""."""
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
@@ -264,10 +260,8 @@ def pieces(text: str) -> list[str]:
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
-def templates() -> "Environment":
+def templates() -> Environment:
     """Return the Jinja environment of the page templates."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     return Environment(
         autoescape=True,
         undefined=StrictUndefined,

@@ -6,8 +6,9 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Kind
@@ -31,10 +32,6 @@ from patebench.reporting.published import (
     Value,
 )
 from patebench.reporting.wording import rounds_in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 #: An ε; strict JSON has no infinity.
 Epsilon = float | Literal["inf"]
@@ -244,28 +241,26 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
 
 def _or_none(value: Any) -> Any:
     """Return the value of a frame's cell, or None if it is missing."""
-    import pandas as pd
-
     return None if pd.isna(value) else value
 
 
-def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
+def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
     """Yield the rows of `frame` with equal `keys` as one frame for each group, in natural order."""
     for _, group in sort_rows(frame, keys).groupby(keys, dropna=False, sort=False):
         yield group
 
 
-def _least(bounds: "pd.DataFrame", column: str = "epsilon") -> Epsilon | None:
+def _least(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
     """Return the smallest ε of each seed's bounds, maximised over the seeds; None if `column` has no value."""
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
 
-def _largest(bounds: "pd.DataFrame") -> Epsilon | None:
+def _largest(bounds: pd.DataFrame) -> Epsilon | None:
     return cell_in_json(float(bounds["epsilon"].max())) if len(bounds) else None
 
 
-def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
+def _spread(group: pd.DataFrame, name: str) -> Spread | None:
     """Return the accuracy in the column `name` over the seeds, or None if it is missing for all seeds."""
     group = group.dropna(subset=name)
     if group.empty:

@@ -3,12 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 #: Confidence of intervals; 1 minus the significance level of ranks.
 CONFIDENCE = 0.95
@@ -71,7 +69,7 @@ class Ranks:
     critical_difference: float
 
 
-def rank_methods(accuracies: "pd.DataFrame") -> Ranks | None:
+def rank_methods(accuracies: pd.DataFrame) -> Ranks | None:
     """Rank methods by accuracy on each data set and average the ranks; equal accuracies share a rank.
 
     Parameters

@@ -11,18 +11,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.files import atomic
 from patebench.mechanisms import MECHANISMS
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK = (
     *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"),
@@ -131,8 +134,6 @@ def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
 @contextmanager
 def themed() -> Iterator[None]:
     """Apply the common matplotlib settings to everything that is drawn and saved in the context."""
-    import matplotlib as mpl
-
     with mpl.rc_context(_RC):
         yield
 
@@ -143,14 +144,12 @@ _ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 
 def panels(
     titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
-) -> tuple["Figure", list["Axes"]]:
+) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title, and its panels.
 
     `abreast` is the number of panels in a row; by default it is 2, or 3 for more than 4 panels. `alone` is the width
     and height in inches of a figure with a single panel.
     """
-    from matplotlib.figure import Figure
-
     columns = min(abreast or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
     width = {1: _ALONE[0], 2: 9.2, 3: 11.4}[columns]
@@ -167,19 +166,17 @@ def panels(
     return figure, axes[: len(titles)]
 
 
-def percent(axis: "Axes", label: str) -> None:
+def percent(axis: Axes, label: str) -> None:
     """Label the vertical axis, and show its fractions in percent."""
     axis.set_ylabel(label)
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
-def logarithmic(ticks: "Axis") -> None:
+def logarithmic(ticks: Axis) -> None:
     """Set the ticks of a logarithmic axis, whose data must be drawn already, to plain numbers such as 1, 2, 5, 10.
 
     The number of ticks depends on the range of the axis. If it is less than a factor of 3, ticks are evenly spaced.
     """
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
     low, high = ticks.get_view_interval()
     subs = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0) if high < 500 * low else (1.0, 3.0)
     ticks.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if high < 3 * low else LogLocator(subs=subs))
@@ -187,14 +184,14 @@ def logarithmic(ticks: "Axis") -> None:
     ticks.set_minor_locator(NullLocator())
 
 
-def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str) -> None:
+def hollow(axis: Axes, x: float, y: float, color: str, marker: str, label: str) -> None:
     """Draw a value printed in a paper as an open marker; filled markers show measured values."""
     axis.scatter(
         [x], [y], s=70, marker=marker, facecolors="white", edgecolors=color, linewidths=1.8, zorder=4, label=label
     )
 
 
-def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
+def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
     """Draw one legend below all panels, with the handles `entries` by label, and enlarge the figure by its height."""
     if not entries:
         return
@@ -204,7 +201,7 @@ def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
 
 
-def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Figure":
+def finished(figure: Figure, axes: Iterable[Axes], last: str = "\0") -> Figure:
     """Add one legend for all panels to the figure and return the figure.
 
     Labels that start with `last` are at the end of the legend.
@@ -217,7 +214,7 @@ def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Fig
     return figure
 
 
-def empty() -> "Figure":
+def empty() -> Figure:
     """Return a figure that only says that it is empty; the report page leaves it out."""
     message = "This run has nothing to show here."
     figure, (axis,) = panels([""])
@@ -231,12 +228,12 @@ def empty() -> "Figure":
 _EMPTY = "empty"
 
 
-def is_empty(figure: "Figure") -> bool:
+def is_empty(figure: Figure) -> bool:
     """Return True if a figure was made by `empty`."""
     return figure.get_label() == _EMPTY
 
 
-def save(figure: "Figure", *paths: Path) -> None:
+def save(figure: Figure, *paths: Path) -> None:
     """Write a figure to PNG and PDF files without date and version, so that equal figures give equal bytes."""
     _mark_lone_points(figure)
     _wrap_titles(figure)
@@ -249,7 +246,7 @@ def save(figure: "Figure", *paths: Path) -> None:
             figure.savefig(temporary, format=form, dpi=200, metadata=nameless[form], **_TIGHT)
 
 
-def set_tooltip(artist: "Artist", words: str) -> None:
+def set_tooltip(artist: Artist, words: str) -> None:
     """Show `words` as the tooltip of an artist in the SVG output of the figure."""
     artist.set_gid(_TIP + words)
 
@@ -257,7 +254,7 @@ def set_tooltip(artist: "Artist", words: str) -> None:
 _TIP = "tip: "
 
 
-def svg(figure: "Figure") -> str:
+def svg(figure: Figure) -> str:
     """Return a figure as an SVG element for an HTML page, without ids that other figures could also have.
 
     Call `save` first, which computes the final layout.
@@ -277,10 +274,8 @@ def _in_pixels(size: re.Match[str]) -> str:
     return f'width="{width}" height="{height}"'
 
 
-def _wrap_titles(figure: "Figure") -> None:
+def _wrap_titles(figure: Figure) -> None:
     """Wrap titles and axis labels that are wider than their panel and would overlap those of other panels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     for axis in figure.axes:
         place = axis.get_subplotspec()
@@ -294,10 +289,8 @@ def _wrap_titles(figure: "Figure") -> None:
                 words.set_text("\n".join(textwrap.fill(line, letters) for line in lines))
 
 
-def _mark_lone_points(figure: "Figure") -> None:
+def _mark_lone_points(figure: Figure) -> None:
     """Add a marker to every line that consists of a single point and would be invisible without one."""
-    import numpy as np
-
     for axis in figure.axes:
         for line in axis.lines:
             points = np.asarray(line.get_xydata(), dtype=float)

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
@@ -37,9 +39,6 @@ from patebench.reporting.wording import (
     name_words,
     parameter_words,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Verdict(StrEnum):
@@ -81,13 +80,11 @@ NUMBER = ["paper", "table", "row", "column"]
 
 
 @lru_cache(maxsize=1)
-def verdicts(records: Records, published: Published) -> "pd.DataFrame":
+def verdicts(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per printed number and setting that measured it, with the columns `COLUMNS`.
 
     Papers without a measured number have no rows. The frame is cached and must not be changed.
     """
-    import pandas as pd
-
     measures = _Measures(records.of_records(), published)
     rows = [
         {**{name: getattr(value, name) for name in _PRINTED}, "published": value.value, **verdict}
@@ -102,14 +99,14 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     return frame[frame["paper"].isin(measured)].reset_index(drop=True)
 
 
-def best_of_each_number(frame: "pd.DataFrame") -> "pd.DataFrame":
+def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per printed number: its first verdict in the order of `COUNTING`."""
     ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
     ranked = frame.sort_values("verdict", key=lambda verdicts: verdicts.map(ranks), kind="stable")
     return ranked.drop_duplicates(NUMBER)
 
 
-def count_by_paper(best: "pd.DataFrame", papers: Sequence[str]) -> "pd.DataFrame":
+def count_by_paper(best: pd.DataFrame, papers: Sequence[str]) -> pd.DataFrame:
     """Return one row for each of `papers`, with the number of its rows in `best` for each verdict."""
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     counts = counts.reindex(index=list(papers), columns=[str(verdict) for verdict in COUNTING], fill_value=0)
@@ -162,7 +159,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     return [verdict if verdict["verdict"] == Verdict.UNSOUND else verdict | other for verdict in of_copy]
 
 
-def _verdict_of_setting(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
+def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str, Any]:
     """Return the verdict on a printed number by one setting; `group` has a measurement per seed."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
@@ -212,7 +209,7 @@ class _Measures:
     records: Records
     published: Published
 
-    def of(self, value: Value) -> "pd.DataFrame":
+    def of(self, value: Value) -> pd.DataFrame:
         """Return the measurements in the setting of a printed number, with columns `how`, `seed` and `measured`.
 
         The frame is empty if this run has no such setting.
@@ -245,7 +242,7 @@ class _Measures:
         return {str(name) for frame in vars(self.records).values() for name in frame["dataset"]}
 
     @cached_property
-    def _frames(self) -> "dict[str, pd.DataFrame]":
+    def _frames(self) -> dict[str, pd.DataFrame]:
         """Return, for each quantity of `_WAYS`, the frame of records that contains it."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
@@ -259,7 +256,7 @@ class _Measures:
             "answered": records.students.drop(columns="student"),
         }
 
-    def _private_model(self, value: Value, system: str) -> "pd.DataFrame":
+    def _private_model(self, value: Value, system: str) -> pd.DataFrame:
         """Return private models of a system whose ε is 90 % to 100 % of that printed in the same row as `value`."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
@@ -275,13 +272,13 @@ class _Measures:
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
-    def _students_with_costs(self) -> "pd.DataFrame":
+    def _students_with_costs(self) -> pd.DataFrame:
         """Return students with the column `worst_case`, the smallest worst-case ε of their labels, for each δ."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
-    def _students_at(self, value: Value) -> "pd.DataFrame":
+    def _students_at(self, value: Value) -> pd.DataFrame:
         """Return students of any mechanism whose worst-case ε is 90 % to 100 % of that in the same row as `value`."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
@@ -292,14 +289,14 @@ class _Measures:
         lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
-    def _private_knn(self, value: Value) -> "pd.DataFrame":
+    def _private_knn(self, value: Value) -> pd.DataFrame:
         """Return students of the published form of Private-kNN, with their accuracy or claimed ε as `measured`."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
-    def _petdl(self, value: Value) -> "pd.DataFrame":
+    def _petdl(self, value: Value) -> pd.DataFrame:
         """Return PET-DL students with the settings of the printed one; only those at its ε, if there are any."""
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
@@ -313,7 +310,7 @@ class _Measures:
         column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
-    def _bounds(self, value: Value) -> "pd.DataFrame":
+    def _bounds(self, value: Value) -> pd.DataFrame:
         """Return bounds by the accountant of the mechanism's paper, with the worst-case, exact and audited ε."""
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
@@ -345,8 +342,8 @@ Words = tuple[str, ...]
 
 
 def _rows_of_setting(
-    frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
-) -> "pd.DataFrame":
+    frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
+) -> pd.DataFrame:
     """Return the rows of `frame` whose columns `keys` equal the fields of the printed number that are not None.
 
     Tables of several kept runs have a column `run`, with which the description then begins.
@@ -373,10 +370,8 @@ def _rows_of_setting(
     return frame.assign(how=descriptions, measured=frame[measured].astype(float), **known)
 
 
-def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
+def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
     """Return the words that describe each value in the column of a setting; none for a missing value."""
-    import pandas as pd
-
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import pandas as pd
 
 from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_records
 from patebench.cli.command import FILE, stage_command
@@ -25,9 +26,6 @@ from patebench.reporting.frames import ROUNDING, Records, sort_rows
 from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
 from patebench.reporting.significance import CONFIDENCE, ENOUGH_SEEDS, difference_interval
 from patebench.reporting.wording import parameters_in_words, rounds_in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ROUNDS = ["rounds", "selection"]
 _BOUND = [*LABEL_SET, *_ROUNDS, "queries", "delta", "accountant", "conversion", "kind"]
@@ -59,7 +57,7 @@ _SIGNS = {"teachers": "n", "queries": "T", "delta": "δ"}
 _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
 
 
-def compare_records(one: Records, other: Records) -> "pd.DataFrame":
+def compare_records(one: Records, other: Records) -> pd.DataFrame:
     """Return one row per quantity and setting that both runs have, differences far from 0 in their interval first.
 
     Returns
@@ -74,8 +72,6 @@ def compare_records(one: Records, other: Records) -> "pd.DataFrame":
         largest_class_one, largest_class_other : for accuracies, fraction of samples in the largest class; NaN if
         unknown
     """
-    import pandas as pd
-
     numbers = [number for number in _read_numbers(one, other) if all(number.sides)]
     rows = sort_rows(pd.DataFrame([number.compared() for number in numbers], columns=_COLUMNS), ["what", "setting"])
     clearness = rows.apply(_clearness, axis=1) if len(rows) else rows["difference"]
@@ -165,8 +161,6 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
     """Return the description of a setting from the columns that identify it; a number is preceded by its name."""
-    import pandas as pd
-
     words = []
     for name in columns:
         value = row[name]
@@ -264,7 +258,7 @@ def _show_settings(one: Path, other: Path) -> None:
         click.echo("All settings, versions and machines are the same.")
 
 
-def _show_numbers(frame: "pd.DataFrame") -> None:
+def _show_numbers(frame: pd.DataFrame) -> None:
     equal = int((frame["difference"] == 0).sum())
     clear = int(((frame["low"] > 0) | (frame["high"] < 0)).sum())
     click.echo(f"{len(frame)} common numbers: {equal} equal, {clear} with an interval of the difference without 0.")

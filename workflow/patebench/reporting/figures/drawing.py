@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from patebench.reporting.frames import of_labels
 from patebench.reporting.style import GREY, LineStyle, logarithmic, percent
 from patebench.reporting.wording import in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 #: Columns that are equal for ensembles which differ only in the number of teachers and the seed (a family).
 FAMILY = ("dataset", "setting", "partition", "model", "recipe")
@@ -22,7 +21,7 @@ SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 
 
-def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
+def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
     """Return one panel title per group of rows with equal values in the columns `by`; the keys are these values.
 
     A title names the split only if its data set has several splits or the split protects only labels, and the partition
@@ -32,7 +31,7 @@ def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[An
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
 
 
-def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
+def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
     parts = [in_words(name["dataset"])]
     if "model" in name:
         parts.append(in_words(name["model"]) + (f", {name['recipe']} recipe" if name["recipe"] else ""))
@@ -46,7 +45,7 @@ def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
     return " · ".join(parts)
 
 
-def members(frame: "pd.DataFrame", family: Sequence[Any], by: Sequence[str] = FAMILY) -> "pd.DataFrame":
+def members(frame: pd.DataFrame, family: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
     """Return the rows of `frame` whose values in the columns `by` equal `family`."""
     return frame[(frame[list(by)] == list(family)).all(axis=1)]
 
@@ -56,7 +55,7 @@ def clip_accuracy(accuracy: float) -> float:
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
-def clip_accuracies(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
+def clip_accuracies(frame: pd.DataFrame, epsilon: str = "worst_case_epsilon_mean") -> pd.DataFrame:
     """Clip the column `accuracy_mean` by `clip_accuracy`, in rows whose ε in the column `epsilon` is finite.
 
     Rows with ε = ∞ keep their accuracy, because figures do not draw them.
@@ -66,7 +65,7 @@ def clip_accuracies(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_me
 
 
 def mark(
-    axis: "Axes",
+    axis: Axes,
     x: Any,
     y: Any,
     deviation: Any,
@@ -89,7 +88,7 @@ def mark(
     return axis.errorbar(x, y, yerr=np.stack([down, np.minimum(down, room)]), xerr=x_deviation, **{**drawn, **settings})
 
 
-def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any) -> None:
+def means(axis: Axes, points: pd.DataFrame, x: str, y: str, **settings: Any) -> None:
     """Draw the mean over the seeds of the column `y` against the column `x`, with bars of one standard deviation.
 
     `points` is a frame from `over_seeds`.
@@ -97,13 +96,13 @@ def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any)
     axis.errorbar(points[x], points[f"{y}_mean"], yerr=points[f"{y}_std"], **settings)
 
 
-def note(axis: "Axes", x: float, y: float, words: str) -> None:
+def note(axis: Axes, x: float, y: float, words: str) -> None:
     """Write `words` in small type next to the point (x, y)."""
     paper = {"color": "white", "alpha": 0.7, "pad": 0.5}
     axis.annotate(words, (x, y), (6, 4.5), textcoords="offset points", fontsize=8, color=GREY, bbox=paper)
 
 
-def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan) -> None:
+def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) -> None:
     """Draw a dashed horizontal line at a reference accuracy, with a band of one standard deviation if known.
 
     Draws nothing if the accuracy is NaN.
@@ -115,7 +114,7 @@ def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan
         axis.axhspan(low, high, color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
 
-def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
+def accuracy_over(axis: Axes, across: str, upright: str) -> None:
     """Format the axes after drawing: a logarithmic horizontal axis labelled `across`, a vertical one in percent."""
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
@@ -123,29 +122,25 @@ def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
     percent(axis, upright)
 
 
-def at_values(axis: "Axes", values: Sequence[float], label: str) -> None:
+def at_values(axis: Axes, values: Sequence[float], label: str) -> None:
     """Make the horizontal axis logarithmic, with the given label and ticks only at `values`."""
     axis.set_xscale("log")
     ticks_at(axis, values)
     axis.set_xlabel(label)
 
 
-def ticks_at(axis: "Axes", values: Sequence[float]) -> None:
+def ticks_at(axis: Axes, values: Sequence[float]) -> None:
     """Set the ticks of the horizontal axis to `values`, on any scale."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
     axis.xaxis.set_major_locator(FixedLocator(values))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.xaxis.set_minor_locator(NullLocator())
 
 
-def stretch(axis: "Axes", least: float, most: float) -> None:
+def stretch(axis: Axes, least: float, most: float) -> None:
     """Use a logit scale for accuracies from `least` to `most`, on which differences near 100 % are visible.
 
     On this scale, 98 and 99 % are as far apart as 50 and 67 %.
     """
-    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
-
     low, high = 0.85 * clip_accuracy(least), clip_accuracy(most) + 0.6 * (1 - clip_accuracy(most))
     enough = sum(low <= tick <= high for tick in TICKS) > 1
     axis.set_yscale("logit", nonpositive="clip")

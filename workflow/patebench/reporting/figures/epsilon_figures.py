@@ -1,9 +1,15 @@
 """Figures of ε against the number of queries, and of stated against audited ε."""
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from patebench.core.bound import Kind
 from patebench.core.text import plural
@@ -30,11 +36,6 @@ from patebench.reporting.wording import (
     parameters_in_words,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _LABEL_SET = ["dataset", "split", "ensemble", "mechanism", "noise"]
 _PANEL = (*FAMILY, "teachers", "mechanism", "noise", "parameters", "delta")
 #: Maximum number of panels of the figure `epsilon`.
@@ -42,7 +43,7 @@ _MOST = 6
 _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
-def draw_epsilon(records: Records, published: Published) -> "Figure":
+def draw_epsilon(records: Records, published: Published) -> Figure:
     """Draw the ε of the first T queries against T, one panel per δ and label set that students are trained on.
 
     Solid lines with filled markers are worst-case bounds, the only ones that may be published with released labels.
@@ -69,7 +70,7 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
     return f"{families[tuple(family)]}\n{setting}\n{parameters_in_words(mechanism, parameters)}"
 
 
-def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
+def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the bounds of at most `_MOST` panels, selected by ε only, not by accuracy.
 
     For each ensemble, mechanism and δ, the noise setting is selected whose worst-case ε for all queries is nearest to
@@ -86,7 +87,7 @@ def _select_panels(bounds: "pd.DataFrame") -> "pd.DataFrame":
     return bounds.merge(chosen.head(_MOST), on=list(_PANEL))
 
 
-def _select_lines(bounds: "pd.DataFrame") -> "pd.DataFrame":
+def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the bounds to draw, without accountants that are only variants of others (`Bound.variant`).
 
     If an accountant converts Rényi DP to (ε, δ) in two ways, only the tight conversion is kept.
@@ -97,10 +98,8 @@ def _select_lines(bounds: "pd.DataFrame") -> "pd.DataFrame":
     return bounds[(tight | ~two) & ~bounds["variant"]]
 
 
-def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, Any]:
+def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
     """Return legend handles by label: colour and marker show the accountant, line style and fill the kind of bound."""
-    from matplotlib.lines import Line2D
-
     entries: dict[str, Any] = {
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
@@ -110,7 +109,7 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
     return entries
 
 
-def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
+def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
     """Draw the `bounds` as markers, and the ε of an accountant at further numbers of queries as a line.
 
     `curves` contains these ε. If it lacks an accountant, the line joins the markers.
@@ -184,13 +183,11 @@ _WAYS = {
 }
 
 
-def draw_audit(records: Records, published: Published) -> "Figure":
+def draw_audit(records: Records, published: Published) -> Figure:
     """Draw stated and audited ε with one row per mechanism and setting, in a block per data set and number of teachers.
 
     The left panels show one query, and the right panels the largest number of queries.
     """
-    from matplotlib.figure import Figure
-
     frame = audited(records)
     if frame.empty:
         return empty()
@@ -234,7 +231,7 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
     return [labels[setting] for setting in settings]
 
 
-def _most_queries(frame: "pd.DataFrame") -> "pd.Series[int]":
+def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
     """Return the number of queries that the right panel shows for each row.
 
     It is the largest number in the row's setting or, if that is 1, among rows with the same data set and number of
@@ -245,7 +242,7 @@ def _most_queries(frame: "pd.DataFrame") -> "pd.Series[int]":
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
-def _marks(frame: "pd.DataFrame") -> Marks:
+def _marks(frame: pd.DataFrame) -> Marks:
     """Return the marker of each column of ε; it is hollow for ε lower bounds estimated from sampled labels."""
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
@@ -261,10 +258,8 @@ def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
     return {**colors, "marker": hollow or style.marker, "zorder": 4 if kind is Kind.AUDITED_LOWER else 3}
 
 
-def _dress_block(axis: "Axes", infinity: float) -> None:
+def _dress_block(axis: Axes, infinity: float) -> None:
     """Format the axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at the position `infinity`."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
@@ -281,7 +276,7 @@ def _dress_block(axis: "Axes", infinity: float) -> None:
     axis.tick_params(labelbottom=True)
 
 
-def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
+def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
     """Draw the stated ε of a row above its audited ε, at the vertical position `height`.
 
     If an audited ε exceeds a stated ε, the row is shaded, and an arrow points from the stated to the audited ε.
@@ -304,10 +299,7 @@ def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], marks: Marks, infi
         axis.scatter([place], [height + beside], clip_on=False, s=size, **_settings(kind, hollow))
 
 
-def _audit_entries(frame: "pd.DataFrame", marks: Marks) -> dict[str, Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
+def _audit_entries(frame: pd.DataFrame, marks: Marks) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for name, (words, kind, _, hollow) in marks.items():
         if frame[name].notna().any():

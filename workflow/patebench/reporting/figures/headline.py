@@ -10,7 +10,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from patebench.core.errors import PatebenchError
 from patebench.reporting.figures.drawing import accuracy_over, at_values, clip_accuracy, mark, stretch
@@ -18,11 +23,6 @@ from patebench.reporting.figures.utility_figures import draw_table, points_by_ep
 from patebench.reporting.published import DP_SGD, REPRODUCIBILITY_2024, SCALABLE_2018, SYSTEMS, read_published
 from patebench.reporting.style import BLUE, GREY, PURPLE, SKY, VERMILLION, LineStyle, panels, save, themed
 from patebench.reporting.tables.utility_tables import join_tables
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Units that ε protects, one panel each, with the accuracy range of the axis.
 _PANELS = {"ε protects a teacher's shard": (0.45, 0.9955), "ε protects one record": (0.94, 0.9935)}
@@ -58,7 +58,7 @@ _LABEL: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "va": "bottom", "
 _PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "white", "linestyle": (0, (2, 2))}
 
 
-def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "Figure":
+def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Figure:
     """Draw accuracy against ε for the systems in `_LINES`, with labels next to their lines.
 
     Parameters
@@ -89,23 +89,19 @@ def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "
     return figure
 
 
-def _label(axis: "Axes", words: str, place: tuple[float, float], color: str) -> None:
+def _label(axis: Axes, words: str, place: tuple[float, float], color: str) -> None:
     """Write a label next to its line, in a darker shade of its colour."""
-    from matplotlib.colors import to_rgb
-
     axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 
-def _note(axis: "Axes", words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
+def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
     """Label a published point, with a thin line to it."""
     leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4, "relpos": (1, 0.5)}
     axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
 
 
-def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
+def read_tables(paths: Sequence[Path]) -> pd.DataFrame:
     """Read and join tables `equal-epsilon`; exit with a one-line message if this fails."""
-    import pandas as pd
-
     try:
         return join_tables([pd.read_csv(path) for path in paths])
     except (OSError, PatebenchError) as fault:

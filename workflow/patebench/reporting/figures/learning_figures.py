@@ -1,7 +1,11 @@
 """Figures of the accuracy of released labels, the agreement of teachers, and distilled students."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from patebench.reporting.figures.drawing import FAMILY, accuracy_over, at_values, level, means, members, titles
 from patebench.reporting.frames import Records, over_seeds
@@ -22,25 +26,20 @@ from patebench.reporting.style import (
 )
 from patebench.reporting.wording import in_words
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-
-def draw_noisy_accuracy(records: Records, published: Published) -> "Figure":
+def draw_noisy_accuracy(records: Records, published: Published) -> Figure:
     """Draw Figure 2 of PATE 2017: accuracy of LNMax against γ, with more noise on the left; each query is 2γ-DP."""
     label = "γ, called “ε per query” in the paper (a query is 2γ-DP)\n← more noise                      less noise →"
     return _draw_over_noise(records, published, "lnmax", "gamma", label)
 
 
-def draw_gaussian_accuracy(records: Records, published: Published) -> "Figure":
+def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
     """Draw the accuracy of GNMax (Scalable PATE 2018) against σ, with more noise on the right."""
     label = "σ, standard deviation of the noise on each count\n← less noise                          more noise →"
     return _draw_over_noise(records, published, "gnmax", "sigma", label)
 
 
-def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> "Figure":
+def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
     """Draw the accuracy of labels of the whole pool against the `parameter` of a mechanism that sets its noise.
 
     There is one panel per data set, split and kind of teacher.
@@ -68,7 +67,7 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
     return finished(figure, axes)
 
 
-def _draw_label_sets(axis: "Axes", label_sets: "pd.DataFrame", styles: dict[Any, LineStyle]) -> None:
+def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
     """Draw the accuracy of each label set as a dot, and its expectation over the noise as a line with a band.
 
     The band is one standard deviation over the seeds.
@@ -85,7 +84,7 @@ def _draw_label_sets(axis: "Axes", label_sets: "pd.DataFrame", styles: dict[Any,
     axis.scatter([], [], color=GREY, marker="o", **dot, label="one drawn release")
 
 
-def draw_gap(records: Records, published: Published) -> "Figure":
+def draw_gap(records: Records, published: Published) -> Figure:
     """Draw the mean gap between the two largest vote counts against the number of teachers (PATE 2017, Figure 3)."""
     ensembles = trained(records.ensembles)
     if ensembles.empty:
@@ -102,7 +101,7 @@ def draw_gap(records: Records, published: Published) -> "Figure":
     return finished(figure, [axis])
 
 
-def draw_distance(records: Records, published: Published) -> "Figure":
+def draw_distance(records: Records, published: Published) -> Figure:
     """Draw Figure 2 of NZC (Sun et al. 2020), about the queries that pass its distance test.
 
     The distance of a query is the gap between its two largest vote counts. The panels show (a) accuracy against the
@@ -140,14 +139,14 @@ def draw_distance(records: Records, published: Published) -> "Figure":
 
 
 def _draw_over_teachers(
-    axis: "Axes", ensembles: "pd.DataFrame", value: str, style: LineStyle, name: str, faint: bool = False
+    axis: Axes, ensembles: pd.DataFrame, value: str, style: LineStyle, name: str, faint: bool = False
 ) -> None:
     points = over_seeds(ensembles, ["teachers"], [value])
     how = {"linestyle": ":", "markerfacecolor": "white"} if faint else {"linestyle": "-"}
     means(axis, points, "teachers", value, **{**style.settings, **how}, capsize=4, label=name)
 
 
-def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
+def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, name: str) -> None:
     """Draw the share of queries whose two largest vote counts differ by at least k, against k.
 
     A line shows the mean over the seeds, and a band their range.
@@ -161,7 +160,7 @@ def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineSty
     axis.fill_between(range(len(middle)), low, high, step="mid", color=style.color, alpha=0.18, linewidth=0)
 
 
-def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
+def _draw_published(axis: Axes, paper: Published, dataset: str) -> set[int]:
     """Draw the accuracies of Tables 2 and 3 of NZC; return the numbers of teachers for which they are printed."""
     numbers = set()
     for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
@@ -183,7 +182,7 @@ _LABELS = {
 }
 
 
-def draw_distillation(records: Records, published: Published) -> "Figure":
+def draw_distillation(records: Records, published: Published) -> Figure:
     """Draw Figure 5 of PATE 2017: test accuracy against the number of training samples, by kind of label.
 
     The labels are the teachers' softened probabilities (distillation) or their plurality votes, both without noise.

@@ -2,7 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from patebench.reporting.figures.drawing import at_values, level, means, members, ticks_at
 from patebench.reporting.frames import Records, distinct, of_labels, over_seeds
@@ -24,18 +28,13 @@ from patebench.reporting.style import (
 )
 from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _ACCURACY = "accuracy on the test set"
 _BARS: Any = {"capsize": 2, "elinewidth": 1}
 #: Columns that identify a panel in all sweeps; `who` describes the teachers. Each figure adds further columns.
 _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
-def draw_clusters(records: Records, published: Published) -> "Figure":
+def draw_clusters(records: Records, published: Published) -> Figure:
     """Draw accuracy against the number of clusters, one line per noise setting with a constant ε."""
     frame = _students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
@@ -43,14 +42,14 @@ def draw_clusters(records: Records, published: Published) -> "Figure":
     return _draw_sweep(records, frame, "clusters", label, ["noise_in_words", "epsilon"], [*_PANEL, "setting"])
 
 
-def draw_pool(records: Records, published: Published) -> "Figure":
+def draw_pool(records: Records, published: Published) -> Figure:
     """Draw accuracy against the size of the public pool, one line per noise setting and number of labels."""
     lines, panel = ["labels", "noise_in_words", "epsilon"], [*_PANEL, "beside_pool"]
     label = "public samples without a label (the pool)"
     return _draw_sweep(records, _students(records), "pool", label, lines, panel)
 
 
-def draw_cap(records: Records, published: Published) -> "Figure":
+def draw_cap(records: Records, published: Published) -> Figure:
     """Draw accuracy against k, the maximum number of votes per teacher; along a line ε is constant and σ ∝ √k."""
     frame = _students(records)
     frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
@@ -58,7 +57,7 @@ def draw_cap(records: Records, published: Published) -> "Figure":
     return _draw_sweep(records, frame, "cap", label, ["epsilon"], [*_PANEL, "setting", "labels"])
 
 
-def _students(records: Records) -> "pd.DataFrame":
+def _students(records: Records) -> pd.DataFrame:
     """Return the students with a finite ε, with text columns for titles and labels of lines.
 
     They are `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
@@ -74,8 +73,8 @@ def _students(records: Records) -> "pd.DataFrame":
 
 
 def _draw_sweep(
-    records: Records, frame: "pd.DataFrame", across: str, label: str, lines: list[str], by: list[str]
-) -> "Figure":
+    records: Records, frame: pd.DataFrame, across: str, label: str, lines: list[str], by: list[str]
+) -> Figure:
     """Draw accuracy against the column `across`, one panel per group of equal columns `by`.
 
     Rows with equal columns `lines` are joined by a line, if they have at least two values of `across`. A reference line
@@ -112,7 +111,7 @@ def _title(group: tuple[Any, ...], differ: list[int]) -> str:
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
 
-def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
+def _draw_namings(axis: Axes, across: str, shown: pd.DataFrame, namings: pd.DataFrame) -> None:
     """Draw the accuracy of labelling each public cluster with its most frequent true label: a reference at ε = 0.
 
     The reference uses no private data; `namings` contains its accuracies. It is drawn for the splits and numbers of
@@ -146,7 +145,7 @@ _FORMS = {
     "noisy-knowledge": LineStyle(GREEN, "^", "-"),
 }
 #: A line of a panel: its label, True if it is the first line for its form and number of teachers, and its students.
-_Line = tuple[str, bool, "pd.DataFrame"]
+_Line = tuple[str, bool, pd.DataFrame]
 #: Number of test samples whose sampling error determines the smallest range of an axis.
 _TESTED = 1000
 #: Columns that are equal along a line, except for the varied setting.
@@ -156,7 +155,7 @@ _ALL = [*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target", *_C
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 
-def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
+def draw_petdl_ablations(records: Records, published: Published) -> Figure:
     """Draw Figures 2 to 5 of PET-DL (Sun et al. 2019): one panel per data set and varied setting."""
     students = petdl_students(records)
     # Noise that follows from a target ε does not distinguish students.
@@ -191,7 +190,7 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     return {words: styles[form] for words, form in forms.items()}
 
 
-def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
+def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
     """Return groups of students that differ only in the seed and the setting `name`, which has at least two values."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
@@ -200,7 +199,7 @@ def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
     return [group for group in groups if group[name].nunique() > 1]
 
 
-def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
+def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
     """Yield each line with its label.
 
     The label names the form of PET-DL and, unless the figure varies it, the number of teachers. If several lines have
@@ -222,9 +221,7 @@ def _choice(name: str) -> str:
     return _VARIED.get(name, name.replace("_", " ")).partition(":")[0]
 
 
-def _draw_choice(axis: "Axes", name: str, lines: list[_Line], styles: dict[str, LineStyle]) -> None:
-    import pandas as pd
-
+def _draw_choice(axis: Axes, name: str, lines: list[_Line], styles: dict[str, LineStyle]) -> None:
     for words, usual, line in lines:
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
         face = {} if usual else {"markerfacecolor": "white"}

@@ -4,9 +4,12 @@ import math
 import textwrap
 from collections import Counter
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.figures.drawing import (
@@ -50,11 +53,6 @@ from patebench.reporting.style import (
 from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS
 from patebench.reporting.wording import differing_words, in_words, parameter_words, queries_in_words
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 #: Columns that identify a panel.
 _PANEL = ("dataset", "setting")
 #: The same for methods that are compared at equal ε, which must protect the same unit.
@@ -67,12 +65,12 @@ _DASHES = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
 _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
-def draw_equal_epsilon(records: Records, published: Published) -> "Figure":
+def draw_equal_epsilon(records: Records, published: Published) -> Figure:
     """Draw the accuracy of each method at the same target values of ε, so that methods can be compared."""
     return draw_table(EQUAL_EPSILON.build(records, published))
 
 
-def draw_table(frame: "pd.DataFrame") -> "Figure":
+def draw_table(frame: pd.DataFrame) -> Figure:
     """Draw the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
 
     Colour and marker show the mechanism or form, and dashes the learner.
@@ -161,7 +159,7 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
     return [(epsilon, *points[epsilon]) for epsilon in sorted(points)]
 
 
-def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
+def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, float]], bool]]:
     """Return, by label, the (ε, accuracy) pairs printed in each paper for each system.
 
     If a paper compares several models, the pairs are those of the best model at each ε. The second entry is True if
@@ -194,15 +192,13 @@ _PROTECTED: dict[str, str] = {
 }
 
 
-def draw_frontier(records: Records, published: Published) -> "Figure":
+def draw_frontier(records: Records, published: Published) -> Figure:
     """Draw the accuracy of every student and private model against its ε, and the frontier of students.
 
     A student is on the frontier if no other student is as accurate at the same or a smaller ε.
 
     Colour and marker show the mechanism, or the method of the student if there are more methods than mechanisms.
     """
-    import pandas as pd
-
     students, models = (
         clip_accuracies(outcomes(records)),
         clip_accuracies(_named(private_models(records)), "epsilon_mean"),
@@ -249,14 +245,14 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
     return finished(figure, axes)
 
 
-def _named(models: "pd.DataFrame") -> "pd.DataFrame":
+def _named(models: pd.DataFrame) -> pd.DataFrame:
     """Add a column `name`, and keep the most accurate private model per name, ε, δ, kind and protected unit."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
-def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
+def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
     """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the frontier.
 
     Colours show either the mechanism or the method. `other` is the column of the other one; labels name its value
@@ -280,7 +276,7 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
             note(axis, x, y, words)
 
 
-def _notes(students: "pd.DataFrame", other: str) -> dict[Any, str]:
+def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
     """Return a note on each student, by its index: the number of queries, and settings that others do not share.
 
     Equal notes are extended by the parameters in which they differ.
@@ -300,7 +296,7 @@ def _notes(students: "pd.DataFrame", other: str) -> dict[Any, str]:
     return notes
 
 
-def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
+def _draw_models(axis: Axes, models: pd.DataFrame) -> None:
     """Draw private models, with a line per name and kind of ε; the markers of claimed ε are open."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
@@ -312,7 +308,7 @@ def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
         mark(axis, x, y, deviation, dotted, kind == Kind.WORST_CASE, label=words, lines=True, linewidth=0.9)
 
 
-def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
+def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
     for value, accuracy in published.of(PATE_2017, SCALABLE_2018).points("student_accuracy", dataset=dataset):
         marker = mechanism_styles().get(value.mechanism or "", LineStyle(GREY, "d")).marker
         cited = "" if value.queries else f"{value.row}, cited by "
@@ -321,7 +317,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
             note(axis, value.value, clip_accuracy(accuracy), f"T = {value.queries:,}")
 
 
-def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
+def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
     """Draw a horizontal line at the accuracy of the reference without private data (ε = 0).
 
     The reference labels each cluster of the public pool with its most frequent true label, here for the largest number
@@ -334,7 +330,7 @@ def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
         axis.axhline(clip_accuracy(mean), color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
 
 
-def _without_finite_epsilon(students: "pd.DataFrame") -> str:
+def _without_finite_epsilon(students: pd.DataFrame) -> str:
     """Return a text, starting with a line break, that names the students with ε = ∞, which the axis cannot show."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []

@@ -1,7 +1,8 @@
 """Tables of bounds by every accountant, of costs per teacher under local privacy, and of audits."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.local_mechanisms import WHICH
@@ -9,10 +10,6 @@ from patebench.reporting.frames import Records, natural_key, over_seeds, smalles
 from patebench.reporting.outcomes import SUBJECT, audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SETTING_COLUMNS, SUBJECT_COLUMNS, Column, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 #: Proven kinds of ε in the order of the table, with the headings of their columns.
 _GROUPS = {
@@ -32,7 +29,7 @@ _ORDER = (
 )
 
 
-def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
+def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set of the whole pool, number of queries and δ, with the ε by each accountant.
 
     There is one column per kind of bound and heading of `_headings`. It contains the smallest ε of these bounds, or NaN
@@ -50,7 +47,7 @@ def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
     return sort_rows(frame, SUBJECT)
 
 
-def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
+def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
     """Return the columns that describe the label set, and one column per kind and heading of bounds in `frame`."""
     found = []
     for column in map(str, frame.columns):
@@ -60,14 +57,12 @@ def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
     return (*SUBJECT_COLUMNS, *found, Column("seeds", "Seeds", "count"))
 
 
-def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
+def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return the heading of each bound, which is the label or name of its accountant; None if it is not shown.
 
     If an accountant converts Rényi DP to (ε, δ) in two ways, its tight conversion has this heading. Its classic
     conversion is shown, with a suffix, if the bound is data-dependent and not exact, because papers state such bounds.
     """
-    import pandas as pd
-
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
     in_both_ways = zip(bounds.loc[tight, "kind"], bounds.loc[tight, "accountant"], strict=True)
@@ -94,7 +89,7 @@ ACCOUNTANTS = Table(
 _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
 
 
-def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
+def build_bounds(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per bound, with mean, deviation and range of ε over the seeds, and the range of Rényi orders."""
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
@@ -131,7 +126,7 @@ BOUNDS = Table(
 _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", "composed": "ε composed"}
 
 
-def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame":
+def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set and number of queries with the costs per teacher under local privacy.
 
     They are equal for all seeds.
@@ -155,12 +150,12 @@ TEACHER_COSTS = Table(
 )
 
 
-def build_audit(records: Records, published: Published) -> "pd.DataFrame":
+def build_audit(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per audited mechanism, setting and number of queries."""
     return audited(records)
 
 
-def audit_columns(frame: "pd.DataFrame") -> Sequence[Column]:
+def audit_columns(frame: pd.DataFrame) -> Sequence[Column]:
     """Return the columns of the stated ε, one column per audit method in `frame`, and the columns of the verdicts."""
     found = [Column(name, label, "audited", group="Audited ε") for name, label in audit_methods(frame).items()]
     return (*_STATED, *found, *_VERDICTS)

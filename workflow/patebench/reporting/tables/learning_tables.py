@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.spelling import parameters_slug
@@ -29,10 +31,6 @@ from patebench.reporting.tables.table import (
     Table,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 _PLURALITY = [f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")]
 _VALUES = ["teacher_accuracy_mean", *_PLURALITY, "gap_mean"]
 
@@ -51,7 +49,7 @@ TEACHER_COLUMNS = (
 )
 
 
-def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
+def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per setting of an ensemble, with the accuracy of its teachers and labels."""
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
@@ -67,7 +65,7 @@ def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
     return frame
 
 
-def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFrame":
+def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
     """Return mean and deviation of `values` over the seeds, per setting of an ensemble.
 
     In names of columns, `_mean_` becomes `_`, such as in `teacher_accuracy_mean_mean`.
@@ -76,7 +74,7 @@ def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFr
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
-def of_labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
+def of_labels(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
     """Return the accuracy of each ensemble's labels, as `<name>_mean` and `<name>_std`.
 
     `keys` are the mechanism and noise with which the labels were drawn.
@@ -108,7 +106,7 @@ ENSEMBLES = Table(
 )
 
 
-def build_noisy_accuracy(records: Records, published: Published) -> "pd.DataFrame":
+def build_noisy_accuracy(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per setting of a label set of the whole pool, with its accuracy."""
     values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
@@ -144,7 +142,7 @@ _SELECTED = [*LABEL_SET, "student", "method", "student_model", "student_recipe",
 _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_case_epsilon_mean", "delta"]
 
 
-def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
+def build_active_learning(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per selection strategy and number of labels, with the gain in accuracy over random queries.
 
     The gain compares students with the same seed. Settings with a single strategy are left out.
@@ -190,7 +188,7 @@ ACTIVE_LEARNING = Table(
 )
 
 
-def build_distillation(records: Records, published: Published) -> "pd.DataFrame":
+def build_distillation(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per kind of label and number of samples.
 
     The gain is the difference in accuracy from the student trained on plurality labels of the same samples, with the
@@ -230,7 +228,7 @@ _KEY = [
 ]
 
 
-def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
+def build_petdl(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student and bound on it, with the paper's values for students of the published form.
 
     The values are for the same data set, number of teachers, weighting and compression. The paper's teachers have equal

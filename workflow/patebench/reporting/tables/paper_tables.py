@@ -1,7 +1,9 @@
 """Tables of verdicts on printed numbers, and tables that repeat those of NZC (Sun et al. 2020)."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
@@ -31,11 +33,8 @@ from patebench.reporting.tables.table import (
 )
 from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def build_papers(records: Records, published: Published) -> "pd.DataFrame":
+def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper, with the number of its printed numbers for each verdict.
 
     If several settings measured one printed number, the first of their verdicts in the order of `COUNTING` counts.
@@ -64,7 +63,7 @@ PAPERS = Table(
 )
 
 
-def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
+def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per printed number and setting that measured it: measured, then not run, then not comparable."""
     frame = verdicts(records, published)
     papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
@@ -128,7 +127,7 @@ VERDICTS = Table(
 _COMPARED = ("lnmax", "gnmax")
 
 
-def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
+def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, with its stated, worst-case and exact ε (`_epsilons`).
 
     The students are those of compared mechanisms, on data sets with a student of the immutable noisy argmax of NZC.
@@ -161,7 +160,7 @@ def _is_compared(mechanism: str) -> bool:
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
-def _epsilons(records: Records) -> "pd.DataFrame":
+def _epsilons(records: Records) -> pd.DataFrame:
     """Return the stated, the worst-case and the exact ε per label set, number of queries and δ.
 
     The stated ε is computed by the accountant of the mechanism's paper: the data-dependent bound if there is one,
@@ -226,7 +225,7 @@ def _immutable(distance: float) -> dict[str, str]:
 _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
-def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame":
+def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per setting of an ensemble whose whole pool was labelled by the immutable noisy argmax of NZC."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])

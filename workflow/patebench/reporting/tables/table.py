@@ -7,14 +7,13 @@ as mean ± standard deviation over the seeds; a dash marks a missing value.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.reporting.frames import Records, of_labels
 from patebench.reporting.published import Published
 from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DASH = "—"
 
@@ -126,14 +125,14 @@ class Table:
     """
 
     title: str
-    columns: "Sequence[Column] | Callable[[pd.DataFrame], Sequence[Column]]"
-    build: Callable[[Records, Published], "pd.DataFrame"]
+    columns: Sequence[Column] | Callable[[pd.DataFrame], Sequence[Column]]
+    build: Callable[[Records, Published], pd.DataFrame]
     #: True if the report page shows the table folded, because it is for reference.
     folded: bool = False
     #: Section of the report page for a table of another package; built-in tables have it as a fact of the registry.
     section: str = ""
 
-    def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
+    def all_columns(self, frame: pd.DataFrame) -> Sequence[Column]:
         """Return all columns for `frame`, including empty ones, and one for the split if readers need it.
 
         They do if a data set has several splits, or if a split protects only labels.
@@ -146,7 +145,7 @@ class Table:
                 columns.insert(fields.index("dataset") + 1, Column("setting", "Split"))
         return columns
 
-    def shown(self, frame: "pd.DataFrame") -> list[Column]:
+    def shown(self, frame: pd.DataFrame) -> list[Column]:
         """Return the columns with at least one value; a column whose deviations are all missing shows means only."""
         frame = in_text(frame)
         columns = [column for column in self.all_columns(frame) if frame.empty or _has_value(frame[column.value])]
@@ -156,39 +155,35 @@ class Table:
             for column in columns
         ]
 
-    def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
+    def rows(self, frame: pd.DataFrame) -> list[list[str]]:
         """Return the rows of formatted cells; the first row contains the headings."""
         frame = in_text(frame)
         columns = self.shown(frame)
         headings = [column.heading for column in columns]
         return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
 
-    def csv(self, frame: "pd.DataFrame") -> str:
+    def csv(self, frame: pd.DataFrame) -> str:
         """Return the whole frame as CSV; floats have full precision, and missing values are empty cells."""
         text = in_text(frame).to_csv(index=False, lineterminator="\n")
         assert isinstance(text, str)
         return text
 
-    def markdown(self, frame: "pd.DataFrame") -> str:
+    def markdown(self, frame: pd.DataFrame) -> str:
         head, *rows = self.rows(frame)
         rule = ["---:" if column.right else "---" for column in self.shown(frame)]
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, rule, *rows)]
         return "\n".join(lines) + "\n"
 
-    def latex(self, frame: "pd.DataFrame") -> str:
+    def latex(self, frame: pd.DataFrame) -> str:
         """Return a LaTeX `tabular` with booktabs rules, to include in a table environment."""
-        import pandas as pd
-
         form = "".join("r" if column.right else "l" for column in self.shown(frame))
         head, *rows = self.rows(frame)
         text = pd.DataFrame(rows, columns=head).to_latex(index=False, escape=True, column_format=form)
         return f"% needs \\usepackage{{booktabs}}, and XeLaTeX or LuaLaTeX for Greek letters\n{text}"
 
 
-def read_csv(text: str) -> "pd.DataFrame":
+def read_csv(text: str) -> pd.DataFrame:
     """Read a frame from the CSV text of a table, with NaN for missing values."""
-    import pandas as pd
-
     return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")
 
 
@@ -197,6 +192,4 @@ def _has_value(values: "pd.Series[Any]") -> bool:
 
 
 def _missing(value: Any) -> bool:
-    import pandas as pd
-
     return bool(pd.isna(value)) or value == ""

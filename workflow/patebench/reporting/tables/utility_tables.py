@@ -1,7 +1,9 @@
 """Tables of the accuracy and ε of students and private models."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
@@ -39,10 +41,6 @@ from patebench.reporting.tables.table import (
 )
 from patebench.reporting.wording import in_text
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 _COSTS = ("answered", "data_dependent_epsilon", "worst_case_epsilon")
 _ACCURACIES = ("label_accuracy", "accuracy", "baseline_accuracy")
 _BALANCE = means_and_deviations([*BESIDE_ACCURACY, *BESIDE_LABELS])
@@ -51,7 +49,7 @@ _PUBLISHED = ("epsilon", "student_accuracy", "baseline_accuracy")
 _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
-def build_utility_privacy(records: Records, published: Published) -> "pd.DataFrame":
+def build_utility_privacy(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, with its tightest worst-case ε and its data-dependent ε.
 
     The data-dependent ε is computed by the accountant of the mechanism's paper, if it names one.
@@ -99,7 +97,7 @@ _MEASURED_PRIVATE_MODELS = [
 ]
 
 
-def build_private_models(records: Records, published: Published) -> "pd.DataFrame":
+def build_private_models(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per private model and bound on its ε."""
     return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
 
@@ -139,14 +137,12 @@ _NAMED, _MATCHED = means_and_deviations(["named_accuracy"]), means_and_deviation
 _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"]), "seeds"]
 
 
-def build_bits(records: Records, published: Published) -> "pd.DataFrame":
+def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting or private model and δ, with a reference accuracy without private data.
 
     The reference labels each cluster of the public pool with its most frequent true label. For a student whose queries
     are clusters, the reference has the same number of clusters, otherwise the largest number in the run.
     """
-    import pandas as pd
-
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
     rows = rows.merge(records.namings.groupby(_SPLIT)["clusters"].max().rename("most").reset_index(), on=_SPLIT)
@@ -162,15 +158,13 @@ def build_bits(records: Records, published: Published) -> "pd.DataFrame":
     return sort_rows(rows.astype(dict.fromkeys(numbers, float)), [*_METHOD, "epsilon"])
 
 
-def base_rates(records: Records) -> "pd.DataFrame":
+def base_rates(records: Records) -> pd.DataFrame:
     """Return, per data set and split, the share of the largest class in the test set as `largest_class_mean`."""
-    import pandas as pd
-
     measured = pd.concat([records.students, records.private_models])
     return over_seeds(measured, _SPLIT, ["largest_class"])[[*_SPLIT, "largest_class_mean"]]
 
 
-def _students_bits(records: Records) -> "pd.DataFrame":
+def _students_bits(records: Records) -> pd.DataFrame:
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"].notna()]
     rows = frame.to_dict("records")
@@ -185,7 +179,7 @@ def _students_bits(records: Records) -> "pd.DataFrame":
     return frame[_EACH]
 
 
-def _models_bits(records: Records) -> "pd.DataFrame":
+def _models_bits(records: Records) -> pd.DataFrame:
     """Return the rows of `build_bits` for private models with a proven ε, each with its smallest proven ε."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
@@ -235,25 +229,21 @@ _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
 _COMPARED = "accuracy_at_epsilon"
 
 
-def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame":
+def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per method, with ε and accuracy at each target ε in `TARGETS`.
 
     They are those of the setting with the largest ε within the target; NaN if all settings exceed it.
     """
-    import pandas as pd
-
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
     return found.merge(base_rates(records), on=_SPLIT, how="left")
 
 
-def join_tables(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
+def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Join tables `equal-epsilon` of several runs, as if one run had all their settings.
 
     Raises PatebenchError if the tables have different accuracies for a method at the same ε.
     """
-    import pandas as pd
-
     settings = pd.concat(
         [
             table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
@@ -280,7 +270,7 @@ def _columns_at(target: float) -> dict[str, str]:
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
-def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
+def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
     """Return one row per method, from one row per setting with the columns `METHOD` and `_FOUND`.
 
     For each target ε, the setting with the largest ε within the target is selected.
@@ -296,7 +286,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
     return sort_rows(methods.dropna(subset=accuracies, how="all"), list(METHOD))
 
 
-def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
+def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
     """Return the columns that describe a method, and for each target ε that a method meets those of ε and accuracy."""
     found = [
         *SIZE_COLUMNS,
@@ -318,7 +308,7 @@ def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
     return found
 
 
-def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
+def _students_equal_epsilon(records: Records) -> pd.DataFrame:
     frame = outcomes(records)
     frame = frame.assign(
         system=PATE,
@@ -338,22 +328,18 @@ def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
     return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], by_record)
 
 
-def _with_added(frame: "pd.DataFrame", by_record: "pd.Series[bool]") -> "pd.DataFrame":
+def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
     """Add, for rows `by_record` with an ε for an added or removed record, rows of that adjacency."""
-    import pandas as pd
-
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
 
 
 def _as_text(value: Any) -> str:
-    import pandas as pd
-
     return "none" if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
+def _models_equal_epsilon(records: Records) -> pd.DataFrame:
     frame = private_models(records)
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
@@ -363,10 +349,8 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
     return _with_added(least, least["adjacency"] == Adjacency.REPLACE_RECORD)
 
 
-def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
+def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     """Return the parameters of the private models in `frame` as text, without those that determine the noise."""
-    import pandas as pd
-
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
@@ -374,7 +358,7 @@ def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     return settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
 
 
-def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
+def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     """Append to the column `learner` the settings in which rows of one method differ, to make rows distinguishable.
 
     `settings` contains the text of each setting (column) for each row of `frame`.
@@ -388,13 +372,11 @@ def _add_differing_settings(frame: "pd.DataFrame", settings: "pd.DataFrame") -> 
     return frame.assign(learner=learners)
 
 
-def _published(published: Published, records: Records) -> "pd.DataFrame":
+def _published(published: Published, records: Records) -> pd.DataFrame:
     """Return the accuracies and ε that papers print for the data sets of this run.
 
     They are those of models whose ε protects one record, and those of papers that compare systems.
     """
-    import pandas as pd
-
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
