@@ -124,15 +124,18 @@ class _LabelSet:
     def measured(self, queries: int) -> Record:
         """Return how many of the first `queries` were answered or kept a student's label, and the labels' accuracy.
 
-        A label of the student counts as a label, not as an answer of the teachers.
+        A label of the student counts as a label, not as an answer of the teachers. Accuracies are None if no query was
+        answered, or if the true labels are unknown.
         """
         labels = self.labels["labels"][:queries]
+        answered = labels[labels >= 0]
+        truth = answered[:0] if self.truth is None else self.truth[:queries][labels >= 0]
         kept = int(self.labels.arrays.get("kept", np.zeros(len(self.positions), bool))[:queries].sum())
         return {
             "queries": queries,
-            "answered": int(np.sum(labels >= 0)) - kept,
+            "answered": len(answered) - kept,
             "kept": kept,
-            **label_accuracy(labels, None if self.truth is None else self.truth[:queries], self.names),
+            **class_accuracy(truth, answered[: len(truth)], self.names, "label_{}"),
             "uncovered": uncovered(labels, self.names),
         }
 
@@ -206,17 +209,6 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)
     return content
-
-
-def label_accuracy(labels: NDArray[Any], truth: NDArray[Any] | None, names: Sequence[str]) -> Record:
-    """Return the accuracies that `class_accuracy` computes, of answered `labels`.
-
-    All are None if no query was answered, or if the true labels are unknown (None).
-    """
-    if truth is None:
-        labels = truth = labels[:0]
-    answered = labels >= 0
-    return class_accuracy(truth[answered], labels[answered], names, "label_{}")
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
