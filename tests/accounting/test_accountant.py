@@ -43,11 +43,6 @@ def test_sums_do_not_depend_on_the_order_of_the_request_or_on_blocks(log_q, monk
     np.testing.assert_allclose(summed(curve, log_q)([5, 700], ORDERS)[[1, 0, 0]], whole, rtol=1e-12)
 
 
-def test_a_repeated_curve_is_multiplied():
-    totals = repeated(lambda orders: rdp.gaussian(40.0, orders))([1, 286], ORDERS)
-    np.testing.assert_allclose(totals, np.outer([1, 286], ORDERS / 1600))
-
-
 def test_refinement_finds_the_analytic_optimum_of_the_classic_conversion():
     rho = 286 / 40**2  # min over α of ρα + ln(1/δ)/(α−1) is ρ + 2√(ρ ln 1/δ)
     classic = gaussian_accountant(40.0, conversions=(Conversion.CLASSIC,)).bounds([286], 1e-5)[0]
@@ -56,22 +51,6 @@ def test_refinement_finds_the_analytic_optimum_of_the_classic_conversion():
     coarse = gaussian_accountant(40.0, conversions=(Conversion.CLASSIC,), refine=False).bounds([286], 1e-5)[0]
     assert coarse.epsilon > classic.epsilon
     assert coarse.order in conversion.ORDERS
-
-
-def test_published_moments_are_the_moments_accountant_of_the_paper():
-    log_q = rdp.laplace_log_q(np.array([[200, 30, 20], [150, 90, 10], [90, 80, 80]]), 0.05)
-    found = RenyiAccountant(
-        name="moments",
-        kind=Kind.DATA_DEPENDENT,
-        source="PATE 2017",
-        totals=summed(lambda rows, orders: rdp.moments_data_dependent(rows, 0.05, orders - 1) / (orders - 1), log_q),
-        orders=rdp.PUBLISHED_MOMENTS + 1,
-        conversions=(Conversion.CLASSIC,),
-        refine=False,
-    ).bounds([3], 1e-5)[0]
-    alpha = rdp.moments_data_dependent(log_q, 0.05, rdp.PUBLISHED_MOMENTS).sum(axis=0)
-    assert found.epsilon == pytest.approx(np.min((alpha + np.log(1e5)) / rdp.PUBLISHED_MOMENTS), rel=1e-14)
-    assert not found.publishable
 
 
 @pytest.mark.parametrize(

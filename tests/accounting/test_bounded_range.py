@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from patebench.accounting import independent, rdp
+from patebench.accounting import independent
 
 ORDERS = np.array([1.01, 1.5, 2.0, 4.0, 20.0, 100.0])
 
@@ -38,15 +38,6 @@ def test_the_closed_form_to_many_digits_and_never_below(eta):
             expected = mp.log(u ** (a - 1) * ratio / a) / (a - 1)
             got = independent.bounded_range_rdp(eta, np.array([order]))[0]
             assert expected * (1 - mp.mpf("1e-15")) <= got <= expected * (1 + 1e-6)
-
-
-def test_it_lies_below_zcdp_and_below_what_pure_privacy_allows():
-    for eta in (0.01, 0.5, 4.0):
-        curve = independent.bounded_range_rdp(eta, ORDERS)
-        assert np.all(curve <= ORDERS * eta**2 / 8)
-        assert np.all(curve < rdp.pure(eta, ORDERS))
-    small = independent.bounded_range_rdp(1e-3, np.array([2.0]))
-    assert small[0] == pytest.approx(2 * 1e-6 / 8, rel=1e-3), "Cesar & Rogers 2021 is sharp for small ranges"
 
 
 def delta(eta, kinds, epsilon):

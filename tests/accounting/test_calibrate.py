@@ -32,13 +32,6 @@ def test_most_is_the_last_that_fits(edge, limit):
     assert searches.most(lambda number: float(number), edge + 0.5, limit) == min(edge, limit)
 
 
-def test_most_asks_for_no_more_than_the_limit():
-    asked = []
-    searches.most(lambda number: asked.append(number) or 0.0, 1.0, 1000)
-    assert max(asked) == 1000
-    assert len(asked) < 20
-
-
 @given(st.floats(1e-9, 1e9), st.booleans())
 def test_edge_keeps_the_budget_and_is_next_to_it(boundary, rising):
     def cost(value):

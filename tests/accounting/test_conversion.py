@@ -12,12 +12,6 @@ from patebench.core.bound import Conversion
 ORDERS = np.array([1.02, 1.5, 2.0, 4.0, 16.0, 64.0, 1000.0])
 
 
-def test_classic_is_mironov_s_proposition_3():
-    curve = 0.01 * ORDERS
-    expected = [r + np.log(1e5) / (a - 1) for a, r in zip(ORDERS, curve, strict=True)]
-    np.testing.assert_allclose(conversion.classic(ORDERS, curve, 1e-5), expected, rtol=1e-15)
-
-
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
 @pytest.mark.parametrize("rho", [0.0, 1e-13, 1e-6, 1e-3, 0.1, 3.0])
 def test_tight_is_that_of_dp_accounting(rho, delta):
@@ -38,12 +32,3 @@ def test_tight_is_never_negative_nor_above_classic(value, delta, order):
 @pytest.mark.parametrize("kind", [Conversion.CLASSIC, Conversion.TIGHT])
 def test_an_infinite_curve_gives_infinity(kind):
     assert np.all(np.isposinf(conversion.convert(kind, ORDERS, np.full_like(ORDERS, np.inf), 1e-5)))
-
-
-def test_finer_orders_stay_between_the_neighbours():
-    orders = conversion.ORDERS
-    for best in (0, 40, len(orders) - 1):
-        finer = conversion.between(orders, best)
-        assert finer[0] == pytest.approx(orders[max(best - 1, 0)])
-        assert finer[-1] == pytest.approx(orders[min(best + 1, len(orders) - 1)])
-        assert np.all(np.diff(finer) > 0)

@@ -81,14 +81,6 @@ def test_many_queries_against_plain_convolutions(sigma, queries, delta):
     assert found == 0 or spent(found - 1e-7 * (1 + found)) > delta
 
 
-@pytest.mark.parametrize(
-    ("sigma", "queries", "expected"), [(40, 286, 2.43536), (50, 100, 1.06079), (2, 1, 2.95101), (1e15, 1, 5.0931e-14)]
-)
-def test_values_of_the_notes(sigma, queries, expected):
-    delta = 1e-300 if sigma > 1e3 else 1e-5
-    assert discrete_gaussian.epsilon(sigma, 2 * queries, delta) == pytest.approx(expected, rel=3e-6)
-
-
 @pytest.mark.parametrize(("sigma", "cells", "delta"), [(2, 2, 1e-5), (3, 20, 1e-6), (0.7, 8, 1e-4), (5, 300, 1e-8)])
 def test_it_is_that_of_dp_accounting(sigma, cells, delta):
     """Compare with dp-accounting, where one number moves by one per cell, and which rounds losses up."""

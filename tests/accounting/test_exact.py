@@ -72,17 +72,6 @@ def test_the_reference_is_what_its_script_computes(kind, scale, counts):
     assert exact_reference.worst(kind, scale, counts) == case["worst"]
 
 
-def test_values_of_the_notes():
-    for counts, expected, theorem in (
-        ([250] + [0] * 9, 2.25e-6, 5.32e-5),
-        ([200, 20, 10, 5, 5, 2, 2, 2, 2, 2], 3.63e-4, 1.70e-3),
-    ):
-        forward, _ = curves(counts, GNMax(40.0).neighbours, np.array([20.0]))
-        assert forward[0] == pytest.approx(expected, rel=2e-3)
-        log_q = rdp.gaussian_log_q(np.array([counts]), 40.0)
-        assert rdp.gaussian_data_dependent(log_q, 40.0, np.array([20.0]))[0, 0] == pytest.approx(theorem, rel=2e-3)
-
-
 def joint(mechanism, matrix, classes):
     """Return P of every tuple of outcomes of all queries."""
     rows = np.exp(mechanism.log_outcome_probabilities(Votes.of(matrix, classes)))
@@ -177,15 +166,6 @@ def test_never_above_the_theorems(mechanism):
         assert np.all(np.maximum(forward, back) <= independent * (1 + 1e-9) + 1e-299)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
-def test_both_directions_are_needed(mechanism):
-    forward, back = curves([9, 2, 1], mechanism.neighbours)
-    assert np.max(np.abs(np.log(forward / back))) > 1e-3
-    votes = Votes.from_counts(np.array([[9, 2, 1]]))
-    larger = ExactDivergence(votes, mechanism.neighbours).per_query([1], ORDERS)[0]
-    np.testing.assert_array_equal(larger, np.maximum(forward, back))
-
-
 @settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 400), min_size=2, max_size=8).filter(any), st.floats(0.3, 3), st.sampled_from(sorted(KINDS))
@@ -230,19 +210,6 @@ def _peak(votes, mechanism):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
-def test_memory_does_not_grow_with_the_number_of_queries(mechanism, monkeypatch):
-    for name in ("_TABLE", "_HELD", "_BALLOTS"):
-        monkeypatch.setattr(exact, name, 1 << 13)
-    monkeypatch.setattr(exact._NeighbourCache, "room", 1 << 13)
-    monkeypatch.setattr(neighbours, "_CELLS", 1 << 15)
-    monkeypatch.setattr(neighbours, "_NUMBERS", 1 << 15)
-    few, many = random_votes(queries=50, classes=50), random_votes(queries=400, classes=50)
-    _peak(few, mechanism)  # imports
-    assert _peak(many, mechanism) < 1.2 * _peak(few, mechanism)
 
 
 def test_many_classes_stay_far_below_two_gigabytes():
@@ -379,13 +346,6 @@ def test_orders_that_are_passed_over_are_never_the_best(mechanism, delta, sample
             got = conversion.convert(how, found.orders, form, delta).min(axis=1)
             best = conversion.convert(how, exact_accountant.ORDERS, curves.max(axis=1), delta).min(axis=1)
             np.testing.assert_allclose(got, best, rtol=1e-5)
-
-
-def test_probabilities_are_worked_out_only_when_asked_for():
-    def never(histograms):
-        raise AssertionError
-
-    assert len(exact_accountant.accountants(random_votes(), never)) == 2
 
 
 @pytest.mark.slow

@@ -100,13 +100,6 @@ def test_pure_composition_solves_delta_of_epsilon(epsilon, delta):
         assert found == 0 or exact_delta(mp.mpf(found) - slack) > delta * (1 - mp.mpf(10) ** -12)
 
 
-@pytest.mark.parametrize(("queries", "expected"), [(286, 2.435), (1000, 4.983)])
-def test_gnmax_as_gaussian_dp(queries, expected):
-    mu = independent.gnmax_mu(40.0, queries)
-    assert mu == pytest.approx(math.sqrt(2 * queries) / 40)
-    assert independent.gaussian_dp(mu, 1e-5) == pytest.approx(expected, abs=5e-4)
-
-
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.6, 3.0, 20.0])
 @pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-10])
 def test_gaussian_dp_is_that_of_dp_accounting(mu, delta):

@@ -6,6 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from tests.mechanisms.test_gap_divergence import moved, rows
 
 from patebench.accounting import conversion
 from patebench.accounting.propose_test_release import UNITS, Decision, WholeAccountant, gaps, steps
@@ -59,16 +60,6 @@ def test_neighbours_with_equal_k_are_within_the_whole_divergence(decision):
 def test_more_budget_makes_p_rise_to_one():
     assert Decision(18.0, 0.26, 0.41, 1e-5).probability(60) > 1 - 1e-9
     assert Decision(18.0, 0.26, 0.41, 1e-5).probability(None) == 1.0
-
-
-def rows(teachers, classes):
-    return [each for each in itertools.product(range(teachers + 1), repeat=classes) if sum(each) == teachers]
-
-
-def moved(row):
-    for a, b in itertools.permutations(range(len(row)), 2):
-        if row[a]:
-            yield tuple(count - (j == a) + (j == b) for j, count in enumerate(row))
 
 
 @pytest.mark.parametrize("budget", [0.05, 0.4, 1.0, 2.1, 5.9, 6.0])

@@ -6,7 +6,7 @@ import mpmath as mp
 import pytest
 
 from patebench.accounting.independent import pure_accountants
-from patebench.core.bound import Conversion, Kind
+from patebench.core.bound import Conversion
 
 
 def outcomes(epsilon: float, queries: int) -> list[tuple[mp.mpf, mp.mpf]]:
@@ -37,10 +37,3 @@ def test_bounds_are_those_of_the_worst_such_queries(epsilon: float, queries: int
     divergence = mp.log(mp.fsum(p**order * q ** (1 - order) for p, q in pairs)) / (order - 1)
     stated = divergence + mp.log(1 - 1 / order) - (mp.log(delta) + mp.log(order)) / (order - 1)
     assert tight.epsilon == pytest.approx(float(stated), rel=1e-9)
-
-
-def test_they_say_by_which_theorem_they_hold_and_whether_with_discrete_noise_too() -> None:
-    for reason in (None, "drawn exactly"):
-        for each in pure_accountants("a theorem", 0.1, discrete=reason):
-            assert each.source.startswith("a theorem; ")
-            assert (each.kind, each.discrete) == (Kind.WORST_CASE, reason)

@@ -91,15 +91,6 @@ def test_pure_dp_curve_is_the_divergence_of_randomised_response(epsilon):
     np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
-def test_laplace_curve_is_theorem_1_at_moment_order_minus_one():
-    log_q = np.array([-12.0, -3.0])
-    orders = np.array([2.0, 9.0, 33.0])
-    expected = rdp.moments_data_dependent(log_q, 0.05, orders - 1) / (orders - 1)
-    got = rdp.laplace_data_dependent(log_q, 0.05, orders)
-    np.testing.assert_array_equal(got, np.minimum(expected, rdp.laplace(0.05, orders)))
-    assert np.all(got[0] < rdp.laplace(0.05, orders))
-
-
 def test_gaussian_curve_is_that_of_dp_accounting():
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 

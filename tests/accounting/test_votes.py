@@ -8,27 +8,10 @@ from patebench.accounting.votes import Votes, counts
 from patebench.core.errors import PatebenchError
 
 
-def test_counts_equal_a_plain_count():
-    rng = np.random.default_rng(0)
-    matrix = rng.integers(0, 5, size=(40, 300), dtype=np.uint8)
-    expected = np.array([[np.sum(column == label) for label in range(5)] for column in matrix.T])
-    np.testing.assert_array_equal(counts(matrix, 5), expected)
-
-
-def test_counts_do_not_depend_on_how_teachers_are_blocked():
-    matrix = np.random.default_rng(1).integers(0, 3, size=(1000, 5000), dtype=np.uint8)
-    expected = np.stack([(matrix == label).sum(axis=0) for label in range(3)], axis=1)
-    np.testing.assert_array_equal(counts(matrix, 3), expected)
-
-
 def test_votes_know_their_sizes_and_plurality():
     votes = Votes.of(np.array([[0, 2], [0, 2], [1, 0]]), classes=4)
     assert (votes.teachers, votes.queries, votes.classes) == (3, 2, 4)
     np.testing.assert_array_equal(votes.plurality, [0, 2])
-
-
-def test_counts_of_absent_classes_are_zero():
-    assert counts(np.array([[1], [1]]), 3).tolist() == [[0, 2, 0]]
 
 
 @pytest.mark.parametrize("ballots", [1, 40, 1 << 20])

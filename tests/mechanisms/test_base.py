@@ -33,10 +33,6 @@ def test_every_registered_mechanism_has_an_example():
         assert make_mechanism(name, kind.example).parameters() == kind.example
 
 
-def test_a_mechanism_of_another_package_needs_no_example():
-    assert Mechanism.example == {}
-
-
 def test_slugs_are_path_components():
     assert LNMax(0.05).slug == "gamma-0.05"
     assert GNMax(40).slug == "sigma-40"

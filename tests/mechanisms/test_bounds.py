@@ -40,25 +40,6 @@ def find(bounds, accountant, kind, conversion=Conversion.NONE, queries=None):
     return matching[0]
 
 
-@pytest.mark.slow
-def test_lnmax_in_the_notes(votes):
-    bounds = LNMax(0.05).bounds(votes, [100, 1000], DELTA, publishable=True)
-    worst = Kind.WORST_CASE
-    assert find(bounds, "strong-composition", worst, queries=100).epsilon == pytest.approx(5.7985, abs=5e-5)
-    assert find(bounds, "moments", worst, Conversion.CLASSIC, 100).epsilon == pytest.approx(5.3026, abs=5e-5)
-    assert find(bounds, "pld", worst, queries=100).epsilon == pytest.approx(4.31, abs=5e-3)
-    assert find(bounds, "pld", worst, queries=1000).epsilon == pytest.approx(17.79, abs=5e-3)
-    later = LNMax(0.05).bounds(votes, [1000], 1e-6, publishable=True)
-    assert find(later, "pld", worst).epsilon == pytest.approx(19.34, abs=5e-3)
-    assert int(find(later, "strong-composition", worst).epsilon) == 26
-
-
-def test_gnmax_in_the_notes(votes):
-    bounds = GNMax(40.0).bounds(votes, [286, 1000], DELTA, publishable=True)
-    assert find(bounds, "gdp", Kind.WORST_CASE, queries=286).epsilon == pytest.approx(2.435, abs=5e-4)
-    assert find(bounds, "gdp", Kind.WORST_CASE, queries=1000).epsilon == pytest.approx(4.983, abs=5e-4)
-
-
 def test_unanimous_moments_by_hand():
     votes = Votes.from_counts(np.tile([250] + [0] * 9, (100, 1)))
     found = find(LNMax(0.05).bounds(votes, [100], DELTA), "moments", Kind.DATA_DEPENDENT, Conversion.CLASSIC)

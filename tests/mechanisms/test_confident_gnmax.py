@@ -5,25 +5,17 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from tests.mechanisms.test_soundness import ensembles, neighbours
 
 from patebench.accounting import independent, rdp
 from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.mechanisms.confident_gnmax import ConfidentGNMax, ThresholdTest
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.noisy_argmax import GNMax
 
-DRAWS = 200_000
 ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
-
-
-def histograms(teachers, classes):
-    """Return all histograms of that many votes, in descending order."""
-    if classes == 1:
-        return [[teachers]]
-    rows = [[first, *rest] for first in range(teachers + 1) for rest in histograms(teachers - first, classes - 1)]
-    return [row for row in rows if row == sorted(row, reverse=True)]
 
 
 @pytest.mark.parametrize(("top", "other"), [(250, 0), (130, 120), (125, 125), (200, 50)])
@@ -60,24 +52,14 @@ def test_where_every_query_is_answered_it_is_gnmax():
     np.testing.assert_allclose(always, alone, rtol=1e-9)
 
 
-def neighbours_by_hand(counts):
-    for loses in range(len(counts)):
-        for gains in range(len(counts)):
-            if loses != gains and counts[loses] > 0:
-                other = list(counts)
-                other[loses], other[gains] = other[loses] - 1, other[gains] + 1
-                yield other
-
-
 @pytest.mark.parametrize("mechanism", [ConfidentGNMax(3, 1, 2), ConfidentGNMax(2, 0.7, 0.8)], ids=str)
 @pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (4, 2), (5, 3), (4, 4)])
 def test_bounds_hold_for_every_small_ensemble(mechanism, teachers, classes):
     """The exact accountant is the brute-force maximum; the theorems are above it, the expected cost is not always."""
-    threshold_test = ThresholdTest(*mechanism.parameters().values())
-    for counts in histograms(teachers, classes):
+    for counts in ensembles(teachers, classes):
         votes = Votes.from_counts(np.array([counts]))
         own = np.exp(mechanism.log_outcome_probabilities(votes))
-        others = Votes.from_counts(np.array(list(neighbours_by_hand(counts))))
+        others = Votes.from_counts(neighbours(counts))
         neighbour = np.exp(mechanism.log_outcome_probabilities(others))
         forward, back = (
             np.array([np.log(np.sum(p**a * q ** (1 - a), axis=1)).max() / (a - 1) for a in ORDERS])
@@ -85,10 +67,10 @@ def test_bounds_hold_for_every_small_ensemble(mechanism, teachers, classes):
         )
         got = ExactDivergence(votes, mechanism.neighbours).directions([1], ORDERS).per_query[0]
         np.testing.assert_allclose(got, [forward, back], rtol=1e-8)
-        worst = threshold_test.data_independent(ORDERS)
+        worst = mechanism.data_independent(ORDERS)
         assert np.all(got <= worst * (1 + 1e-12))
         rows = np.column_stack([[max(counts)], rdp.gaussian_log_q(votes.counts, mechanism.sigma2)])
-        assert np.all(forward <= threshold_test.data_dependent(rows, ORDERS)[0] * (1 + 1e-12))
+        assert np.all(forward <= mechanism.data_dependent(rows, ORDERS)[0] * (1 + 1e-12))
 
 
 def test_the_theorem_is_put_to_use_and_costs_less_where_answers_are_rare():
@@ -96,8 +78,8 @@ def test_the_theorem_is_put_to_use_and_costs_less_where_answers_are_rare():
     top = np.array([250.0, 140.0])
     log_q = rdp.gaussian_log_q(np.array([[250, 0, 0], [140, 110, 0]]), 20.0)
     rows = np.column_stack([top, log_q])
-    confident = ThresholdTest(200, 30, 20).data_dependent(rows, orders)
-    assert np.all(confident[0] < ThresholdTest(200, 30, 20).data_independent(orders) / 5)
+    confident = ConfidentGNMax(200, 30, 20).data_dependent(rows, orders)
+    assert np.all(confident[0] < ConfidentGNMax(200, 30, 20).data_independent(orders) / 5)
     answer = rdp.gaussian_data_dependent(log_q, 20.0, orders)[1]
     assert np.all(confident[1] < answer), "a close vote is hardly ever answered"
 
@@ -109,7 +91,7 @@ def test_the_expected_cost_is_no_bound():
     (bound,) = {each.kind for each in mechanism.accountants(votes) if each.name == "rdp-expected"}
     assert bound is Kind.CLAIMED
     rows = np.column_stack([[5.0], rdp.gaussian_log_q(votes.counts, 0.5)])
-    expected = ThresholdTest(610, 200, 0.5).expected(rows, orders)[0]
+    expected = mechanism.expected(rows, orders)[0]
     truth = ExactDivergence(votes, mechanism.neighbours).directions([1], orders).per_query[0, 0]
     assert np.all(expected < truth / 2)
 
@@ -117,7 +99,7 @@ def test_the_expected_cost_is_no_bound():
 def test_expected_cost_as_the_official_tables_add_it_up():
     counts, orders = np.array([[200, 30, 20], [120, 110, 20]]), np.array([2.0, 8.0, 32.0])
     log_q = rdp.gaussian_log_q(counts, 40.0)
-    got = ThresholdTest(200, 150, 40).expected(np.column_stack([counts[:, 0], log_q]), orders)
+    got = ConfidentGNMax(200, 150, 40).expected(np.column_stack([counts[:, 0], log_q]), orders)
     for top, q, row in zip(counts[:, 0], log_q, got, strict=True):
         answered = 0.5 * math.erfc((200 - top) / 150 / math.sqrt(2))
         test_q = np.log([min(answered, 1 - answered)])

@@ -16,7 +16,6 @@ from patebench.mechanisms.base import NO_ANSWER
 from patebench.mechanisms.immutable import ImmutableGNMax, ImmutableLNMax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
-DRAWS = 200_000
 DELTA = 1e-5
 PUBLISHED = [ImmutableLNMax(1e100, 1e-10, 0), ImmutableGNMax(1e100, 1e10, 0)]
 GATED = [ImmutableLNMax(1e100, 1e-10, 3), ImmutableGNMax(1e100, 1e10, 3)]

@@ -61,21 +61,6 @@ def test_estimates_are_unbiased(kind, spread):
     assert np.any(np.abs(biased.mean(axis=0) - np.bincount(column, minlength=4)) > 20 * error)
 
 
-@pytest.mark.parametrize("kind", LOCAL)
-def test_no_other_weights_vary_less(kind):
-    """Estimates of a common distribution of votes: weights by the inverse variance against equal ones and ε itself."""
-    mechanism = local(kind, 4.0, unbiased=1, spread=20.0)
-    personal = mechanism.personal(15)
-    variances = np.array([mechanism.channel(epsilon, 4).variance for epsilon in personal])
-
-    def variance(weights):
-        return np.sum(weights**2 * variances) / np.sum(weights) ** 2
-
-    best = variance(1 / variances)
-    others = [np.ones(15), personal, variances**-0.5, variances**-2.0]
-    assert all(best < variance(weights) for weights in others)
-
-
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_randomised_response_needs_no_inversion_when_all_have_one_epsilon(epsilon, votes):
     """Estimates then rise with the counts, so that labels differ only where counts tie."""

@@ -8,7 +8,6 @@ import pytest
 from patebench.accounting import rdp
 from patebench.accounting.logspace import logsumexp
 from patebench.accounting.votes import Votes
-from patebench.mechanisms import noisy_argmax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
@@ -81,14 +80,6 @@ def test_lnmax_is_2_gamma_dp(gamma):
         log_p = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
         log_p_neighbour = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
         assert np.abs(log_p - log_p_neighbour).max() <= 2 * gamma + 1e-12
-
-
-@pytest.mark.parametrize("mechanism", [LNMax(0.5), GNMax(3.0)], ids=str)
-def test_labels_do_not_depend_on_how_queries_are_blocked(mechanism, monkeypatch):
-    votes = Votes.of(np.random.default_rng(0).integers(0, 5, size=(20, 300)), classes=5)
-    whole = mechanism.release(votes, np.random.default_rng(7))
-    monkeypatch.setattr(noisy_argmax, "_CELLS", 35)
-    np.testing.assert_array_equal(mechanism.release(votes, np.random.default_rng(7)), whole)
 
 
 @pytest.mark.parametrize("mechanism", [LNMax(np.inf), GNMax(0.0)], ids=str)

@@ -8,7 +8,7 @@ from tests.refusals import refuses
 from tests.stages.digits import change_record
 from tests.stages.test_nearest_query import NAMED, SETTING, TEACHERS, K, OneVote
 
-from patebench.accounting.weighted_votes import UNIT
+from patebench.accounting.votes import UNIT
 from patebench.config.parameters import AccountParameters, StudentParameters, TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json

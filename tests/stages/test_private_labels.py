@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.refusals import refuses
 
-from patebench.accounting.weighted_votes import UNIT
+from patebench.accounting.votes import UNIT
 from patebench.artefacts.reading import read_votes
 from patebench.audit.adjacent_data import ChangeFinding, Moved
 from patebench.baselines.on_features import FEATURE_METHODS

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits
 
-from patebench.accounting.weighted_votes import UNIT
+from patebench.accounting.votes import UNIT
 from patebench.core.errors import PatebenchError
 from patebench.features.cells import Directions
 from patebench.students import table_regression

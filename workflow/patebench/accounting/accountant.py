@@ -29,11 +29,6 @@ _CELLS = 1 << 15  # queries × orders per block, chosen to fit a processor's cac
 _ROUNDING = 1e-12  # relative rounding error of a failure probability
 
 
-def never(queries: int) -> float:
-    """Return 0, the failure probability of a theorem that always holds."""
-    return 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Accountant(ABC):
     """Method that bounds ε by a theorem: its name, the kind of its bounds, and the paper and theorem in `source`.
@@ -53,7 +48,7 @@ class Accountant(ABC):
     discrete: "str | Accountant | None" = None
     #: True if the theorem also holds when earlier answers determine later queries.
     adaptive: bool = True
-    failure: Callable[[int], float] = never
+    failure: Callable[[int], float] = lambda queries: 0.0
     label: str = ""
     #: True for a variant of another accountant that serves only for comparison.
     variant: bool = False
@@ -192,12 +187,11 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
     return replace(one, added=other) if isinstance(one, Accountant) and isinstance(other, Accountant) else one
 
 
-def repeated(curve: Callable[[Array], Array]) -> Totals:
-    """Return `Totals` for queries that all have the same Rényi curve: T queries have T times `curve`."""
+def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
+    """Return `Totals` if T queries together have `times(T)` times the Rényi curve `curve`; by default, T times."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
-        result: Array = np.multiply.outer(np.asarray(queries, dtype=np.float64), curve(orders))
-        return result
+        return np.multiply.outer([float(times(T)) for T in queries], curve(orders))
 
     return totals
 

@@ -22,8 +22,7 @@ def classic(orders: Array, curve: Array, delta: float) -> Array:
     For α = l + 1 and ε(α) = α_M(l)/l, with α_M(l) the l-th log moment of PATE 2017, this is the tail bound of that
     paper, (α_M(l) + ln(1/δ))/l.
     """
-    result: Array = curve - np.log(delta) / (orders - 1)
-    return result
+    return curve - np.log(delta) / (orders - 1)
 
 
 def tight(orders: Array, curve: Array, delta: float) -> Array:
@@ -33,16 +32,14 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
     the Kullback–Leibler divergence is at most the Rényi divergence of any order above 1).
     """
     epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
-    result: Array = np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))
-    return result
+    return np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order as `convert` does, but keep negative values, so that orders with ε below 0 can be compared."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
-    result: Array = curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
-    return result
+    return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
 
 
 def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
@@ -53,5 +50,4 @@ def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array
 def between(orders: Array, best: int, points: int = 17) -> Array:
     """Return `points` orders between the neighbours of `orders[best]`, to refine a search around it."""
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-    result: Array = 1.0 + np.geomspace(low - 1, high - 1, points)
-    return result
+    return 1.0 + np.geomspace(low - 1, high - 1, points)

@@ -316,5 +316,4 @@ def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
     if sigma == 0:
         return np.full_like(orders, np.inf)
     epsilon = math.sqrt(2) * (1 / sigma + share_difference(sigma / math.sqrt(shares), shares))
-    result: Array = orders * epsilon**2 / 2
-    return result
+    return orders * epsilon**2 / 2

@@ -136,8 +136,7 @@ def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> A
     np.expm1(terms, out=terms)
     large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
     total = linear * t + large * math.exp(-_LARGE_EXPONENT)
-    result: Array = np.log1p(np.maximum(total, 0.0))
-    return result
+    return np.log1p(np.maximum(total, 0.0))
 
 
 def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
@@ -152,8 +151,7 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
     total = np.maximum(linear * t * unit + np.sum(np.where(x > _NEAR, large, small), axis=1), 0.0)
     with np.errstate(divide="ignore"):
         scaled = top + np.log(total + unit)
-    result: Array = np.where(top > 0, scaled, np.log1p(total))
-    return result
+    return np.where(top > 0, scaled, np.log1p(total))
 
 
 class Directions(NamedTuple):
@@ -183,16 +181,6 @@ class ExactDivergence:
     times: Array | None = None
     _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
     _neighbour_cache: "_NeighbourCache" = field(default_factory=lambda: _NeighbourCache(), repr=False)
-
-    def per_query(self, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences (numbers of queries × orders) if a different teacher may change in every query."""
-        result: Array = self.directions(queries, orders).per_query.max(axis=1)
-        return result
-
-    def per_teacher(self, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences (numbers of queries × orders) if the same, worst teacher changes in all queries."""
-        result: Array = self.directions(queries, orders).per_teacher.max(axis=1)
-        return result
 
     def directions(self, queries: Sequence[int], orders: Array) -> Directions:
         """Return the sums of divergences, per query and per teacher, for each T in `queries`; results are cached."""
@@ -278,8 +266,7 @@ class ExactDivergence:
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return a mask (stops × orders) of the orders to compute for each T: those `wanted` for this or a greater T."""
-    result: NDArray[np.bool_] = np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
-    return result
+    return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 
 def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:

@@ -8,6 +8,7 @@ only.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -85,6 +86,10 @@ class OrderSearch:
             used = known.any(axis=0)
             self._cache[key] = Curves(ORDERS[used], forms[:, place][:, :, used])
         return self._cache[key]
+
+    def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
+        """Return the divergences (numbers of queries × orders) per query (`form` 0) or per teacher (1)."""
+        return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
         """Compute curves at the `wanted` orders (stops × orders), and at further ones around the least ε.
@@ -226,24 +231,22 @@ class ExactAccountant(RenyiAccountant):
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
     """Return the exact accountants of a mechanism: per query and, if `votes` have the vote matrix, per teacher."""
-    divergence = ExactDivergence(votes, neighbours)
-    search = OrderSearch(divergence)
-    forms = [("exact", "exact", divergence.per_query, "the worst neighbour of each query")]
+    search = OrderSearch(ExactDivergence(votes, neighbours))
+    forms = {"exact": "the worst neighbour of each query"}
     if votes.matrix is not None:
-        which = "the worst teacher over all queries"
-        forms.append(("exact-per-teacher", "exact per teacher", divergence.per_teacher, which))
+        forms["exact-per-teacher"] = "the worst teacher over all queries"
     return [
         ExactAccountant(
             name=name,
-            label=label,
+            label=name.replace("-", " "),
             exact=True,
             kind=Kind.DATA_DEPENDENT,
             source=f"Mironov 2017, Definition 4 and Proposition 1, computed: {which}, both directions",
-            totals=totals,
+            totals=partial(search.totals, form),
             orders=COARSE,
             refine=False,
             search=search,
             form=form,
         )
-        for form, (name, label, totals, which) in enumerate(forms)
+        for form, (name, which) in enumerate(forms.items())
     ]

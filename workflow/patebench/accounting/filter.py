@@ -52,8 +52,7 @@ def allowance(orders: Array, epsilon: float, delta: float) -> Array:
     It is the inverse of `conversion.tight` (Canonne, Kamath, Steinke 2020, Proposition 12), rounded down.
     """
     factor, tail = np.log1p(-1 / orders), (np.log(delta) + np.log(orders)) / (orders - 1)
-    result: Array = epsilon - factor + tail - _SLACK * (epsilon - factor + np.abs(tail))
-    return result
+    return epsilon - factor + tail - _SLACK * (epsilon - factor + np.abs(tail))
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:

@@ -127,8 +127,7 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
     r = np.maximum(log_expm1(orders * eta) - log_expm1(eta) - np.log(orders), 0.0)
     share = orders / (orders - 1)
     divergence = share * r - softplus(np.log(share) + log_expm1(r)) + _ROUNDING * share * (r + 1)
-    result: Array = np.minimum(divergence, np.minimum(orders * eta * eta / 8, eta))
-    return result
+    return np.minimum(divergence, np.minimum(orders * eta * eta / 8, eta))
 
 
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
@@ -138,21 +137,15 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
     a fixed list of queries, t may be assumed to be the same in all of them. For the event that at most ℓ of T losses
     are t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which no ℓ gives more than δ.
     """
-    high = _bounded_range_epsilon(eta, queries, delta)
+    curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
+    high = min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))
     if queries > _MOST_STEPS or high > _LARGEST_EXPONENT:
         return high
-    if _bounded_range_delta(eta, queries, 0.0) <= delta:
-        return 0.0
 
     def holds(epsilon: float) -> bool:
         return _bounded_range_delta(eta, queries, epsilon) <= delta
 
-    return bisect(holds, high, 0.0, near=1e-10)
-
-
-def _bounded_range_epsilon(eta: float, queries: int, delta: float) -> float:
-    curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
-    return min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))
+    return 0.0 if holds(0.0) else bisect(holds, high, 0.0, near=1e-10)
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
@@ -182,31 +175,19 @@ def lattice_composition(step: Array, top: float, queries: int, delta: float) -> 
     p: Array = np.maximum(np.fft.irfft(np.fft.rfft(step, size) ** queries, size)[:points], 0.0)
     losses = np.linspace(plain, -plain, points)
     gains = losses > 0
-    return _least_lattice_epsilon(p[gains], losses[gains], delta - _transform_error(size, queries), plain)
+    p, losses = p[gains], losses[gains]
+    # The T-th power of a spectrum below 1 adds a relative error of T roundings, and the transforms add log₂(size)
+    # roundings. By Parseval's theorem, the error of the probabilities has the same 2-norm, and a 1-norm that is at most
+    # √size times as large.
+    remaining = delta - math.sqrt(size) * (queries + math.log2(size)) * _ROUNDING
 
-
-def _transform_error(size: int, queries: int) -> float:
-    """Bound the total rounding error of the probabilities in `lattice_composition`.
-
-    The T-th power of a spectrum below 1 adds a relative error of T roundings, and the transforms add log₂(size)
-    roundings. By Parseval's theorem, the error of the probabilities has the same 2-norm, and a 1-norm that is at most
-    √size times as large.
-    """
-    return math.sqrt(size) * (queries + math.log2(size)) * _ROUNDING
-
-
-def _least_lattice_epsilon(p: Array, losses: Array, delta: float, high: float) -> float:
-    """Return the ε at which δ(ε) = `delta`, rounded up, for `losses` (points,) of probabilities p; at most `high`."""
-
-    def spent(epsilon: float) -> float:
+    def holds(epsilon: float) -> bool:
         above = losses > epsilon
-        return float(np.sum(p[above] * -np.expm1(epsilon - losses[above])))
+        return bool(np.sum(p[above] * -np.expm1(epsilon - losses[above])) <= remaining)
 
-    if delta <= 0:
-        return high
-    if spent(0.0) <= delta:
-        return 0.0
-    return bisect(lambda epsilon: spent(epsilon) <= delta, high, 0.0, near=1e-12)
+    if remaining <= 0:
+        return plain
+    return 0.0 if holds(0.0) else bisect(holds, plain, 0.0, near=1e-12)
 
 
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:

@@ -180,8 +180,7 @@ class LabelCost:
         with np.errstate(invalid="ignore"):
             chord = ((1 - share) * low * first + share * high * second) / np.maximum(orders - 1, low)
         chord = np.where(np.isnan(chord), np.inf, chord)
-        result: Array = np.where(orders > _ORDERS[-1], plain, np.minimum(plain, chord * (1 + _ROUNDING)))
-        return result
+        return np.where(orders > _ORDERS[-1], plain, np.minimum(plain, chord * (1 + _ROUNDING)))
 
 
 @lru_cache(maxsize=2)
@@ -247,13 +246,8 @@ def _descend(height: Callable[[int], float], start: int, step: int, size: int) -
         start = lowest
 
 
-def nothing(orders: Array) -> Array:
-    """Return 0 per order, the cost without a threshold test."""
-    return np.zeros_like(orders)
-
-
 def accountant(
-    cost: LabelCost, for_integers: LabelCost, *, further_costs: Callable[[Array], Array] = nothing, test: str = ""
+    cost: LabelCost, for_integers: LabelCost, *, further_costs: Callable[[Array], Array] = np.zeros_like, test: str = ""
 ) -> LabelAccountant:
     """Return the worst-case accountant of labels with the cost `cost`, or `for_integers` with discrete noise.
 

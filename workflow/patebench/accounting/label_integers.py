@@ -70,8 +70,7 @@ class IntegerDistribution:
         """Return r_o for each u and v; NaN where it is undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
-        result: Array = np.where(np.isfinite(gained), gained, np.nan)
-        return result
+        return np.where(np.isfinite(gained), gained, np.nan)
 
 
 def gaussian(sigma: float) -> list[Cells]:
@@ -143,8 +142,7 @@ class _Rows:
     ratio: Array
 
     def at(self, t: Integers) -> Integers:
-        columns: Integers = np.searchsorted(self.t, t)
-        return columns
+        return np.searchsorted(self.t, t)
 
     @classmethod
     def of(cls, noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> "_Rows":
@@ -185,8 +183,7 @@ def _tail_sums(terms: Array) -> Array:
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
     """Look up the sums of all terms from `z` (cells, rows) on in `sums` (rows, values of z), made by `_tail_sums`."""
-    result: Array = np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
-    return result
+    return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
@@ -213,13 +210,18 @@ def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cel
 
     Each is bounded at its corners by lemma 1 of the proof.
     """
+
+    def wins(u: Integers, v: Integers, tie: int) -> Array:
+        """Return P_a, the probability that a wins, for all pairs of u (rows) and v (columns)."""
+        x = np.arange(noise.reach + int(u[-1]) + 1)
+        return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
+
     low, high = edge[:-1], edge[1:] - 1
-    ahead, behind = _Scores(noise, tie), _Scores(noise, 1 - tie)
-    least, most = ahead.wins(low, high), ahead.wins(high, low)
-    loses, gains = behind.wins(low, high).T, behind.wins(high, low).T
+    least, most = wins(low, high, tie), wins(high, low, tie)
+    loses, gains = wins(low, high, 1 - tie).T, wins(high, low, 1 - tie).T
     with np.errstate(divide="ignore"):
-        first = np.log(least / ahead.wins(low - 1, high + 1))
-        second = np.log(loses / behind.wins(low + 1, high - 1).T)
+        first = np.log(least / wins(low - 1, high + 1, tie))
+        second = np.log(loses / wins(low + 1, high - 1, 1 - tie).T)
     wanted = low[:, None] + low < below
     neither_low, neither_high = (noise.below(-1 - end)[:, None] * noise.below(-1 - end) for end in (high, low))
     above = noise.neither_ratio(low[:, None], high[None, :])
@@ -232,16 +234,3 @@ def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cel
         np.where(wanted, chances[1] * (1 + _ERROR), 0.0),
         np.where(wanted, ratio * (1 + _ERROR) + error, 0.0),
     )
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """Calculator of P_a, the probability that a wins, for all pairs of u (rows) and v (columns); `tie` is κ."""
-
-    noise: IntegerDistribution
-    tie: int
-
-    def wins(self, u: Integers, v: Integers) -> Array:
-        x = np.arange(self.noise.reach + int(u[-1]) + 1)
-        result: Array = self.noise.mass(x - u[:, None]) @ self.noise.below(x[:, None] - v - self.tie)
-        return result

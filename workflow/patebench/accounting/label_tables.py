@@ -84,8 +84,7 @@ class Cells:
         return float(np.log1p(greatest)) * (1 + _ROUNDING) / (order - 1)
 
     def _cell_indices(self, blocks: NDArray[np.intp]) -> NDArray[np.intp]:
-        result: NDArray[np.intp] = (blocks[:, None] * self.size + np.arange(self.size)).ravel()
-        return result
+        return (blocks[:, None] * self.size + np.arange(self.size)).ravel()
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
         """Bound Σ P·f(r) per cell: with every P at its upper bound, or with one P set by ΣP = 1 if that is less."""
@@ -98,8 +97,7 @@ class Cells:
                 gain, gain_of_neither = opposite - own, neither - own
                 partial = own + np.where(gain > 0, high[index], low[index]) * gain
                 sums = np.fmin(sums, partial + np.where(gain_of_neither > 0, high[2], low[2]) * gain_of_neither)
-        result: Array = np.where(np.isnan(sums), np.inf, sums * (1 + _ROUNDING))
-        return result
+        return np.where(np.isnan(sums), np.inf, sums * (1 + _ROUNDING))
 
 
 def _cut_into_blocks(values: Array) -> Array:
@@ -109,15 +107,13 @@ def _cut_into_blocks(values: Array) -> Array:
     padded = np.pad(values, more, mode="edge")
     cut = padded.reshape(*values.shape[:-2], padded.shape[-2] // _ROWS, _ROWS, -1, _COLUMNS)
     moved = np.moveaxis(cut, -3, -2)
-    result: Array = moved.reshape(*values.shape[:-2], -1, _ROWS * _COLUMNS)
-    return result
+    return moved.reshape(*values.shape[:-2], -1, _ROWS * _COLUMNS)
 
 
 def _farthest_from_zero(ratio: Array) -> Array:
     """Return the ratio farthest from 0 in each block."""
     largest = np.abs(ratio).max(axis=2)
-    result: Array = largest * np.array([1, -1, 1, -1])[:, None]
-    return result
+    return largest * np.array([1, -1, 1, -1])[:, None]
 
 
 #: Upper bound on the relative errors of quadrature (see `_gaussian_wins`) and of SciPy's `ndtr`.
@@ -185,8 +181,7 @@ def gaussian() -> Table:
 
 
 def _density(x: Array) -> Array:
-    result: Array = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
-    return result
+    return np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
@@ -245,8 +240,7 @@ def laplace() -> Table:
 
 
 def _laplace_density(x: Array) -> Array:
-    result: Array = np.exp(-np.abs(x)) / 2
-    return result
+    return np.exp(-np.abs(x)) / 2
 
 
 def _laplace_below(x: Array) -> Array:
@@ -272,8 +266,7 @@ def _laplace_wins(w: Array, t: Array) -> Array:
         down / 2 - np.exp(apart - 2 * np.maximum(c, apart)) / 8,
         tie * np.where(c >= 0, 3 / 8 + (apart - c) / 4, 1 / 2 + apart / 4 - up * up / 8),
     )
-    result: Array = np.where(t >= 0, ahead, behind)
-    return result
+    return np.where(t >= 0, ahead, behind)
 
 
 def _laplace_crossing(w: Array, t: Array) -> Array:
@@ -283,8 +276,7 @@ def _laplace_crossing(w: Array, t: Array) -> Array:
     tie, down = np.exp(-apart), np.exp(-np.maximum(c, 0))
     beyond = tie / 8 + (tie / 8 - np.exp(2 * np.minimum(c, -apart) + apart) / 8) + apart * tie / 4
     between = tie / 4 * (0.5 - np.clip(c, -apart, 0))
-    result: Array = np.where(c >= 0, down * down * tie / 8, np.where(c >= -apart, between, beyond))
-    return result
+    return np.where(c >= 0, down * down * tie / 8, np.where(c >= -apart, between, beyond))
 
 
 @dataclass(frozen=True)
@@ -370,8 +362,7 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
     part = length - (t[ends] - t[last + 1])
     rest = np.minimum(slope[:, last], slope[:, last + 1] + table.fall * part / 2) * part
-    result: Array = total[:, ends] - total[:, last + 1] + np.minimum(rest, inner[:, last])
-    return result
+    return total[:, ends] - total[:, last + 1] + np.minimum(rest, inner[:, last])
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
@@ -379,8 +370,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
-    result: Array = total[:, last] - total[:, starts] + slope[:, last] * part
-    return result
+    return total[:, last] - total[:, starts] + slope[:, last] * part
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:

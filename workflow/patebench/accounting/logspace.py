@@ -39,16 +39,14 @@ def log_expm1(x: ArrayLike) -> Array:
 
 def softplus(x: ArrayLike) -> Array:
     """Return ln(1 + eˣ)."""
-    result: Array = np.logaddexp(0.0, x)
-    return result
+    return np.logaddexp(0.0, x)
 
 
 def hazard(x: Array) -> Array:
     """Return φ(x)/Φ(x) for the normal distribution, the derivative of ln Φ."""
     from scipy.special import erfcx
 
-    result: Array = np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2))
-    return result
+    return np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2))
 
 
 def exp_multiple(rate: float, steps: NDArray[np.integer]) -> Array:
@@ -58,8 +56,7 @@ def exp_multiple(rate: float, steps: NDArray[np.integer]) -> Array:
     """
     shifted = rate * (2.0**27 + 1)
     high = shifted - (shifted - rate)
-    result: Array = np.exp(high * steps) * np.exp((rate - high) * steps)
-    return result
+    return np.exp(high * steps) * np.exp((rate - high) * steps)
 
 
 def logsumexp(x: ArrayLike, axis: int = -1) -> Array:

@@ -38,8 +38,7 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 def gaps(counts: Counts) -> NDArray[np.int64]:
     """Return the difference of the two largest counts of each query (queries × classes → queries)."""
     top = np.partition(counts, -2, axis=1)[:, -2:]
-    result: NDArray[np.int64] = top[:, 1] - top[:, 0]
-    return result
+    return top[:, 1] - top[:, 0]
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
@@ -96,8 +95,7 @@ class Decision:
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
         both = [*pairs, *((q, p) for p, q in pairs)]
-        result: Array = np.max([_release_divergence(p, q, labels, orders) for p, q in both], axis=0)
-        return result
+        return np.max([_release_divergence(p, q, labels, orders) for p, q in both], axis=0)
 
 
 @lru_cache(maxsize=256)
@@ -128,8 +126,7 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
     nothing = orders * log_rest - (orders - 1) * rest
     released = orders * log_p - (orders - 1) * log_q + (orders - 1) * labels
     rounding = _ROUNDING * orders * (1 - log_p - log_q - log_rest - rest + labels)
-    result: Array = np.maximum(np.logaddexp(nothing, released) + rounding, 0.0) / (orders - 1)
-    return result
+    return np.maximum(np.logaddexp(nothing, released) + rounding, 0.0) / (orders - 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,15 +102,13 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
         near = np.log1p(shares[0] * _beyond_linear(up) + shares[1] * _beyond_linear(down))
         far = np.logaddexp(np.log(shares[0]) + up, np.log(shares[1]) + down)
     divergence = np.where(up < 30, near, far) / (orders - 1) * (1 + 1e-12)
-    result: Array = np.minimum(np.maximum(divergence, LEAST), pure(gamma, orders))
-    return result
+    return np.minimum(np.maximum(divergence, LEAST), pure(gamma, orders))
 
 
 def _beyond_linear(x: Array) -> Array:
     """Return eˣ − 1 − x, near 0 by a Taylor series whose next term is below the rounding error."""
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
-    result: Array = np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
-    return result
+    return np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
 
 
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
@@ -120,8 +118,7 @@ def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Arr
     """
     orders = np.asarray(orders, dtype=np.float64)
     theorem = moments_data_dependent(log_q, gamma, orders - 1) / (orders - 1)
-    result: Array = np.minimum(theorem, laplace(gamma, orders))
-    return result
+    return np.minimum(theorem, laplace(gamma, orders))
 
 
 #: Moments that the analysis in PATE 2017 tries.
@@ -181,8 +178,7 @@ def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
     Rows are sorted, so that results do not depend on the order of the classes.
     """
     ordered = np.sort(counts, axis=1)
-    behind: NDArray[np.integer] = ordered[:, -1:] - ordered[:, -2::-1]
-    return behind
+    return ordered[:, -1:] - ordered[:, -2::-1]
 
 
 def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:

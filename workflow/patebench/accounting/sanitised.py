@@ -54,8 +54,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
     shrunk, grown = (_gaussian_divergence(order, b, noise, margin) for b in (-beta, beta))
     least = 2 * noise
     uneven = _log_theta(least / np.sqrt(1 + order * np.expm1(2 * beta))) / (order - 1) + _log_theta(least)
-    result: Array = np.maximum(shrunk, grown) + uneven
-    return result
+    return np.maximum(shrunk, grown) + uneven
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
@@ -168,8 +167,7 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
     """Return a grid step: a power of two, for exact grid points, and large enough for an exact draw of the noise."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
-    result: Array = np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
-    return result
+    return np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
 
 
 def profile(teachers: int, classes: int) -> Counts:
@@ -192,10 +190,6 @@ log = logging.getLogger("patebench")
 _CELLS_PER_HOUR = 2e10
 
 
-def unwritten(queries: int, divergences: Array) -> None:
-    """Do nothing: the default of `SanitisingNoise.written_down`, for draws that no ledger records."""
-
-
 @dataclass(frozen=True)
 class SanitisingNoise:
     """Source of the noise in a sanitised bound."""
@@ -204,7 +198,7 @@ class SanitisingNoise:
     secret: bool  #: True if the noise cannot be drawn again, so that the bound may be published
     #: Records T and the cost of the number on T queries before it is drawn; an exception prevents the draw.
     #: The cost is worst-case Rényi divergences at `conversion.ORDERS`.
-    written_down: Callable[[int, Array], None] = unwritten
+    written_down: Callable[[int, Array], None] = lambda queries, divergences: None
 
 
 #: Discrete noise from the operating system's entropy, for real releases.
@@ -343,15 +337,11 @@ class OptimisedAccountant(_Releasing):
         for T, curve in zip(queries, curves, strict=True):
             local, done = local + smooth.local(steps, self.counts[done:T]), T
             best = best_design(curve, local, T * worst, ORDERS, delta)
-            result.append((best, _median_release(best, curve, local, T * worst)))
+            at = int(np.flatnonzero(best.order == ORDERS)[0])
+            sensitivity = float(smooth.smooth(local[:, [at]], best.beta)[0])
+            result.append((best, best.at(float(curve[at]), sensitivity, float((T * worst)[at]))))
         return result
 
 
 def _total_bounds(per_query: PerQuery, counts: Counts, queries: Sequence[int], orders: Array) -> Array:
     return summed(per_query.curve, per_query.log_q(counts))(queries, orders)
-
-
-def _median_release(design: Design, curve: Array, local: Array, ceiling: Array) -> float:
-    at = int(np.flatnonzero(design.order == ORDERS)[0])
-    sensitivity = float(smooth.smooth(local[:, [at]], design.beta)[0])
-    return design.at(float(curve[at]), sensitivity, float(ceiling[at]))

@@ -92,21 +92,16 @@ def edge(
         return expensive
     tried = [guess * (1 - _BESIDE), guess * (1 + _BESIDE)] if guess else []
     costs = {value: cost(value) for value in tried if low < value < high} | {cheap: least, expensive: greatest}
-    return _find_crossing(cost, budget, _bracket(costs, budget, cheap), near)
-
-
-def _bracket(costs: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
-    """Return the two neighbouring values in `costs` between which the cost crosses the budget, with their costs.
-
-    `cheap` is the value at which the cost is least; the first value returned is within the budget.
-    """
     ordered = sorted(costs, key=lambda value: abs(math.log(value / cheap)))
     first_above = next(i for i, value in enumerate(ordered) if costs[value] > budget)
-    return {value: costs[value] for value in ordered[first_above - 1 : first_above + 1]}
+    ends = {value: costs[value] for value in ordered[first_above - 1 : first_above + 1]}
+    return _find_crossing(cost, budget, ends, near)
 
 
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
     """Find where `cost` crosses `budget` between the two `ends`; return the nearest value within the budget.
+
+    `ends` are two values with their costs; the first is within the budget.
 
     Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps
     suffice where bisection takes fifty. The algorithm keeps a value on each side of the crossing.

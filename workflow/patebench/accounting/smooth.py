@@ -84,8 +84,7 @@ class Steps:
 
     def node(self, log_q: Array) -> Array:
         """Return the position of ln q among the nodes, as a real number."""
-        result: Array = np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
-        return result
+        return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
 def local(steps: Steps, counts: Counts) -> Array:
@@ -120,8 +119,7 @@ def smooth(local: Array, beta: Array | float) -> Array:
     """
     distances = np.arange(len(local), dtype=np.float64)
     discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local
-    result: Array = np.maximum(discounted.max(axis=0), 1e-12 * local[-1])
-    return result
+    return np.maximum(discounted.max(axis=0), 1e-12 * local[-1])
 
 
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
@@ -168,8 +166,7 @@ def _interpolate(table: Array, position: Array) -> Array:
     """Return `table` at real positions, with linear interpolation."""
     node = np.minimum(position.astype(np.intp), len(table) - 2)
     rest = position - node
-    result: Array = table[node] * (1 - rest) + table[node + 1] * rest
-    return result
+    return table[node] * (1 - rest) + table[node + 1] * rest
 
 
 def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:

@@ -46,8 +46,7 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
     log_q = -softplus(eta)
     log_k = log_q + orders * eta - log1mexp(log_q - (orders - 1) * eta)
     per_failure = np.minimum(log_k / (orders - 1), eta)
-    result: Array = _laplace_shift(1 / threshold_scale, orders) + failures * per_failure
-    return result
+    return _laplace_shift(1 / threshold_scale, orders) + failures * per_failure
 
 
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
@@ -78,8 +77,7 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
             np.log((orders - 1) / (2 * orders - 1)) - orders * shift,
         ]
     )
-    result: Array = np.minimum(logsumexp(log_terms, axis=0) / (orders - 1), shift)
-    return result
+    return np.minimum(logsumexp(log_terms, axis=0) / (orders - 1), shift)
 
 
 @cache

@@ -46,7 +46,9 @@ def together(spent: Iterable[Spending]) -> tuple[Array, float]:
         by_partition.setdefault(draw.partition, []).append(draw)
     divergences, failure = np.zeros(len(conversion.ORDERS)), 0.0
     for draws in by_partition.values():
-        costs = [_teacher_cost(draws, teacher) for teacher in _representatives(draws)]
+        # One of the first teachers of all draws has the largest total cost; -1 stands for all if every draw uses all.
+        firsts = {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
+        costs = [_teacher_cost(draws, teacher) for teacher in firsts]
         divergences = divergences + np.max([curve for curve, _ in costs], axis=0)
         failure += max(probability for _, probability in costs)
     return divergences * (1 + _ROUNDING), failure * (1 + _ROUNDING)
@@ -112,16 +114,7 @@ def _curve(accountant: RenyiAccountant, queries: int) -> Array:
     """
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
-    result: Array = curve[np.searchsorted(orders, conversion.ORDERS)]
-    return result
-
-
-def _representatives(draws: Sequence[Spending]) -> set[int]:
-    """Return the numbers of a few teachers, one of which has the largest total cost.
-
-    They are the first teacher of each draw, or only -1 if every draw uses all teachers.
-    """
-    return {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
+    return curve[np.searchsorted(orders, conversion.ORDERS)]
 
 
 def _teacher_cost(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:

@@ -81,19 +81,16 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
         raise PatebenchError(
             f"δ = {delta:g} is too small for the accountant of DP-SGD; choose at least {LEAST_DELTA:g}"
         )
-    return _compose_losses(used, delta * (1 - _SLACK))
-
-
-def _compose_losses(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
     losses = [
         from_gaussian_mechanism(
             kind.noise, value_discretization_interval=_GRID, sampling_prob=kind.rate, pessimistic_estimate=True
         ).self_compose(kind.steps)
-        for kind in kinds
+        for kind in used
     ]
-    return float(reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
+    composed = reduce(lambda one, other: one.compose(other), losses)
+    return float(composed.get_epsilon_for_delta(delta * (1 - _SLACK)))
 
 
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import Votes
-from patebench.accounting.weighted_votes import WeightedVotes
+from patebench.accounting.votes import Votes, WeightedVotes
 from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show

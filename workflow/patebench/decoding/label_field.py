@@ -71,8 +71,7 @@ class _Labelings:
 
     def log_sums(self) -> Array:
         """Return ln of the mean weight of the labelings per field (fields,), which estimates ln of its normaliser."""
-        log_means: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
-        return log_means
+        return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
     def log_marginals(self) -> Array:
         """Return the marginals ln Pr[label of a query] under each field (fields, queries, classes)."""
@@ -86,8 +85,7 @@ class _Labelings:
         """Return the likeliest of the labelings (queries,) drawn under the field with index `field`."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
-        labeling: Integers = self.labels[first + log_p[first : first + _LABELINGS].argmax()]
-        return labeling
+        return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
         """Return each class's share of the pool (labelings, classes)."""
@@ -102,16 +100,14 @@ class _Labelings:
         `q` and `label` (labelings,) are the query and the label for each labeling.
         """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
-        nearness: Array = np.einsum("ln,ln->l", same_label, self.nearness[q])
-        return nearness
+        return np.einsum("ln,ln->l", same_label, self.nearness[q])
 
     def _log_field(self) -> Array:
         """Return ln of the unnormalised probability of each labeling under its field."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
-        log_p: Array = self.beta * same - self.stiffness * uneven
-        return log_p
+        return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
         """Draw the labelings of a field again by their weights (systematic resampling) if few have most weight."""
@@ -134,8 +130,7 @@ class _Labelings:
         # (share + size − 1/classes)² without the terms that are the same for all labels
         uneven = self.sizes[q] * (2 * without + self.sizes[q] - 2 / shares.shape[1])
         log_p = self.own[q] + self.on * (self.beta[:, None] * same - self.stiffness[:, None] * uneven)
-        result: Array = log_p - logsumexp(log_p)[:, None]
-        return result
+        return log_p - logsumexp(log_p)[:, None]
 
     def _draw_labels(self) -> None:
         """Draw the label of each query again, given the labels of all other queries (Gibbs sampling)."""

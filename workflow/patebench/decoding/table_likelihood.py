@@ -148,5 +148,4 @@ def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.boo
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
-    result: NDArray[np.bool_] = doubtful & (left[labels] >= _FEW)
-    return result
+    return doubtful & (left[labels] >= _FEW)

@@ -22,8 +22,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import ABSTAINED
-from patebench.accounting.weighted_votes import quantised
+from patebench.accounting.votes import ABSTAINED, quantised
 from patebench.core.errors import PatebenchError
 
 Array = NDArray[np.float64]

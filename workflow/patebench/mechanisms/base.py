@@ -42,13 +42,13 @@ NO_ANSWER = -1
 Labels = NDArray[np.int32]
 
 
-def parameter(*, low: float, above: bool = False, high: float = math.inf, words: str = "") -> Any:
+def parameter(*, low: float, above: bool = False, high: float = math.inf, whole: bool = False, words: str = "") -> Any:
     """Return a dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed.
 
-    `words` names the parameter in tables and figures where its own name is unclear, such as "ε of a query" for
-    `epsilon`.
+    With `whole`, only whole numbers are allowed. `words` names the parameter in tables and figures where its own name
+    is unclear, such as "ε of a query" for `epsilon`.
     """
-    return field(metadata={"low": low, "above": above, "high": high, "words": words})
+    return field(metadata={"low": low, "above": above, "high": high, "whole": whole, "words": words})
 
 
 def limits(item: Field[Any]) -> tuple[float, bool, float]:
@@ -123,7 +123,7 @@ class Mechanism(ABC):
     #: neighbours.
     abstentions: ClassVar[bool] = False
 
-    #: True if votes may have weights (`accounting/weighted_votes.py`).
+    #: True if votes may have weights (`accounting.votes.WeightedVotes`).
     weights: ClassVar[bool] = False
 
     #: True if a theorem covers votes of which only the label is private (`Votes.labels_only`).
@@ -135,7 +135,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check_parameter(type(self).__name__, item, value := getattr(self, item.name))
+            _check_parameter(f"{type(self).__name__}: {item.name}", item, value := getattr(self, item.name))
             object.__setattr__(self, item.name, float(value) + 0.0)  # a plain float, and 0 for −0
 
     @abstractmethod
@@ -177,18 +177,16 @@ class Mechanism(ABC):
         """
         from patebench.mechanisms.neighbours import one_by_one
 
+        name, remedy = type(self).__name__, "override 'neighbours' and 'accountants'"
         if not self.independent_queries:
             raise PatebenchError(
-                f"{type(self).__name__} keeps state from query to query, so one query alone has no neighbours; "
-                "override 'neighbours' and 'accountants'"
+                f"{name} keeps state from query to query, so one query alone has no neighbours; {remedy}"
             )
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
-            log_p = self.log_outcome_probabilities(Votes(rows))
-            if log_p is None:
+            if (log_p := self.log_outcome_probabilities(Votes(rows))) is None:
                 raise PatebenchError(
-                    f"{type(self).__name__}.log_outcome_probabilities returns None, so no exact bound can be computed; "
-                    "override 'neighbours' and 'accountants'"
+                    f"{name}.log_outcome_probabilities returns None, so no exact bound can be computed; {remedy}"
                 )
             checked_probabilities(self, log_p)
             return log_p
@@ -299,29 +297,31 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     """Return the mechanism `name` with these `parameters`; PatebenchError for unknown, missing or invalid ones."""
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
+    known = f"its parameters: {', '.join(allowed)}"
     if not isinstance(parameters, Mapping):
         raise PatebenchError(f"parameters = {quote(parameters)} is not a mapping from names to numbers; give one")
     for parameter_name in parameters:
         if parameter_name not in allowed:
             raise PatebenchError(
-                f"the mechanism '{name}' has no parameter '{parameter_name}'{nearest(parameter_name, allowed)}; "
-                f"its parameters: {', '.join(allowed)}"
+                f"the mechanism '{name}' has no parameter '{parameter_name}'{nearest(parameter_name, allowed)}; {known}"
             )
     for needed in allowed:
         if needed not in parameters:
-            raise PatebenchError(
-                f"the mechanism '{name}' lacks its parameter '{needed}'; its parameters: {', '.join(allowed)}"
-            )
+            raise PatebenchError(f"the mechanism '{name}' lacks its parameter '{needed}'; {known}")
     return kind(**parameters)
+
+
+def _mechanisms_with(attribute: str) -> str:
+    """Return the names of the registered mechanisms whose class attribute `attribute` is true."""
+    return ", ".join(name for name in MECHANISMS if getattr(MECHANISMS.load(name), attribute))
 
 
 def check_releasable(name: str, kind: type[Mechanism]) -> None:
     """Refuse a mechanism that cannot draw discrete noise, as its labels are not safe to release."""
     if not kind.discrete:
-        able = [other for other in MECHANISMS if MECHANISMS.load(other).discrete]
         raise PatebenchError(
             f"the mechanism '{name}' cannot be drawn with discrete noise, so its labels are not safe to release; "
-            f"use one of: {', '.join(able)}"
+            f"use one of: {_mechanisms_with('discrete')}"
         )
 
 
@@ -338,33 +338,28 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse votes that the mechanism's theorems do not cover.
-
-    These are abstentions, weights, and votes of which only the labels are private.
-    """
+    """Refuse abstentions, weights and private labels of public samples that the theorems do not cover."""
     if votes.labels_only:
         check_labels_only(type(mechanism))
     if votes.weighted is not None and not mechanism.weights:
-        able = [other for other in MECHANISMS if MECHANISMS.load(other).weights]
         raise PatebenchError(
             f"{type(mechanism).__name__} counts votes, and these votes have weights; mechanisms that add weights: "
-            f"{', '.join(able)}",
+            f"{_mechanisms_with('weights')}",
             code="weights",
         )
     if votes.abstentions and not mechanism.abstentions:
-        able = [other for other in MECHANISMS if MECHANISMS.load(other).abstentions]
         raise PatebenchError(
             f"the proof of {type(mechanism).__name__} assumes that teachers vote on every query, but these teachers "
-            f"may abstain; mechanisms that allow abstentions: {', '.join(able) or 'none yet'}"
+            f"may abstain; mechanisms that allow abstentions: {_mechanisms_with('abstentions')}"
         )
 
 
 def check_labels_only(kind: type[Mechanism]) -> None:
     """Refuse a mechanism without a theorem for private labels of public samples."""
     if not kind.labels:
-        able = ", ".join(name for name in MECHANISMS if MECHANISMS.load(name).labels)
         raise PatebenchError(
-            f"no theorem of {kind.__name__} states the ε of a private label whose sample is public; use {able}",
+            f"no theorem of {kind.__name__} states the ε of a private label whose sample is public; use "
+            f"{_mechanisms_with('labels')}",
             code="labels",
         )
 
@@ -465,12 +460,12 @@ def json_parameters(parameters: Mapping[str, float]) -> dict[str, float | str]:
     return {name: in_json(value) for name, value in parameters.items()}
 
 
-def _check_parameter(owner: str, item: Field[Any], value: Any) -> None:
-    name = item.name
+def _check_parameter(name: str, item: Field[Any], value: Any) -> None:
     low, above, high = limits(item)
-    check_real(f"{owner}: {name}", value)
-    fits = low < value <= high if above else low <= value <= high
-    if not fits:
+    check_real(name, value)
+    if not (low < value <= high if above else low <= value <= high):
         least = f"above {low:g}" if above else f"at least {low:g}"
         most = "" if math.isinf(high) else f" and at most {high:g}"
-        raise PatebenchError(f"{owner}: {name} = {value:g} is out of range; it must be {least}{most}")
+        raise PatebenchError(f"{name} = {value:g} is out of range; it must be {least}{most}")
+    if item.metadata.get("whole") and value % 1:
+        raise PatebenchError(f"{name} = {value:g} is not a whole number")

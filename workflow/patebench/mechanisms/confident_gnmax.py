@@ -30,89 +30,12 @@ from patebench.mechanisms.noisy_argmax import GNMax
 
 
 @dataclass(frozen=True)
-class ThresholdTest:
-    """Privacy costs of a threshold test with noise N(0, `sigma1`²) and of answers with noise N(0, `sigma2`²).
-
-    The decision to answer is itself an outcome, so the test is paid for with every query, answered or not.
-
-    Curves are Rényi divergences per query asked. Data-dependent ones take one row per query: the largest count, and
-    `log_q`, which bounds ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
-    """
-
-    threshold: float
-    sigma1: float
-    sigma2: float
-
-    def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
-        """Return ln Pr[answered] and ln Pr[no answer] of queries with the largest counts `top`."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
-        above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
-        return log_ndtr(above), log_ndtr(-above)
-
-    def mu(self, queries: int) -> float:
-        """Return μ of Gaussian DP: √(T/σ₁² + 2T/σ₂²).
-
-        Everything released follows from the noisy maxima and noisy counts of all T queries, whose sensitivities are 1
-        and √2.
-        """
-        test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
-        return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
-
-    def discrete(self, queries: int, delta: float) -> float:
-        """Return ε of T = `queries` queries with discrete noise: T maxima and 2T counts change by one each."""
-        return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
-
-    def test(self, orders: Array) -> Array:
-        """Return α/(2σ₁²), the worst-case cost of the test (Mironov 2017, Corollary 3)."""
-        return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
-
-    def data_independent(self, orders: Array) -> Array:
-        """Return α/(2σ₁²) + α/σ₂², the cost if every query is answered.
-
-        Theorems: Mironov 2017, Corollary 3; Scalable PATE, Proposition 8.
-        """
-        result: Array = self.test(orders) + rdp.gaussian(self.sigma2, orders)
-        return result
-
-    def data_dependent(self, rows: Array, orders: Array) -> Array:
-        """Return the cost of test and answer together (queries × orders), at most the data-independent curve.
-
-        With s = Pr[answered], s′ that of the neighbour and D the bound of Scalable PATE, Theorem 6, on the answer, the
-        divergence is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′
-        that one vote can cause.
-        """
-        top, log_q = rows.T
-        answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
-        log_p = np.stack(self.log_answered(top), axis=1)
-        ones = np.ones(log_p.shape, dtype=np.int64)
-        worst = np.zeros_like(answer)
-        for change in (-1, 0, 1):
-            log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
-            test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, ones, orders))
-            log_weight = _weight(log_p[:, :1], log_p_neighbour[:, :1], orders)
-            worst = np.maximum(worst, softplus(np.logaddexp(test, log_weight + answer)) / (orders - 1))
-        return np.minimum(worst, self.data_independent(orders))
-
-    def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the cost in the tables of Scalable PATE: that of the test, plus Pr[answered] times that of the answer.
-
-        Both costs are by Theorem 6. The result (queries × orders) is the expected cost before it is known which queries
-        are answered. Rényi divergences cannot be averaged, so the expected cost is not a bound.
-        """
-        top, log_q = rows.T
-        answered, unanswered = self.log_answered(top)
-        test = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
-        answer = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
-        result: Array = test + np.exp(answered)[:, None] * answer
-        return result
-
-
-@dataclass(frozen=True)
 class ConfidentGNMax(Mechanism):
     """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
-    Bounds on T queries count all queries asked, answered or not.
+    The decision to answer is itself an outcome, so the test is paid for with every query, answered or not. Curves are
+    Rényi divergences per query asked. Data-dependent ones take one row per query: the statistic of the test, and
+    `log_q`, which bounds ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -133,11 +56,10 @@ class ConfidentGNMax(Mechanism):
 
     def test_statistic(self, votes: Votes) -> NDArray[Any]:
         """Return the statistic of the test per query, here the largest count; one vote changes it by at most 1."""
-        top: NDArray[Any] = votes.counts.max(axis=1)
-        return top
+        return votes.counts.max(axis=1)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        answered, unanswered = self._threshold_test.log_answered(self.test_statistic(votes))
+        answered, unanswered = self.log_answered(self.test_statistic(votes))
         labels = self._answer.log_outcome_probabilities(votes)[:, :-1]
         return np.column_stack([labels + answered[:, None], unanswered])
 
@@ -153,7 +75,7 @@ class ConfidentGNMax(Mechanism):
         """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
-            answered, unanswered = self._threshold_test.log_answered(statistic)
+            answered, unanswered = self.log_answered(statistic)
             return np.column_stack([log_p + answered[:, None], unanswered])
 
         return replace(
@@ -163,45 +85,106 @@ class ConfidentGNMax(Mechanism):
             multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
         )
 
+    def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
+        """Return ln Pr[answered] and ln Pr[no answer] of queries with the largest counts `top`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
+        above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
+        return log_ndtr(above), log_ndtr(-above)
+
+    def mu(self, queries: int) -> float:
+        """Return μ of Gaussian DP: √(T/σ₁² + 2T/σ₂²).
+
+        Everything released follows from the noisy maxima and noisy counts of all T queries, whose sensitivities are 1
+        and √2.
+        """
+        test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
+        return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
+
+    def discrete_epsilon(self, queries: int, delta: float) -> float:
+        """Return ε of T = `queries` queries with discrete noise: T maxima and 2T counts change by one each."""
+        return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
+
+    def test_cost(self, orders: Array) -> Array:
+        """Return α/(2σ₁²), the worst-case cost of the test (Mironov 2017, Corollary 3)."""
+        return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
+
+    def data_independent(self, orders: Array) -> Array:
+        """Return α/(2σ₁²) + α/σ₂², the cost if every query is answered.
+
+        Theorems: Mironov 2017, Corollary 3; Scalable PATE, Proposition 8.
+        """
+        return self.test_cost(orders) + rdp.gaussian(self.sigma2, orders)
+
+    def data_dependent(self, rows: Array, orders: Array) -> Array:
+        """Return the cost of test and answer together (queries × orders), at most the data-independent curve.
+
+        With s = Pr[answered], s′ that of the neighbour and D the bound of Scalable PATE, Theorem 6, on the answer, the
+        divergence is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′
+        that one vote can cause.
+        """
+        top, log_q = rows.T
+        answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
+        log_p = np.stack(self.log_answered(top), axis=1)
+        ones = np.ones(log_p.shape, dtype=np.int64)
+        worst = np.zeros_like(answer)
+        for change in (-1, 0, 1):
+            log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
+            test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, ones, orders))
+            log_s, log_s_neighbour = log_p[:, :1], log_p_neighbour[:, :1]
+            with np.errstate(invalid="ignore"):
+                log_weight = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
+            worst = np.maximum(worst, softplus(np.logaddexp(test, log_weight + answer)) / (orders - 1))
+        return np.minimum(worst, self.data_independent(orders))
+
+    def expected(self, rows: Array, orders: Array) -> Array:
+        """Return the cost in the tables of Scalable PATE: that of the test, plus Pr[answered] times that of the answer.
+
+        Both costs are by Theorem 6. The result (queries × orders) is the expected cost before it is known which queries
+        are answered. Rényi divergences cannot be averaged, so the expected cost is not a bound.
+        """
+        top, log_q = rows.T
+        answered, unanswered = self.log_answered(top)
+        test = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
+        answer = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
+        return test + np.exp(answered)[:, None] * answer
+
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
-        return PerQueryCost(
-            answer=self._answer.per_query_cost(teachers, classes).answer, threshold_test=self._threshold_test.test
-        )
+        return PerQueryCost(answer=self._answer.per_query_cost(teachers, classes).answer, threshold_test=self.test_cost)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = rdp.gaussian_log_q(votes.counts, self.sigma2)
         rows = np.column_stack([self.test_statistic(votes), log_q])
-        test = self._threshold_test
         return [
             DirectAccountant(
                 name="gdp",
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(T/σ₁² + 2T/σ₂²)",
-                epsilon=lambda T, delta: independent.gaussian_dp(test.mu(T), delta),
+                epsilon=lambda T, delta: independent.gaussian_dp(self.mu(T), delta),
                 discrete=discrete_gaussian.accountant(
-                    test.discrete, "T draws of σ₁ and 2T of σ₂, together near a sum of continuous ones"
+                    self.discrete_epsilon, "T draws of σ₁ and 2T of σ₂, together near a sum of continuous ones"
                 ),
             ),
             label.accountant(
-                *self._answer.label_costs(), further_costs=test.test, test="Mironov 2017, Corollary 3 (test)"
+                *self._answer.label_costs(), further_costs=self.test_cost, test="Mironov 2017, Corollary 3 (test)"
             ),
             RenyiAccountant(
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Corollary 3 (test); Scalable PATE, Proposition 8 (every query answered)",
                 discrete=GAUSSIAN,
-                totals=repeated(test.data_independent),
+                totals=repeated(self.data_independent),
             ),
             RenyiAccountant(
                 kind=Kind.DATA_DEPENDENT,
                 source="exact divergence of the test, composed with Scalable PATE, Theorem 6 for the answer",
-                totals=summed(test.data_dependent, rows),
+                totals=summed(self.data_dependent, rows),
             ),
             RenyiAccountant(
                 name="rdp-expected",
                 label="Rényi, expected",
                 kind=Kind.CLAIMED,
                 source="Scalable PATE, Theorem 6 for test and answer, weighted by Pr[answered]: expected, no bound",
-                totals=summed(test.expected, rows),
+                totals=summed(self.expected, rows),
             ),
             *exact_accountant.accountants(votes, self.changes(votes) if self.sigma1 > 0 and self.sigma2 > 0 else None),
         ]
@@ -214,37 +197,21 @@ class ConfidentGNMax(Mechanism):
         """Return sanitised accountants of an upper bound: the worst case for the test, and an answer to every query."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
-            lambda log_q, orders: (
-                rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self._threshold_test.test(orders)
-            ),
+            lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self.test_cost(orders),
         )
         theorem = "Mironov 2017, Corollary 3 (test, worst case); Scalable PATE, Theorem 6 (answer to every query)"
-        return sanitised_accountants(votes, per_query, self._threshold_test.data_independent, theorem, noise)
+        return sanitised_accountants(votes, per_query, self.data_independent, theorem, noise)
 
     @property
     def _answer(self) -> GNMax:
         return GNMax(self.sigma2)
-
-    @property
-    def _threshold_test(self) -> ThresholdTest:
-        return ThresholdTest(self.threshold, self.sigma1, self.sigma2)
 
 
 def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
     """Return the largest count of each neighbour in `pairs`; `counts` are their histograms, in descending order."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
-    result: NDArray[np.int64] = np.where(
-        falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top)
-    )
-    return result
-
-
-def _weight(log_s: Array, log_s_neighbour: Array, orders: Array) -> Array:
-    """Return ln(s^α s′^{1−α}) for s = Pr[answered] and s′ that of the neighbour, from ln s and ln s′; −∞ at s = 0."""
-    with np.errstate(invalid="ignore"):
-        result: Array = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
-    return result
+    return np.where(falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top))
 
 
 Integers = NDArray[np.integer]
@@ -268,8 +235,7 @@ class InteractiveGNMax(ConfidentGNMax):
     confidence: float = parameter(low=0, high=1)
 
     def test_statistic(self, votes: Votes) -> NDArray[Any]:
-        top: NDArray[Any] = self._differences(votes).max(axis=1)
-        return top
+        return self._differences(votes).max(axis=1)
 
     def student_labels(self, votes: Votes) -> Labels:
         if votes.predictions is None:
@@ -313,5 +279,4 @@ def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1
-    result: NDArray[Any] = changed.max(axis=1)
-    return result
+    return changed.max(axis=1)

@@ -13,7 +13,7 @@ maximum. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap"
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -61,19 +61,15 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
     finite = np.flatnonzero(exponents < _OVERFLOW)
     if len(finite):
         window = _Window.of(noise, teachers, float(np.max(exponents[finite])))
-        excesses = _bound_moments(window, alphas[finite], np.expm1(exponents[finite]), classes)
-        for row, excess in zip(finite, excesses, strict=True):
+        caps = np.expm1(exponents[finite])
+        first_loses = _bound_first_loses(window, alphas[finite], caps, classes)
+        for row, cap, excess in zip(finite, caps, first_loses, strict=True):
+            if classes > 2:
+                excess = np.maximum(excess, _bound_neither(window, float(alphas[row]), float(cap)))
             curve = np.log1p(excess) / (alphas[row] - 1) * (1 + _SLACK) + LEAST
             result[row] = np.minimum(result[row], np.maximum.accumulate(curve[::-1])[::-1])
     result.flags.writeable = False
     return result
-
-
-def _bound_moments(window: "_Window", orders: Array, caps: Array, classes: int) -> Iterator[Array]:
-    """Yield, for each order, an upper bound on the label's moment minus 1 for γ = 0 … n, at most that in `caps`."""
-    first_loses = _bound_first_loses(window, orders, caps, classes)
-    for order, cap, first in zip(orders, caps, first_loses, strict=True):
-        yield first if classes == 2 else np.maximum(first, _bound_neither(window, float(order), float(cap)))
 
 
 class _Side(NamedTuple):
@@ -165,8 +161,7 @@ class _Window:
 
     def error(self, log_p: Array) -> Array:
         """Return a bound on the rounding error of `log_p`, ln of a sum with as many terms as the window."""
-        result: Array = _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
-        return result
+        return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
 
 
 # The first class loses a vote.
@@ -263,6 +258,8 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
+    # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
+    outside = ((classes - 2) * math.exp(-_ABOVE) + math.exp(-_BELOW)) * math.exp(-window.exponent)
     for start in range(0, window.teachers + 1, rows):
         sums = _Sums.of(window, start, min(start + rows - 1, window.teachers))
         ways = sums.ways(classes > 2)
@@ -271,7 +268,7 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
         for row, (order, cap) in enumerate(zip(orders, caps, strict=True)):
             for way in ways:
                 worst = np.minimum(_running_maximum(way, float(order)), cap)
-                mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * _probability_outside(window, classes)
+                mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * outside
                 mean = np.where(x[:, None] >= np.arange(x[-1] + 1), mean, 0.0)
                 result[row, : x[-1] + 1] = np.maximum(result[row, : x[-1] + 1], mean.max(axis=0))
     return result * (1 + _SLACK)
@@ -283,11 +280,6 @@ def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
     return reached
-
-
-def _probability_outside(window: _Window, classes: int) -> float:
-    """Return an upper bound on Pr[Y* ≥ high] + Pr[Y < low]."""
-    return ((classes - 2) * math.exp(-_ABOVE) + math.exp(-_BELOW)) * math.exp(-window.exponent)
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
@@ -337,8 +329,7 @@ def _observed_moment(window: _Window, order: float, step: int) -> Array:
     error = window.error(here)
     below = _Outcome(here, here - ratio, error, 4 * window.error(crossing) * np.abs(ratio))
     total = np.cumsum(observed[::-1])[::-1] + below.side(backward=False).excess(order)
-    result: Array = np.maximum.accumulate(total[::-1])[::-1]
-    return result
+    return np.maximum.accumulate(total[::-1])[::-1]
 
 
 def _outcome(window: _Window, here: Array, there: Array) -> _Outcome:

@@ -93,8 +93,7 @@ class ImmutableArgmax(Mechanism):
         return [*self.claimed(), self.worst_case(), *exact_accountant.accountants(votes, self.neighbours)]
 
     def _answers(self, counts: Counts) -> NDArray[np.bool_]:
-        answers: NDArray[np.bool_] = gaps(counts) >= self.distance
-        return answers
+        return gaps(counts) >= self.distance
 
     def _log_labels(self, counts: Counts) -> Array:
         """Return ln P of every label (queries × classes) of answered queries; tied largest counts have equal P."""
@@ -110,8 +109,7 @@ class ImmutableArgmax(Mechanism):
 
 
 def _largest(counts: Counts) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = counts == counts.max(axis=1, keepdims=True)
-    return result
+    return counts == counts.max(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

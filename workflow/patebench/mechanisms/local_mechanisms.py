@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import exact, independent
-from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.exact import divergence
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes
@@ -82,8 +82,7 @@ class Channel:
         """Return the Rényi divergence of one use: the worst pair of rows at each order (Mironov 2017, Definition 4)."""
         one, other = self.pairs
         ones = np.ones((len(one), self.classes), dtype=np.int64)
-        result: Array = divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
-        return result
+        return divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
 
 
 @dataclass(frozen=True)
@@ -119,13 +118,11 @@ class LocalMechanism(Mechanism):
 
     def personal(self, teachers: int) -> Array:
         """Return the ε per query of each teacher (teachers,), which is a public choice."""
-        result: Array = self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
-        return result
+        return self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
         """Return T_n: the number of the first `queries` queries in which each teacher takes part."""
-        result: NDArray[np.int64] = self.participants(teachers, queries).sum(axis=1)
-        return result
+        return self.participants(teachers, queries).sum(axis=1)
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
         """Return the paper's sets N(x) as a mask, teachers × queries, of the teachers that take part in each query.
@@ -135,8 +132,7 @@ class LocalMechanism(Mechanism):
         """
         phases = np.arange(teachers)[:, None] * _PHASE % 1
         turns = np.floor(np.arange(queries + 1) * self.participation + phases)
-        result: NDArray[np.bool_] = np.diff(turns, axis=1) > 0
-        return result
+        return np.diff(turns, axis=1) > 0
 
     def most_participation(self, queries: int) -> int:
         return min(queries, math.ceil(queries * self.participation))
@@ -214,13 +210,6 @@ class LocalMechanism(Mechanism):
         """Return accountants of the teacher with the largest ε and the most queries, whose cost is the largest."""
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
-
-        def totals(queries: Sequence[int], orders: Array) -> Array:
-            result: Array = np.multiply.outer(
-                [float(self.most_participation(T)) for T in queries], channel.renyi(orders)
-            )
-            return result
-
         return [
             DirectAccountant(
                 name="basic",
@@ -246,7 +235,7 @@ class LocalMechanism(Mechanism):
             RenyiAccountant(
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Definition 4 and Proposition 1, for the worst pair of votes, computed",
-                totals=totals,
+                totals=repeated(channel.renyi, self.most_participation),
             ),
         ]
 

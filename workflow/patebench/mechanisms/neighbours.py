@@ -179,8 +179,7 @@ def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
 
 def _products(left: Array, right: Array) -> Array:
     """Return the sum over nodes of `left` × `right`, for every pair of a column of `left` and one of `right`."""
-    result: Array = np.matmul(np.swapaxes(left, 1, 2), right)
-    return result
+    return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
 def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:

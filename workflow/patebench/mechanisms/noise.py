@@ -128,8 +128,7 @@ class Gaussian(Noise):
         return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
 
     def log_distribution(self, x: Array) -> Array:
-        result: Array = log_ndtr(x)
-        return result
+        return log_ndtr(x)
 
     def steepest(self, distance: Array) -> Array:
         return distance + 1
@@ -222,8 +221,7 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
     block = max(1, _CELLS // width)
     parts = [_solve_integer_block(rows[start : start + block], noise) for start in range(0, len(rows), block)]
-    result: Array = np.concatenate(parts)[inverse.reshape(-1)]
-    return result
+    return np.concatenate(parts)[inverse.reshape(-1)]
 
 
 def _solve_integer_block(counts: Counts, noise: IntegerNoise) -> Array:
@@ -316,8 +314,7 @@ class DiscreteLaplace(LatticeNoise):
         return np.asarray(one - other, dtype=np.int64)
 
     def log_weights(self, z: NDArray[np.integer]) -> Array:
-        result: Array = -np.abs(z) / self.scale
-        return result
+        return -np.abs(z) / self.scale
 
     def reach(self, exponent: float) -> int:
         return math.ceil(exponent * self.scale) + 1

@@ -24,7 +24,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_integer_argmax_probabilities, log_sum_of_normals
-from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
+from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,7 @@ class NoiseShares(Mechanism):
     secure = True
 
     sigma: float = parameter(low=0)
-    tolerance: float = parameter(low=0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not float(self.tolerance).is_integer():
-            raise PatebenchError(f"{type(self).__name__}: tolerance = {self.tolerance:g} is not a whole number")
+    tolerance: float = parameter(low=0, whole=True)
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -180,6 +175,6 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
                 source="Kairouz, Liu, Steinke 2021, Theorem 1, for 2m cells (Δ₂ = √(2m), d = 2m; accounting/sparse.py) "
                 "and n − t shares",
                 discrete=discrete_gaussian.DISCRETE,
-                totals=per_cell(cells, lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders) / 2),
+                totals=repeated(lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders) / 2, cells),
             ),
         ]

@@ -129,8 +129,7 @@ def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
     log_weights = np.log(width) + LOG_WEIGHTS
     terms = noise.log_density(distance) - below + (everyone + log_weights)[:, :, None]
     starts = np.searchsorted(where.row, np.arange(len(histograms)))
-    result: Array = np.logaddexp.reduceat(logsumexp(terms, axis=1), starts, axis=0)
-    return result
+    return np.logaddexp.reduceat(logsumexp(terms, axis=1), starts, axis=0)
 
 
 @singledispatch

@@ -4,9 +4,8 @@ The theorem is in `accounting/sparse.py`.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import discrete_gaussian, independent, rdp
-from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, Totals, with_added
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, with_added
 from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations, weighted_distance
 from patebench.accounting.votes import Counts, Votes, capped
@@ -47,12 +46,7 @@ class SparseArgmax(Mechanism):
     abstentions = True
     answering = Answering.AS_TABLE
 
-    k: float = parameter(low=1, high=1e9)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.k != int(self.k):
-            raise PatebenchError(f"{type(self).__name__}: k = {self.k:g} is not a whole number")
+    k: float = parameter(low=1, high=1e9, whole=True)
 
     @abstractmethod
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Noise:
@@ -72,12 +66,10 @@ class SparseArgmax(Mechanism):
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
         """Return the counts of `teachers` teachers with noise."""
-        noisy: NDArray[Any] = counts + self.noise_of(teachers).draw(counts.shape, rng)
-        return noisy
+        return counts + self.noise_of(teachers).draw(counts.shape, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        labels: Labels = self.released(votes, rng)["labels"]
-        return labels
+        return self.released(votes, rng)["labels"]
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
         counts = self.counts(votes)
@@ -124,14 +116,23 @@ class SparseArgmax(Mechanism):
         return count(self.kept(votes), votes.classes, abstentions=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        cells = _Cells(self, votes)
-        worst_case = self.worst_case(cells.any_votes, votes.teachers)
+
+        def any_votes(queries: int) -> int:
+            """Return the maximum for any votes: all votes of a teacher change cells."""
+            return 2 * participations(int(self.k), queries, votes.rounds)
+
+        worst_case = self.worst_case(any_votes, votes.teachers)
         if votes.labels_only:  # each counted vote moves to another class, as if the record were replaced
             return worst_case
         if self.draws_per_count(votes.teachers) == 1:  # shares of noise are accounted for in pairs of cells
-            removed = self.worst_case(lambda T: cells.any_votes(T) // 2, votes.teachers)
+            removed = self.worst_case(lambda T: any_votes(T) // 2, votes.teachers)
             worst_case = with_added(worst_case, removed)
-        return worst_case if votes.matrix is None else [*worst_case, *self.exact(cells.these_votes)]
+        if votes.matrix is None:
+            return worst_case
+        # The teacher with the most votes loses them all, and gets as many as are allowed in other cells. With two
+        # classes or more there is such a neighbour, and none differs in more cells.
+        most = most_votes(self.kept(votes))
+        return [*worst_case, *self.exact(lambda T: any_votes(T) // 2 + int(most[T - 1]))]
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
@@ -143,40 +144,6 @@ class SparseArgmax(Mechanism):
         Some pair of tables has this cost, and none has more.
         """
         return []
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """Maximum number of cells in which the tables of neighbours differ, by one each."""
-
-    mechanism: SparseArgmax
-    votes: Votes
-
-    def any_votes(self, queries: int) -> int:
-        """Return the maximum for any votes on the first `queries` queries: all votes of a teacher change cells."""
-        return 2 * participations(int(self.mechanism.k), queries, self.votes.rounds)
-
-    def these_votes(self, queries: int) -> int:
-        """Return the maximum between the actual votes and their neighbours, on the first `queries` queries.
-
-        The teacher with the most votes loses them all, and gets as many as are allowed in other cells. With two classes
-        or more there is such a neighbour, and none differs in more cells.
-        """
-        return self.any_votes(queries) // 2 + int(self._most[queries - 1])
-
-    @cached_property
-    def _most(self) -> NDArray[np.int64]:
-        return most_votes(self.mechanism.kept(self.votes))
-
-
-def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
-    """Return `Totals` if T queries change at most `cells(T)` cells, each with the Rényi curve `curve`."""
-
-    def totals(queries: Sequence[int], orders: Array) -> Array:
-        result: Array = np.multiply.outer([float(cells(T)) for T in queries], curve(orders))
-        return result
-
-    return totals
 
 
 @dataclass(frozen=True)
@@ -233,7 +200,7 @@ class SparseGNMax(SparseArgmax):
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Proposition 7; accounting/sparse.py, L2 distance √(2m)",
                 discrete=GAUSSIAN,
-                totals=per_cell(cells, curve),
+                totals=repeated(curve, cells),
             ),
         ]
 
@@ -278,7 +245,7 @@ class SparseLNMax(SparseArgmax):
             kind=Kind.WORST_CASE,
             source=f"{theorem}; Mironov 2017, Proposition 10",
             discrete=LAPLACE,
-            totals=per_cell(cells, lambda orders: rdp.pure(self.gamma, orders)),
+            totals=repeated(lambda orders: rdp.pure(self.gamma, orders), cells),
         )
         return [
             DirectAccountant(
@@ -299,7 +266,7 @@ class SparseLNMax(SparseArgmax):
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Proposition 6, for 2m cells (accounting/sparse.py)",
                 discrete=any_noise,
-                totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                totals=repeated(lambda orders: rdp.laplace_cell(self.gamma, orders), cells),
             ),
         ]
 
@@ -311,6 +278,6 @@ class SparseLNMax(SparseArgmax):
                 exact=True,
                 kind=Kind.DATA_DEPENDENT,
                 source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
-                totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                totals=repeated(lambda orders: rdp.laplace_cell(self.gamma, orders), cells),
             )
         ]

@@ -26,7 +26,6 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.propose_test_release import gaps
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
-from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.neighbours import one_by_one
@@ -41,11 +40,6 @@ def distance(counts: Counts) -> NDArray[np.int64]:
     to the lowest class, and otherwise up to d + 1. So d ≤ 1 wherever a single teacher can change the plurality.
     """
     return (gaps(counts) + 1) // 2
-
-
-def changeable(counts: Counts) -> NDArray[np.int64]:
-    """Return, for T = 0, 1, …, the number of the first T queries whose plurality one teacher may change (d ≤ 1)."""
-    return np.concatenate([[0], np.cumsum(distance(counts) <= 1)])
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ class StableArgmax(Mechanism):
 
         A failure is counted for each query that one teacher may change.
         """
-        may_change = changeable(votes.counts)
+        may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
             return one_by_one(counts, self._log_test)
@@ -161,13 +155,6 @@ class SparseVector(Mechanism):
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
     tests_stability: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.parameters()["cutoff"] % 1:
-            raise PatebenchError(
-                f"{type(self).__name__}: cutoff = {self.parameters()['cutoff']:g} is not a whole number"
-            )
 
     @property
     @abstractmethod
@@ -248,7 +235,7 @@ class StableSVT(SparseVector):
 
     epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of all queries")
     failure: float = parameter(low=0, above=True, high=0.5)
-    cutoff: float = parameter(low=1)
+    cutoff: float = parameter(low=1, whole=True)
 
     @property
     def noises(self) -> tuple[Laplace, Laplace]:
@@ -301,7 +288,7 @@ class StableSVTGaussian(SparseVector):
     sigma1: float = parameter(low=0, above=True)
     sigma2: float = parameter(low=0, above=True)
     failure: float = parameter(low=0, above=True, high=0.5)
-    cutoff: float = parameter(low=1)
+    cutoff: float = parameter(low=1, whole=True)
 
     @property
     def noises(self) -> tuple[Gaussian, Gaussian]:

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import ABSTAINED
+from patebench.accounting.votes import ABSTAINED, UNIT, WeightedVotes
 from patebench.accounting.votes import counts as vote_counts
-from patebench.accounting.weighted_votes import UNIT, WeightedVotes
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_together,

@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.weighted_votes import WeightedVotes
+from patebench.accounting.votes import WeightedVotes
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_distinct,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.weighted_votes import UNIT
+from patebench.accounting.votes import UNIT
 from patebench.core.errors import PatebenchError
 from patebench.features.cells import Directions, belong
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData, StudentTrainer
