@@ -4,9 +4,9 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from inspect import cleandoc, signature
+from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -22,6 +22,11 @@ from patebench.core.progress import LogFile
 from patebench.core.spelling import LEDGER_VARIABLES
 
 FILE = click.Path(path_type=Path)
+#: Types of options for a number of things, of classes, and for a seed.
+COUNT, CLASSES, SEED = click.IntRange(min=1), click.IntRange(min=2), click.IntRange(min=0)
+
+#: Argument `as_json` of a command, for its option --json.
+Json = Annotated[bool, "Print one JSON object."]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -73,38 +78,51 @@ def stage_command(
 ) -> click.Command:
     """Return the command of a stage, named after its module; the docstring of `run` is its help.
 
-    Options come from `decorators` and from the signature of `run`. There, `Annotated[Path, "The public pool."]` is a
-    file or folder with its help text; it may be optional or a sequence. A model of parameters yields one option per
-    field. `seed` yields the options `--seed` and `--stream`.
+    Options come from `decorators` and from the signature of `run`. There, `Annotated[int, "Number of shards."]` is an
+    option with its help text, of a type that a third entry may limit; it may be optional or a sequence, and a Path is a
+    file or folder. A model of parameters yields one option per field. `seed` yields the options `--seed` and
+    `--stream`.
     """
     name = run.__module__.rpartition(".")[2]
 
     def callback(**arguments: Any) -> None:
         run(**arguments)
 
-    own = combine_options(*decorators)(lambda: None)
-    declared = {option.name for option in getattr(own, "__click_params__", ())}
-    options = combine_options(*_options_of(run, declared), *decorators, _log)
+    options = combine_options(*_options_of(run), *decorators, _log)
     return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(options(callback))
 
 
-def _options_of(run: Callable[..., None], declared: Collection[str | None]) -> Iterator[Decorator]:
-    """Yield the options for the signature of `run`, except those already `declared`."""
+def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
+    """Yield the options that the signature of `run` declares."""
     hints = get_type_hints(run, include_extras=True)
     for name, parameter in signature(run).parameters.items():
         hint, default = hints[name], parameter.default
         if get_origin(hint) is Annotated:
-            kind, help = get_args(hint)
-            several = get_origin(kind) is Sequence
-            needed = default is parameter.empty and NoneType not in get_args(kind)
-            yield file_option(option_name(name), help, needed=needed, several=several)
-        elif name == "seed" and hint is int and not {"seed", "stream"} & set(declared):
+            yield _declared_option(name, hint, default)
+        elif name == "seed" and hint is int:
             yield seeded
         else:
             kinds = get_args(hint) or (hint,)
             is_model = isinstance(kinds[0], type) and issubclass(kinds[0], Parameters)
-            if is_model and not set(map(_argument, kinds[0].model_fields)) & set(declared):
+            if is_model:
                 yield parameter_options(kinds[0], name, needed=NoneType not in kinds)
+
+
+def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
+    """Return the option for an argument of `run` with the annotation `hint` and the default value `default`."""
+    kind, help, *limited = get_args(hint)
+    inner = next((part for part in get_args(kind) if part is not NoneType), kind)
+    several = get_origin(kind) is Sequence
+    settings: dict[str, Any] = {"type": limited[0] if limited else FILE if inner is Path else inner}
+    if inner is bool:
+        settings = {"is_flag": True}
+    elif several:
+        settings |= {"multiple": True}
+    elif default not in (Parameter.empty, None):
+        settings |= {"default": default, "show_default": default != ""}
+    needed = default is Parameter.empty and NoneType not in get_args(kind) and inner is not bool
+    word = "json" if name == "as_json" else option_name(name)
+    return click.option(f"--{word}", name, required=needed, help=help, **settings)
 
 
 def combine_options(*options: Decorator) -> Decorator:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
@@ -15,7 +15,7 @@ from patebench.accounting.sanitised import seeded as seeded_noise
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import Selected, check_drawn_from
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
-from patebench.cli.command import file_option, parameter_options, processes, stage_command
+from patebench.cli.command import SEED, processes, stage_command
 from patebench.config.parameters import AccountParameters
 from patebench.core.bound import Bound, Kind, curves
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -58,14 +58,16 @@ _OF_TEACHER = "the votes of one teacher; which records these depend on is not kn
 
 def run(
     *,
-    votes: Path,
-    labels: Path,
+    votes: Annotated[Path, "Votes of the ensemble, or the table of votes that was labelled."],
+    labels: Annotated[Path, "Labels for which ε is computed."],
     accounting: AccountParameters,
-    out: Path,
-    seed: int | None = None,
-    stream: str | None = None,
-    selected: Sequence[Path] = (),
-    ledger: Path | None = None,
+    out: Annotated[Path, "Output file with the bounds."],
+    seed: Annotated[int | None, "Base seed of sanitised bounds.", SEED] = None,
+    stream: Annotated[str | None, "Name of the random stream of sanitised bounds."] = None,
+    selected: Annotated[
+        Sequence[Path], "Queries of each round, in order; leave out if the whole pool was labelled."
+    ] = (),
+    ledger: Annotated[Path | None, "Folder of the ledgers, for a release."] = None,
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
@@ -298,21 +300,4 @@ def spaced_numbers(queries: int, most: int = 40) -> list[int]:
     return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
 
 
-command = stage_command(
-    run,
-    file_option("votes", "Votes of the ensemble, or the table of votes that was labelled."),
-    table_options,
-    file_option("labels", "Labels for which ε is computed."),
-    file_option(
-        "selected",
-        "Queries of each round, in order; leave out if the whole pool was labelled.",
-        needed=False,
-        several=True,
-    ),
-    parameter_options(AccountParameters, "accounting"),
-    click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of sanitised bounds."),
-    click.option("--stream", default=None, help="Name of the random stream of sanitised bounds."),
-    file_option("ledger", "Folder of the ledgers, for a release.", needed=False),
-    processes,
-    file_option("out", "Output file with the bounds."),
-)
+command = stage_command(run, table_options, processes)

@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
 
 from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World, differing_keys
-from patebench.cli.command import FILE, stage_command
+from patebench.cli.command import COUNT, FILE, Json, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
@@ -61,7 +61,13 @@ _PRIVATE = {
 _LAYOUTS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
 
 
-def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None:
+def run(
+    *,
+    adjacency: Annotated[Path, "Configuration to rerun."],
+    changes: Annotated[int, "Number of changes of each kind.", COUNT] = 1,
+    thorough: Annotated[bool, "Retrain every teacher, in the chunks of the configuration."],
+    as_json: Json,
+) -> None:
     """Rerun the stages of the configuration CONFIG on changed private data, and report every difference.
 
     Each change is of one record, one owner or one shard. At most one teacher's votes may differ after it, and no public
@@ -380,13 +386,5 @@ class Comparison:
         return [chunks[place], chunks[(place + len(chunks) // 2) % len(chunks)]]
 
 
-command = stage_command(
-    run,
-    click.option("--adjacency", type=FILE, required=True, metavar="CONFIG", help="Configuration to rerun."),
-    click.option(
-        "--changes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of changes of each kind."
-    ),
-    click.option("--thorough", is_flag=True, help="Retrain every teacher, in the chunks of the configuration."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-)
+command = stage_command(run)
 command.name = "audit"

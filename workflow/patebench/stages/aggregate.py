@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
-from patebench.cli.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
+from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -44,17 +43,17 @@ Facts = dict[str, Any]
 
 def run(
     *,
-    votes: Path,
+    votes: Annotated[Path, "Votes of the ensemble, or your own table of votes."],
     mechanism: str,
     parameters: Mapping[str, float],
-    out: Path,
+    out: Annotated[Path, "Output file with the labels."],
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,
-    budget: float | None = None,
-    delta: float | None = None,
-    selected: Path | None = None,
-    earlier: Path | None = None,
+    budget: Annotated[float | None, "ε budget (at --delta): stop answering before it is exceeded."] = None,
+    delta: Annotated[float | None, "δ of the budget."] = None,
+    selected: Annotated[Path | None, "Queries of this round; leave out to label the whole pool."] = None,
+    earlier: Annotated[Path | None, "Labels of earlier rounds, if any."] = None,
     ledger: Path | None = None,
     ledger_budget: float | None = None,
     ledger_delta: float | None = None,
@@ -210,19 +209,4 @@ def _append_round(before: Artefact | None, arrays: Arrays, facts: Facts) -> tupl
     return joined, facts | so_far | {"earlier": before.digest}
 
 
-command = stage_command(
-    run,
-    file_option("votes", "Votes of the ensemble, or your own table of votes."),
-    table_options,
-    file_option("selected", "Queries of this round; leave out to label the whole pool.", needed=False),
-    file_option("earlier", "Labels of earlier rounds, if any.", needed=False),
-    mechanism,
-    click.option(
-        "--budget", type=float, default=None, help="ε budget (at --delta): stop answering before it is exceeded."
-    ),
-    click.option("--delta", type=float, default=None, help="δ of the budget."),
-    seeded_or_release,
-    ledgered,
-    file_option("out", "Output file with the labels."),
-    cls=MechanismCommand,
-)
+command = stage_command(run, table_options, mechanism, seeded_or_release, ledgered, cls=MechanismCommand)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
@@ -13,7 +13,7 @@ from patebench.artefacts.votes_file import read_source, report_sizes
 from patebench.audit import audit_text
 from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import run_audit
-from patebench.cli.command import file_option, mechanism, parameter_options, stage_command
+from patebench.cli.command import CLASSES, COUNT, SEED, Json, mechanism, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.cli.terminal import show_on_terminal
 from patebench.config.parameters import AuditParameters
@@ -32,17 +32,17 @@ def run(
     *,
     mechanism: str,
     parameters: Mapping[str, float],
-    teachers: int | None,
-    classes: int | None,
-    votes: Path | None,
-    samples: Path | None,
-    queries: Sequence[int],
-    delta: float,
+    teachers: Annotated[int | None, "Number of teachers; checked against --votes if given.", COUNT],
+    classes: Annotated[int | None, "Number of classes.", CLASSES],
+    votes: Annotated[Path | None, "File of votes from which to read the numbers of teachers and classes."],
+    samples: Annotated[Path | None, "File of samples from which to read the number of classes."],
+    queries: Annotated[Sequence[int], "Also audit this many queries together.", COUNT] = (),
+    delta: Annotated[float, "δ of every ε."],
     settings: AuditParameters,
-    seed: int,
-    stream: str,
-    out: Path | None,
-    as_json: bool = False,
+    seed: Annotated[int, "Base seed.", SEED] = 0,
+    stream: Annotated[str, "Name of the random stream."] = "audit",
+    out: Annotated[Path | None, "Output file [default: print a table]."],
+    as_json: Json = False,
 ) -> None:
     """Compute lower bounds on the ε of a mechanism on adjacent data sets, and compare them with the stated ε.
 
@@ -94,22 +94,9 @@ class _Command(MechanismCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-_MANY = click.IntRange(min=1)
-
 command = stage_command(
     run,
     mechanism,
-    click.option("--teachers", type=_MANY, default=None, help="Number of teachers; checked against --votes if given."),
-    file_option("votes", "File of votes from which to read the numbers of teachers and classes.", needed=False),
-    click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes."),
-    file_option("samples", "File of samples from which to read the number of classes.", needed=False),
-    click.option("--queries", type=_MANY, multiple=True, help="Also audit this many queries together."),
-    click.option("--delta", type=float, required=True, help="δ of every ε."),
-    parameter_options(AuditParameters, "settings"),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
-    click.option("--stream", default="audit", show_default=True, help="Name of the random stream."),
-    file_option("out", "Output file [default: print a table].", needed=False),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of the table."),
     click.option(
         ADJACENCY, metavar="CONFIG", expose_value=False,
         help="Audit a configuration instead, by rerunning its stages on changed private data; see --adjacency CONFIG"

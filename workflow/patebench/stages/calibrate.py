@@ -1,12 +1,11 @@
 """Command `calibrate`: find the smallest noise, or the largest number of queries, for a target (ε, δ)."""
 
 from collections.abc import Mapping
-
-import click
+from typing import Annotated
 
 from patebench.calculator import show
 from patebench.calculator.calculations import solve
-from patebench.cli.command import stage_command
+from patebench.cli.command import CLASSES, COUNT, stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.seeds import Mode
@@ -17,11 +16,11 @@ def run(
     *,
     mechanism: str,
     parameters: Mapping[str, float],
-    epsilon: float,
+    epsilon: Annotated[float, "Target worst-case ε."],
     delta: float,
-    queries: int | None,
-    classes: int | None,
-    teachers: int | None,
+    queries: Annotated[int | None, "Number of queries for which to find the noise.", COUNT],
+    classes: Annotated[int | None, "Number of classes, if the mechanism needs it.", CLASSES],
+    teachers: Annotated[int | None, "Number of teachers, if the mechanism needs it.", COUNT],
     release: bool,
     as_json: bool,
 ) -> None:
@@ -39,16 +38,4 @@ def run(
     show_on_terminal(show.as_json(result) if as_json else show.calibration_table(result))
 
 
-_MANY = click.IntRange(min=1)
-
-command = stage_command(
-    run,
-    click.option("--epsilon", type=float, required=True, help="Target worst-case ε."),
-    click.option("--queries", type=_MANY, default=None, help="Number of queries for which to find the noise."),
-    click.option(
-        "--classes", type=click.IntRange(min=2), default=None, help="Number of classes, if the mechanism needs it."
-    ),
-    click.option("--teachers", type=_MANY, default=None, help="Number of teachers, if the mechanism needs it."),
-    answering,
-    cls=MechanismCommand,
-)
+command = stage_command(run, answering, cls=MechanismCommand)

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from patebench.cli.command import FILE, stage_command
+from patebench.cli.command import FILE, Json, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_arrays, read_any_json
 from patebench.core.formats import LAYOUTS
@@ -47,7 +47,7 @@ class Checked:
     leftovers: list[Path] = field(default_factory=list)
 
 
-def run(*, place: Path, as_json: bool) -> None:
+def run(*, place: Path, as_json: Json) -> None:
     """Check every artefact below PLACE: its checksum, and that its inputs are the files it was made from.
 
     Print one line per fault; the exit status is 1 if there is any. PLACE is a folder or a file [default: results].
@@ -136,8 +136,4 @@ def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Itera
                 break
 
 
-command = stage_command(
-    run,
-    click.argument("place", type=FILE, default="results"),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-)
+command = stage_command(run, click.argument("place", type=FILE, default="results"))

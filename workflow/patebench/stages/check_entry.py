@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from patebench.cli.command import FILE, stage_command
+from patebench.cli.command import FILE, Json, stage_command
 from patebench.core.errors import PatebenchError, separate
 from patebench.core.text import at_most
 
 
-def run(*, files: tuple[Path, ...], as_json: bool) -> None:
+def run(*, files: tuple[Path, ...], as_json: Json) -> None:
     """Check leaderboard entries (JSON): compute their ε from mechanism, parameters and queries or steps.
 
     Print one line per problem, and one with the status of each entry. The exit status is 1 if an entry is rejected,
@@ -50,8 +50,4 @@ def _one_line(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-command = stage_command(
-    run,
-    click.argument("files", type=FILE, nargs=-1, required=True),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON list of entries with their assessment."),
-)
+command = stage_command(run, click.argument("files", type=FILE, nargs=-1, required=True))

@@ -2,17 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from patebench.cli.command import file_option, stage_command, threads
+from patebench.cli.command import CLASSES, COUNT, Json, stage_command, threads
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.files import read_arrays
 from patebench.core.formats import FEATURES
 from patebench.core.text import plural
 
 
-def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
+def run(
+    *,
+    features: Annotated[Path, "Features of the pool."],
+    teachers: Annotated[int, "Number of teachers in the configuration; not a count of private records.", COUNT],
+    sigma: Annotated[float, "Standard deviation of the noise on each count."],
+    classes: Annotated[int, "Number of classes.", CLASSES],
+    as_json: Json,
+) -> None:
     """Choose the number of clusters to use as queries, for teachers that have one vote each.
 
     The choice depends only on public features, the number given as --teachers and the noise. It reads no votes and
@@ -38,17 +46,4 @@ def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: b
         click.echo(f"{advice}, but expect wrong labels: σ = {choice.sigma:g} is too large for {teachers} teachers.")
 
 
-command = stage_command(
-    run,
-    file_option("features", "Features of the pool."),
-    click.option(
-        "--teachers",
-        type=click.IntRange(min=1),
-        required=True,
-        help="Number of teachers in the configuration; not a count of private records.",
-    ),
-    click.option("--sigma", type=float, required=True, help="Standard deviation of the noise on each count."),
-    click.option("--classes", type=click.IntRange(min=2), required=True, help="Number of classes."),
-    threads,
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of the table."),
-)
+command = stage_command(run, threads)

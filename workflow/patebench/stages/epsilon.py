@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import click
 
@@ -13,7 +14,7 @@ from patebench.accounting.spending import Spending
 from patebench.artefacts import votes_file
 from patebench.calculator import show
 from patebench.calculator.calculations import epsilon
-from patebench.cli.command import FILE, all_processes, ledgered, stage_command
+from patebench.cli.command import CLASSES, COUNT, FILE, all_processes, ledgered, stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.bound import check_delta
@@ -31,17 +32,17 @@ def run(
     mechanism: str,
     parameters: Mapping[str, float],
     delta: float,
-    queries: int | None,
-    votes: bool,
-    classes: int | None,
+    queries: Annotated[int | None, "Number of queries [default: all].", COUNT],
+    votes: Annotated[bool, "FILE contains votes (teachers × queries) instead of counts."],
+    classes: Annotated[int | None, "Number of classes, with --votes.", CLASSES],
     teachers: int | None,
-    sanitise: bool,
+    sanitise: Annotated[bool, "Also draw sanitised bounds; each draw is a release of its own."],
     release: bool,
     ledger: Path | None,
     ledger_budget: float | None,
     ledger_delta: float | None,
     private: str | None,
-    publishable: bool,
+    publishable: Annotated[bool, "Compute only publishable bounds, which do not depend on the votes."],
     as_json: bool,
 ) -> None:
     """Compute every bound on ε for releasing labels of the votes in FILE (.npy, CSV, or an ensemble's votes.npz).
@@ -107,14 +108,7 @@ def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[s
 command = stage_command(
     run,
     click.argument("file", type=FILE),
-    click.option("--queries", type=click.IntRange(min=1), default=None, help="Number of queries [default: all]."),
-    click.option("--votes", is_flag=True, help="FILE contains votes (teachers × queries) instead of counts."),
-    click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes."),
     votes_file.teachers_option,
-    click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds; each draw is a release of its own."),
-    click.option(
-        "--publishable", is_flag=True, help="Compute only publishable bounds, which do not depend on the votes."
-    ),
     all_processes,
     ledgered,
     answering,

@@ -19,7 +19,7 @@ from patebench import __version__
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import read_votes
 from patebench.artefacts.records import read_manifest, select_entries
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_text
 from patebench.core.text import plural
@@ -54,12 +54,12 @@ def run(
     *,
     votes: Annotated[Path, "Votes of the ensemble."],
     summary: Annotated[Path, "Summary of the ensemble, from the stage join_votes."],
-    licence: str,
-    creator: str,
-    cite: str,
-    url: str | None,
-    manifest: Path | None,
-    out: Path,
+    licence: Annotated[str, "Licence of the votes, such as the URL of CC BY 4.0."],
+    creator: Annotated[str, "Person or group that trained the teachers."],
+    cite: Annotated[str, "Citation of the votes and of their data set."],
+    url: Annotated[str | None, "Page from which the votes can be downloaded."],
+    manifest: Annotated[Path | None, "Manifest of the run, for a declared copy of a public data set."],
+    out: Annotated[Path, "Output folder."],
 ) -> None:
     """Pack the votes of an ensemble on a public data set as a folder, with Croissant metadata (croissant.json).
 
@@ -140,12 +140,4 @@ def _file_object(path: Path) -> dict[str, Any]:
     }
 
 
-command = stage_command(
-    run,
-    click.option("--licence", required=True, help="Licence of the votes, such as the URL of CC BY 4.0."),
-    click.option("--creator", required=True, help="Person or group that trained the teachers."),
-    click.option("--cite", required=True, help="Citation of the votes and of their data set."),
-    click.option("--url", default=None, help="Page from which the votes can be downloaded."),
-    file_option("manifest", "Manifest of the run, for a declared copy of a public data set.", needed=False),
-    file_option("out", "Output folder."),
-)
+command = stage_command(run)

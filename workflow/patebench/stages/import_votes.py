@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import numpy as np
 
 from patebench.artefacts.reading import may_abstain
 from patebench.artefacts.votes_file import NO_POOL, read_source
-from patebench.cli.command import stage_command
+from patebench.cli.command import COUNT, SEED, stage_command
 from patebench.config.parameters import ImportParameters, SplitParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays, write_json
@@ -24,13 +23,13 @@ def run(
     *,
     votes: Annotated[Path, "File of votes: of `export_votes`, or a table (.npy, .npz or CSV) with --classes."],
     parameters: ImportParameters,
-    teachers: int,
+    teachers: Annotated[int, "Number of teachers in the file.", COUNT],
     out: Annotated[Path, "Output file with the vote matrix."],
     summary: Annotated[Path, "Output file that describes the ensemble."],
     pool: Annotated[Path | None, "Public pool, whose samples are the queries."] = None,
     truth: Annotated[Path | None, "True labels of the pool."] = None,
-    dataset: str | None = None,
-    seed: int = 0,
+    dataset: Annotated[str | None, "Name of the data set, for a table of votes."] = None,
+    seed: Annotated[int, "Base seed, for a table of votes.", SEED] = 0,
 ) -> None:
     """Import the votes in a file for mechanisms, accountants and audits, without training.
 
@@ -70,11 +69,4 @@ def run(
     write_json(summary, "join_votes", {"votes": write_arrays(out, VOTES, arrays, meta), **about, **quality})
 
 
-command = stage_command(
-    run,
-    click.option("--teachers", type=click.IntRange(min=1), required=True, help="Number of teachers in the file."),
-    click.option("--dataset", default=None, help="Name of the data set, for a table of votes."),
-    click.option(
-        "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed, for a table of votes."
-    ),
-)
+command = stage_command(run)

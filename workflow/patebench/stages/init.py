@@ -1,25 +1,34 @@
 """Command `init`: write a configuration for a table."""
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from patebench.cli.command import FILE, stage_command
+from patebench.cli.command import COUNT, FILE, stage_command
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_text
 from patebench.data.proposal import configuration, propose
-from patebench.stages.describe import LABEL, OWNER
+from patebench.stages.describe import Label, Owner
 
 
 def run(
     *,
     path: Path,
-    public: Path | None,
-    public_share: float,
-    label: str | None,
-    owner: str | None,
-    people: int | None,
-    out: Path | None,
+    public: Annotated[Path | None, "Public table, if all of TABLE is private."],
+    public_share: Annotated[
+        float,
+        "Fraction of the people in TABLE that becomes public, without --public.",
+        click.FloatRange(0, 1, min_open=True, max_open=True),
+    ] = 0.3,
+    label: Label,
+    owner: Owner,
+    people: Annotated[
+        int | None,
+        "Approximate number of people in the private part [default: estimated from the public part].",
+        COUNT,
+    ],
+    out: Annotated[Path | None, "Output file [default: name of the table with .yaml]."],
 ) -> None:
     """Write a configuration for the file TABLE, with proposals for its columns from public records.
 
@@ -37,19 +46,4 @@ def run(
     click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
 
 
-command = stage_command(
-    run,
-    click.argument("path", type=FILE, metavar="TABLE"),
-    click.option("--public", type=FILE, default=None, help="Public table, if all of TABLE is private."),
-    click.option(
-        "--public-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.3, show_default=True,
-        help="Fraction of the people in TABLE that becomes public, without --public.",
-    ),
-    LABEL,
-    OWNER,
-    click.option(
-        "--people", type=click.IntRange(1), default=None,
-        help="Approximate number of people in the private part [default: estimated from the public part].",
-    ),
-    click.option("--out", type=FILE, default=None, help="Output file [default: name of the table with .yaml]."),
-)  # fmt: skip
+command = stage_command(run, click.argument("path", type=FILE, metavar="TABLE"))

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from patebench.accounting import spending
 from patebench.calculator.show import four_digits
-from patebench.cli.command import FILE, stage_command
+from patebench.cli.command import FILE, Json, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
@@ -16,7 +16,13 @@ from patebench.core.text import in_json
 from patebench.release.ledger_file import Ledger, name_ledger
 
 
-def run(*, place: Path, delta: float | None, as_json: bool, private: str | None = None) -> None:
+def run(
+    *,
+    place: Path,
+    delta: Annotated[float | None, "δ of every ε [default: that of the limit, or 1e-5]."],
+    as_json: Json,
+    private: Annotated[str | None, "Permanent name for the data of the ledger PLACE."] = None,
+) -> None:
     """Show every draw that is entered in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
@@ -65,13 +71,4 @@ def _show(ledger: Ledger, summary: dict[str, Any]) -> None:
         click.echo(f"Limit: ε = {limit.budget:g} at δ = {limit.delta:g}, also valid for adaptively chosen draws.")
 
 
-command = stage_command(
-    run,
-    click.argument("place", type=FILE, default="results/ledger"),
-    click.option(
-        "--delta", type=float, default=None,
-        help="δ of every ε [default: that of the limit, or 1e-5].",
-    ),
-    click.option("--private", metavar="NAME", default=None, help="Permanent name for the data of the ledger PLACE."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-)  # fmt: skip
+command = stage_command(run, click.argument("place", type=FILE, default="results/ledger"))

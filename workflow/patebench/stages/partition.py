@@ -39,13 +39,13 @@ def run(
     *,
     private: Annotated[Path, "Private samples."],
     public: Annotated[Path, "Public samples, which must not occur in a shard."],
-    teachers: int | None,
+    teachers: Annotated[int | None, "Number of shards."],
     parameters: PartitionParameters,
     seed: int,
     stream: str,
     out: Annotated[Path, "Output file with the shards."],
-    empty: bool = False,
-    protects: str | None = None,
+    empty: Annotated[bool, "Allow shards without samples, for teachers that may abstain."] = False,
+    protects: Annotated[str | None, "Protect only labels; see split.", click.Choice([LABELS])] = None,
 ) -> None:
     """Divide the private samples among the teachers.
 
@@ -115,9 +115,4 @@ def run(
     log.info("left out %d private samples that are also public", left_out)
 
 
-command = stage_command(
-    run,
-    click.option("--protects", type=click.Choice([LABELS]), default=None, help="Protect only labels; see split."),
-    click.option("--teachers", type=int, default=None, help="Number of shards."),
-    click.option("--empty", is_flag=True, help="Allow shards without samples, for teachers that may abstain."),
-)
+command = stage_command(run)

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import click
 
@@ -20,7 +21,14 @@ _SHOWN = {"what": "what", "printed": "printed", "measured": "measured", "seeds":
 _SHOWN |= {"verdict": "verdict", "why": "why"}
 
 
-def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> None:
+def run(
+    *,
+    row: str | None,
+    seeds: Annotated[str, "Base seeds, such as 0,1,2 [default: those of the configuration]."] = "",
+    cores: Annotated[str, "Number of cores for Snakemake."] = "all",
+    dry: Annotated[bool, "Print the command without running it."],
+    home: Path,
+) -> None:
     """Run the experiments behind a ROW of a paper's table, and compare the printed values with the measured ones.
 
     Without ROW, list all rows. Some words of a row's name are enough, if no other row contains them in this order. The
@@ -112,8 +120,5 @@ def _cell(value: object) -> str:
 command = stage_command(
     run,
     click.argument("row", required=False),
-    click.option("--seeds", default="", help="Base seeds, such as 0,1,2 [default: those of the configuration]."),
-    click.option("--cores", default="all", show_default=True, help="Number of cores for Snakemake."),
-    click.option("--dry", is_flag=True, help="Print the command without running it."),
     home_option,
 )

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import click
 import numpy as np
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import may_abstain, partition_facts, protects_labels_only, voting_facts
-from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
+from patebench.cli.command import COUNT, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -31,7 +30,7 @@ def run(
     chunk: Annotated[Path, "Votes of a chunk of teachers, who run this stage."],
     mechanism: str,
     parameters: Mapping[str, float],
-    teachers: int,
+    teachers: Annotated[int, "Total number of teachers.", COUNT],
     out: Annotated[Sequence[Path], "Output file with an aggregator's shares; repeat for each aggregator, in order."],
     seed: int | None = None,
     stream: str | None = None,
@@ -97,11 +96,4 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
     return votes
 
 
-command = stage_command(
-    run,
-    mechanism,
-    click.option("--teachers", type=click.IntRange(min=1), required=True, help="Total number of teachers."),
-    seeded_or_release,
-    ledgered,
-    cls=MechanismCommand,
-)
+command = stage_command(run, mechanism, seeded_or_release, ledgered, cls=MechanismCommand)

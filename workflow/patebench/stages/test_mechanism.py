@@ -4,11 +4,12 @@ import json
 import sys
 from collections.abc import Mapping
 from functools import partial
+from typing import Annotated
 
 import click
 
 from patebench.audit.conformance import Check, Conformance
-from patebench.cli.command import parameter_options, parameter_values, stage_command
+from patebench.cli.command import CLASSES, SEED, Json, parameter_values, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.config.parameters import AuditParameters
 from patebench.core.seeds import Mode, generator
@@ -24,12 +25,12 @@ def run(
     *,
     name: str,
     parameters: Mapping[str, float],
-    teachers: int,
-    classes: int,
-    delta: float,
+    teachers: Annotated[int, "Number of teachers.", click.IntRange(min=2)] = 20,
+    classes: Annotated[int, "Number of classes.", CLASSES] = 3,
+    delta: Annotated[float, "δ of every ε."] = 1e-5,
     settings: AuditParameters,
-    seed: int,
-    as_json: bool,
+    seed: Annotated[int, "Base seed.", SEED] = 0,
+    as_json: Json,
 ) -> None:
     """Test whether the mechanism NAME keeps the promises of its interface.
 
@@ -60,15 +61,4 @@ def _line(check: Check) -> str:
     return f"{_WORDS[check.kept]:7} {check.what}: {check.seen}"
 
 
-command = stage_command(
-    run,
-    click.argument("name"),
-    parameter_values,
-    click.option("--teachers", type=click.IntRange(min=2), default=20, show_default=True, help="Number of teachers."),
-    click.option("--classes", type=click.IntRange(min=2), default=3, show_default=True, help="Number of classes."),
-    click.option("--delta", type=float, default=1e-5, show_default=True, help="δ of every ε."),
-    parameter_options(AuditParameters, "settings"),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    cls=MechanismCommand,
-)
+command = stage_command(run, click.argument("name"), parameter_values, cls=MechanismCommand)

@@ -7,11 +7,10 @@ import logging
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import click
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import check_learner, check_together, read_samples, records_outside
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import COUNT, stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import PatebenchError
@@ -39,7 +38,7 @@ def run(
     private: Annotated[Path | None, "All private samples; alternatively, give --pool, --truth and --true-labels."],
     pool: Annotated[Path | None, "Public pool."],
     truth: Annotated[Path | None, "True labels of the pool."],
-    true_labels: int | None,
+    true_labels: Annotated[int | None, "Number of true labels.", COUNT],
     test: Annotated[Path, "Test set."],
     training: TrainingParameters,
     seed: int,
@@ -99,8 +98,4 @@ def _samples(
     return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of, queries)
 
 
-command = stage_command(
-    run,
-    click.option("--true-labels", type=click.IntRange(1), default=None, help="Number of true labels."),
-    threads,
-)
+command = stage_command(run, threads)

@@ -12,13 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import locate_faults, read_encoder, read_samples
 from patebench.artefacts.student_data import student_data
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import COUNT, stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
 from patebench.core.class_accuracy import class_accuracy, uncovered
@@ -45,7 +44,7 @@ def run(
     labels: Annotated[Path, "Released labels."],
     test: Annotated[Path, "Test set."],
     parameters: StudentParameters,
-    queries: int,
+    queries: Annotated[int, "Number of (first) queries to use.", COUNT],
     seed: int,
     stream: str,
     out: Annotated[Path, "Output file with the result."],
@@ -218,8 +217,4 @@ def _identity(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-command = stage_command(
-    run,
-    click.option("--queries", type=click.IntRange(min=1), required=True, help="Number of (first) queries to use."),
-    threads,
-)
+command = stage_command(run, threads)

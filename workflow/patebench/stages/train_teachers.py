@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +42,7 @@ def run(
     partition: Annotated[Path, "Partition of the private samples among the teachers."],
     pool: Annotated[Path, "Public pool."],
     test: Annotated[Path, "Test set."],
-    teachers: tuple[int, int],
+    teachers: Annotated[tuple[int, int], "Range of teachers to train, such as 0-24.", TeacherRange()],
     training: TrainingParameters,
     seed: int,
     stream: str,
@@ -334,8 +333,4 @@ def read_shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[ND
     return samples["x"][rows], samples["y"][rows]
 
 
-command = stage_command(
-    run,
-    click.option("--teachers", type=TeacherRange(), required=True, help="Range of teachers to train, such as 0-24."),
-    threads,
-)
+command = stage_command(run, threads)
