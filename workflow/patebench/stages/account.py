@@ -32,7 +32,7 @@ from patebench.mechanisms.base import (
     labels_within,
 )
 from patebench.release.conditions import check_protects, check_size_of_delta, mechanism_of
-from patebench.release.ledger_file import Entry, Ledger, records_of, shards_of
+from patebench.release.ledger_file import Ledger, records_of, shards_of
 
 #: Metadata of the labels that the bounds file repeats.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)
@@ -130,16 +130,11 @@ def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
     """Read LABELS; refuse them if their metadata shows that they were drawn from other votes."""
     labels = read_arrays(path, LABELS)
     check_drawn_from(labels, votes, everything)
-    if not labels.meta["rounds"] and not _has_same_queries(labels, votes, everything.queries):
+    labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
+    voted = votes.arrays.get("queries", np.arange(everything.queries))
+    if not labels.meta["rounds"] and not np.array_equal(labelled, voted):
         raise ArtefactError(path, f"its queries differ from those of {votes.path}", _VOTES)
     return labels
-
-
-def _has_same_queries(labels: Artefact, votes: Artefact, queries: int) -> bool:
-    """Return True if the labels are on exactly the queries of the votes, of which there are `queries`."""
-    in_turn = np.arange(queries)
-    labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
-    return np.array_equal(labelled, votes.arrays.get("queries", in_turn))
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
@@ -189,7 +184,16 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     chunks = len(own) if "ensemble" in labels.meta else 1
     rounds = [facts["queries"] for facts in labels.meta["rounds"]] or [len(labels["labels"])] * chunks
     expected = [{**same, "number of queries": queries} for queries in rounds]
-    stored = [_stored_facts(entries[key]) for key in own]
+    stored = [
+        {
+            "mechanism": entry.mechanism,
+            "parameters": entry.parameters,
+            "number of teachers": entry.ensemble,
+            "partition": entry.spent.partition,
+            "number of queries": entry.queries,
+        }
+        for entry in (entries[key] for key in own)
+    ]
     if stored != expected:
         differing = [name for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]]
         what = f"another {differing[0]}" if differing else "other rounds"
@@ -200,17 +204,6 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
         fault = f"{labels.path} was drawn from other votes than {source.path}"
         raise ArtefactError(ledger.path, fault, "give the votes that it was drawn from")
     return ledger
-
-
-def _stored_facts(entry: Entry) -> dict[str, Any]:
-    """Return the facts of a ledger entry that must equal those of the labels, by their names in messages."""
-    return {
-        "mechanism": entry.mechanism,
-        "parameters": entry.parameters,
-        "number of teachers": entry.ensemble,
-        "partition": entry.spent.partition,
-        "number of queries": entry.queries,
-    }
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:

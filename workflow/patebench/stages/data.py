@@ -1,9 +1,8 @@
 """Stage `data`: load a data set and write its private and public samples."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +37,6 @@ def run(
     private: Annotated[Path, "Output file with the private samples."],
     public: Annotated[Path, "Output file with the public samples."],
     parameters: ClassParameters = _UNNAMED,
-    say: Callable[[str], None] = log.info,
 ) -> None:
     """Load the data set NAME and write its private and public samples.
 
@@ -71,9 +69,9 @@ def run(
             if images[role].ndim == 4:
                 arrays["images"] = images[role]
         write_arrays(out, SAMPLES, arrays, facts)
-        say(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
+        _say(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
-        say(f"{name}: {note}")
+        _say(f"{name}: {note}")
 
 
 def _encoded(data: Dataset, encoders: Sequence[str]) -> Dataset:
@@ -102,19 +100,12 @@ def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[
         return public, kind.outputs_alone(data.private.x, done)
 
 
-def _aloud(function: Callable[..., None]) -> Callable[..., None]:
-    """Print the log lines on the terminal too, unless the command is called by another command."""
-
-    def say(line: str) -> None:
-        log.info(line)
-        if click.get_current_context().parent is not None:
-            click.echo(line)
-
-    @wraps(function)  # keeps the options of the command
-    def aloud(**arguments: Any) -> None:
-        function(**arguments, say=say)
-
-    return aloud
+def _say(line: str) -> None:
+    """Log a line, and print it too unless another command calls this one."""
+    log.info(line)
+    context = click.get_current_context(silent=True)
+    if context is not None and context.parent is not None:
+        click.echo(line)
 
 
 command = stage_command(
@@ -135,5 +126,4 @@ command = stage_command(
         callback=unique_pairs,
         help="Option of the loader, as key=value; repeat for several.",
     ),
-    _aloud,
 )

@@ -5,32 +5,19 @@ Tables show the accuracy of the model of all private data as an upper limit for 
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import Annotated
 
 from patebench.artefacts.reading import check_learner, check_together, read_samples, records_outside
 from patebench.cli.command import COUNT, stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 
 log = logging.getLogger("patebench")
-
-
-class _Samples(NamedTuple):
-    """Training data: samples `x` (samples, …), labels `y` (samples,), and in `of` the digests of the source files."""
-
-    name: str
-    x: NDArray[Any]
-    y: NDArray[Any]
-    classes: int
-    of: dict[str, str]
-    source: Artefact
 
 
 def run(
@@ -54,17 +41,30 @@ def run(
     from patebench.models import epochs_of, make_learner
 
     test_set = read_samples(test, "test")
-    samples = _samples(private, pool, truth, true_labels, test_set)
+    if private and not (pool or truth or true_labels):
+        name, source = "all private data", read_samples(private, "private")
+        digests = {"private": source.digest}
+        x, y = records_outside(source, test_set)
+    elif pool and truth and true_labels and not private:
+        name, source, answers = f"{true_labels} true labels", read_arrays(pool, POOL), read_arrays(truth, TRUTH)
+        digests = {"pool": source.digest, "truth": answers.digest}
+        check_together(pool=source, truth=answers)
+        if true_labels > len(source["x"]):
+            line = f"--true-labels is {true_labels}, but {pool} has {len(source['x'])} samples; use fewer"
+            raise PatebenchError(line)
+        x, y = source["x"][:true_labels], answers["y"][:true_labels]
+    else:
+        raise PatebenchError("no training data are given; give either --private, or --pool, --truth and --true-labels")
     model, epochs = training.model, epochs_of(training.recipe, training.epochs)
-    learner = make_learner(model, training.recipe, classes=samples.classes, epochs=training.epochs)
-    with progress(f"{model} of {samples.name}", epochs, "epochs") as done:
-        learner.fit(samples.x, samples.y, seed=derive(seed, stream), progress=lambda epoch, _: done(epoch))
-    for source in (samples.source, test_set):
-        check_learner(f"baseline {model}", learner, source)
+    learner = make_learner(model, training.recipe, classes=source.meta["classes"], epochs=training.epochs)
+    with progress(f"{model} of {name}", epochs, "epochs") as done:
+        learner.fit(x, y, seed=derive(seed, stream), progress=lambda epoch, _: done(epoch))
+    for samples in (source, test_set):
+        check_learner(f"baseline {model}", learner, samples)
     reached = class_accuracy(test_set["y"], learner.predict(test_set["x"]), test_set.meta["class_names"])
-    log.info("%s of %s: %.2f%% on the test set", model, samples.name, 100 * reached["accuracy"])
+    log.info("%s of %s: %.2f%% on the test set", model, name, 100 * reached["accuracy"])
     result = {
-        **samples.of,
+        **digests,
         "test": test_set.digest,
         "dataset": test_set.meta["dataset"],
         "split": test_set.meta["split"],
@@ -77,25 +77,6 @@ def run(
         **reached,
     }
     write_json(out, "train_baseline", result)
-
-
-def _samples(
-    private: Path | None, pool: Path | None, truth: Path | None, true_labels: int | None, test: Artefact
-) -> _Samples:
-    """Return all private data, or the first `true_labels` samples of the pool with their true labels."""
-    if private and not (pool or truth or true_labels):
-        source = read_samples(private, "private")
-        x, y = records_outside(source, test)
-        return _Samples("all private data", x, y, source.meta["classes"], {"private": source.digest}, source)
-    if private or not (pool and truth and true_labels):
-        raise PatebenchError("no training data are given; give either --private, or --pool, --truth and --true-labels")
-    queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
-    check_together(pool=queries, truth=answers)
-    if true_labels > len(queries["x"]):
-        raise PatebenchError(f"--true-labels is {true_labels}, but {pool} has {len(queries['x'])} samples; use fewer")
-    of = {"pool": queries.digest, "truth": answers.digest}
-    x, y = queries["x"][:true_labels], answers["y"][:true_labels]
-    return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of, queries)
 
 
 command = stage_command(run, threads)

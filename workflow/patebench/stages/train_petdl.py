@@ -102,6 +102,7 @@ def run(
     audited = audit(form, settings, parameters.delta, known, samples, make)
     log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
     facts = select_entries(ensemble, summary, ("dataset", "split", "seed", "teachers", "partition"))
+    others = {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
     write_json(
         out,
         "train_petdl",
@@ -116,7 +117,7 @@ def run(
             "public_samples": settings.samples,
             "form": form.name,
             "private_model": slug(ensemble_slug(ensemble, summary), parameters.slug),
-            "parameters": {**asdict(settings), **_chosen(parameters), "hint_layer": layer},
+            "parameters": {**asdict(settings), **others, "hint_layer": layer},
             "model": f"conv, width {width}",
             "model_parameters": student.parameters,
             **device_facts(student.device, student.compute_dtype),
@@ -127,11 +128,6 @@ def run(
             **audited,
         },
     )
-
-
-def _chosen(parameters: PetdlParameters) -> dict[str, Any]:
-    """Return the parameters of the stage that `Settings` of the form does not contain: ε, δ and the student's size."""
-    return {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":

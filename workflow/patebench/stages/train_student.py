@@ -7,7 +7,6 @@ final accuracy.
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,6 +87,7 @@ def run(
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     of |= {"features": extracted.digest} if extracted else {}
+    identity = hashlib.sha256(json.dumps({**facts, **of}, sort_keys=True).encode()).hexdigest()
     named = f"{parameters.method} student of {plural(len(data.labelled), 'label')}"
     with progress(named, None, "epochs") as done, locate_faults(samples):
         trainer, curve = train(
@@ -99,7 +99,7 @@ def run(
                 **held_out(student),
                 "accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"],
             },
-            checkpoint=Checkpoint(path=out.with_suffix(".checkpoint"), identity=_identity({**facts, **of})),
+            checkpoint=Checkpoint(path=out.with_suffix(".checkpoint"), identity=identity),
         )
     reached = {**held_out(trainer), **accuracy_on_test(trainer, test_set)}
     log.info(
@@ -211,10 +211,6 @@ def _write_predictions(path: Path, student: "Student", samples: Artefact, releas
     probabilities = np.exp(predicted).astype(np.float32)
     facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
     write_arrays(path, PREDICTIONS, {"probabilities": np.minimum(probabilities, 1)}, facts)
-
-
-def _identity(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 command = stage_command(run, threads)

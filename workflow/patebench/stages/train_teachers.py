@@ -26,7 +26,7 @@ from patebench.config.parameters import KeptOutputs, TrainingParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
-from patebench.core.progress import Report, progress
+from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.features import Encoder
 from patebench.models import on_features, on_queries, weighted
@@ -201,76 +201,38 @@ def _vote_with_features(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the votes of private records on the queries nearest to them in public features, and their metadata.
 
-    The vote of a record depends only on public data and on the record itself.
+    The vote of a record depends only on public data and on the record itself. A record votes for its label on its
+    `neighbours` nearest queries or, without that number, on the one in whose cell it lies. On queries of earlier rounds
+    it has voted before, so votes on these are left out. Votes with weights have a norm of at most one per teacher.
     """
+    from patebench.features import cells
+
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     check_together(pool=pool, features=known, encoder=learnt)
     positions = np.arange(len(pool["x"])) if asked is None else asked.positions
+    neighbours, classes = training.neighbours, int(chunk.samples.meta["classes"])
+    if neighbours is not None and neighbours > len(positions):
+        raise PatebenchError(
+            f"--neighbours is {neighbours}, but a record can vote on {len(positions)} queries only; use at most that"
+        )
+    if weighted(training.model) and asked is not None and asked.later:
+        raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
     public_encoder = read_encoder(encoder, pool)
     with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
         vectors = public_encoder.features_alone(chunk.samples["x"][rows], done)
-    records = _Records(
-        vectors,
-        chunk.samples["y"][rows],
-        np.repeat(chunk.numbers, np.diff(offsets)),
-        int(chunk.samples.meta["classes"]),
-    )
-    facts = {"abstentions": True, "encoder": learnt.digest}
+    labels, teachers = chunk.samples["y"][rows], np.repeat(chunk.numbers, np.diff(offsets))
     log.info("teachers %d to %d: votes of %d records", chunk.first, chunk.last, len(rows))
+    facts = {"abstentions": True, "encoder": learnt.digest}
     if weighted(training.model):
-        if asked is not None and asked.later:
-            raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
-        return _vote_weighted(records, known["vectors"], positions), facts
+        weights = cells.Directions.of(known["vectors"], positions).weights(vectors)
+        return WeightedVotes.of(weights, labels, teachers, classes).limited(1).arrays(), facts
+    place = cells.belong(vectors, known["vectors"], positions, neighbours)
+    voter, vote = (np.repeat(values, place.shape[1]) for values in (teachers - chunk.first, labels))
     earlier = len(positions) - len(asked.last["queries"]) if asked else 0
-    votes = _vote_nearest(records, known["vectors"], positions, earlier, chunk.numbers, training.neighbours)
-    return {"votes": votes}, facts
-
-
-@dataclass(frozen=True, eq=False)
-class _Records:
-    """Private records: features (records, features), labels and teachers (records,), and the number of classes."""
-
-    vectors: NDArray[np.floating]
-    labels: NDArray[np.integer]
-    teachers: NDArray[np.integer]
-    classes: int
-
-
-def _vote_nearest(
-    records: _Records,
-    features: NDArray[np.floating],
-    positions: NDArray[np.integer],
-    earlier: int,
-    teachers: NDArray[np.integer],
-    neighbours: int | None,
-) -> NDArray[np.integer]:
-    """Return the votes (teachers, queries) of records on the nearest of the queries at `positions` of the pool.
-
-    Each record votes for its label on its `neighbours` nearest queries, or if None, on the one in whose cell it lies.
-    On the first `earlier` queries records have voted in earlier rounds, so votes on these are left out.
-    """
-    from patebench.features import cells
-
-    if neighbours is not None and neighbours > len(positions):
-        raise PatebenchError(
-            f"--neighbours is {neighbours}, but a record can vote on {len(positions)} queries only; use at most that"
-        )
-    place = cells.belong(records.vectors, features, positions, neighbours)
-    teacher, labels = (np.repeat(values, place.shape[1]) for values in (records.teachers - teachers[0], records.labels))
-    here, shape = place.ravel() >= earlier, (len(teachers), len(positions) - earlier)
-    return cells.record_votes(teacher[here], place.ravel()[here] - earlier, labels[here], shape, records.classes)
-
-
-def _vote_weighted(
-    records: _Records, features: NDArray[np.floating], positions: NDArray[np.integer]
-) -> dict[str, NDArray[Any]]:
-    """Return arrays of votes with weights on the queries at `positions`; each teacher's norm is at most one vote."""
-    from patebench.features.cells import Directions
-
-    weights = Directions.of(features, positions).weights(records.vectors)
-    return WeightedVotes.of(weights, records.labels, records.teachers, records.classes).limited(1).arrays()
+    here, shape = place.ravel() >= earlier, (len(chunk.numbers), len(positions) - earlier)
+    return {"votes": cells.record_votes(voter[here], place.ravel()[here] - earlier, vote[here], shape, classes)}, facts
 
 
 def _train_and_vote(
@@ -300,7 +262,9 @@ def _train_and_vote(
     if encoder is not None:
         queries, test_x = encoder.features(queries), encoder.features(test_x)
         with progress(f"features of teachers {chunk.first} to {chunk.last}", len(owned), "teachers") as done:
-            owned = _encoded(owned, encoder, done)
+            for number, (x, y) in enumerate(owned):
+                owned[number] = encoder.features_alone(x), y
+                done(number + 1)
     seeds = [derive(*randomness, "teacher", int(number)) for number in numbers]
     with progress(f"teachers {chunk.first} to {chunk.last}", len(numbers), "teachers") as done:
         for positions, trained in train(learner, owned, seeds, done):
@@ -313,17 +277,6 @@ def _train_and_vote(
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
     arrays = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
     return arrays, dict(trained.device_facts)
-
-
-def _encoded(
-    owned: Sequence[tuple[NDArray[Any], NDArray[Any]]], encoder: Encoder, report: Report
-) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Return the samples and labels of each teacher, with the features of `encoder` in place of the samples."""
-    encoded = []
-    for x, y in owned:
-        encoded.append((encoder.features_alone(x), y))
-        report(len(encoded), len(owned))
-    return encoded
 
 
 def read_shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
