@@ -476,8 +476,7 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
     settings["datasets"] = {"mine": {"loader": "npz", "private": private, "public": public}}
     run = validate(settings, files=False)
     assert options(run, "private.npz")[0]["option"] == {"loader": "npz", "private": private, "public": public}
-    assert run.sources == {"mine": [private, public]}
-    assert list(run.owners.values()) == [[column]] * 4
+    assert list(run.own_files.values()) == [[private, public], *[[column]] * 4]
     settings["datasets"]["mine"]["class_names"] = ["cat", "dog"]
     named = validate(settings, files=False)
     assert options(named, "private.npz")[0]["class-names"] == ("cat", "dog")
@@ -518,7 +517,7 @@ def test_shipped_configurations_are_good(file: str) -> None:
     assert config.experiments
     made = {name.partition("/")[0] for name in config.job_names()}
     trained = {"data", "split", "partition", "train_teachers", "join_votes"}
-    assert {*({"import_votes"} if config.imported else trained), "collect", "report"} <= made
+    assert {*(trained if "train_teachers" in made else {"import_votes"}), "collect", "report"} <= made
     assert ("account" in made) == any(each.label_sets for each in config.experiments)
 
 
@@ -616,7 +615,7 @@ def test_the_file_of_an_own_encoder_is_an_input_and_option_of_its_stage(tmp_path
     run = validate({"seeds": 0, "experiments": {"one": ONE_VOTE | own}})
     (features,) = options(run, "features.npz")
     assert features["network"] == own["encoder_file"]
-    assert run.networks == {"digits/seed-0_pool-100_mine": [own["encoder_file"]]}
+    assert run.own_files["digits/seed-0_pool-100_mine"] == [own["encoder_file"]]
     (split,) = options(run, "pool.npz")
     assert (split["encoder"], split["encoder-data"]) == ("mine", "LAION-400M")
     for change, code, key in (

@@ -64,4 +64,4 @@ def test_their_settings_on_these_votes_cost_more_than_stated(tmp_path: Path) -> 
 def test_the_configuration_needs_no_data_set() -> None:
     run = validate(load(CONFIGURATION), files=False)
     assert {job.partition("/")[0] for job in run.jobs} == {"import_votes", "aggregate", "account", "collect", "audit"}
-    assert {Path(file).name for files in run.imported.values() for file in files} == {"svhn_votes.npz"}
+    assert {Path(file).name for files in run.own_files.values() for file in files} == {"svhn_votes.npz"}

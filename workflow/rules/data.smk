@@ -3,7 +3,7 @@
 
 rule data:
     input:
-        sources=known(RUN.sources, DATA),  # the user's own files, also in the options; a change reruns the job
+        sources=known(RUN.own_files, DATA),  # the user's own files, also in the options; a change reruns the job
     output:
         private="<results>/<data>/private.npz",
         public="<results>/<data>/public.npz",
@@ -55,7 +55,7 @@ rule partition:
     input:
         private="<results>/<data>/private.npz",
         public="<results>/<data>/public.npz",
-        owners=known(RUN.owners, ENSEMBLE),  # the user's file with the owner of each sample, also in the options
+        owners=known(RUN.own_files, ENSEMBLE),  # the user's file with the owner of each sample, also in the options
     output:
         "<results>/<ensemble>/partition.npz",
     log:

@@ -4,7 +4,7 @@
 rule extract_features:
     input:
         pool="<results>/<split>/pool.npz",
-        network=known(RUN.networks, SPLIT),  # the file of the user's own encoder, also in the options
+        network=known(RUN.own_files, SPLIT),  # the file of the user's own encoder, also in the options
     output:
         features="<results>/<split>/features.npz",
         encoder="<results>/<split>/encoder.npz",

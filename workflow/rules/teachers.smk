@@ -60,7 +60,7 @@ rule join_votes:
 # Votes of a file, in place of those of trained teachers. A plain table of votes has no pool.
 rule import_votes:
     input:
-        votes=known(RUN.imported, ENSEMBLE),
+        votes=known(RUN.own_files, ENSEMBLE),
         pool=used(RUN.without_pool, ENSEMBLE, [], otherwise="<results>/<split>/pool.npz"),
         truth=used(RUN.without_pool, ENSEMBLE, [], otherwise="<results>/<split>/truth.npz"),
     output:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patebench.baselines import DPSGD_FORMS
 from patebench.baselines.on_features import FEATURE_METHODS
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.parameters import (
@@ -307,7 +308,7 @@ class _Expansion:
                 line = "a student needs samples, but those of a plain table are unknown; leave out students and rounds"
                 raise PatebenchError(line, code="no-samples", where=where)
             self.agreement.settle(ensemble.name, f"{where}.file", settings.file)
-            self.run.imported[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
+            self.run.own_files[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
             yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
@@ -435,11 +436,11 @@ class _Expansion:
                 self.run.add_naming(split, SelectionParameters(strategy=_CLUSTERS, queries=clusters))
         for where, entry in _entries(f"{self.where}.dpsgd", settings.dpsgd):
             for dpsgd in self._combinations(where, entry, DpsgdParameters):
-                self.run.add_dpsgd(split, dpsgd)
+                self.run.add_private_model("train_dpsgd", split, dpsgd, encoder=DPSGD_FORMS[dpsgd.form].from_encoder)
         for where, knn_entry in _entries(f"{self.where}.private_knn", settings.private_knn):
             _check_pool(f"{where}.queries", [knn_entry.queries], pool)
             for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
-                self.run.add_private_knn(split, knn)
+                self.run.add_private_model("train_private_knn", split, knn)
         for where, method_entry in _entries(f"{self.where}.feature_methods", settings.feature_methods):
             if FEATURE_METHODS.fact(method_entry.method, "labels_only") != bool(settings.protects):
                 unit = "whole records" if settings.protects else "labels alone"
@@ -448,7 +449,7 @@ class _Expansion:
             for key in ("prototypes", "candidates", "clusters"):
                 _check_pool(f"{where}.{key}", [number for number in [getattr(method_entry, key)] if number], pool)
             for method in self._combinations(where, method_entry, FeatureMethodParameters):
-                self.run.add_feature_method(split, method)
+                self.run.add_private_model("train_on_features", split, method)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
         """Add an audit of each mechanism and ensemble of the label sets `pool`."""

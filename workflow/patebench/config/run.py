@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patebench.baselines import DPSGD_FORMS
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Options, Round, Setting, Split
 from patebench.config.parameters import (
     AuditParameters,
@@ -53,9 +52,8 @@ class Run:
     selections : ensemble → the queries that are selected before its teachers vote: none or one.
     uses_features, uses_encoder : files (votes, queries, students, models) made from the pool's features or its encoder.
     label_splits : splits whose pool consists of the private data's samples, because only their labels are private.
-    sources, owners, networks : data set → the user's own data files; ensemble → the user's own file of owners, if any;
-        split → the file of the user's own encoder, if any.
-    imported : ensemble → the file with its votes, if nothing is trained for it.
+    own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, the owners
+        of samples, or votes of teachers that are not trained.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
     audited_votes : audit → imported votes from which it reads the number of classes, if the data set is not loaded.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
@@ -85,10 +83,7 @@ class Run:
     uses_features: set[str] = field(default_factory=set)
     uses_encoder: set[str] = field(default_factory=set)
     label_splits: set[str] = field(default_factory=set)
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    networks: dict[str, list[str]] = field(default_factory=dict)
-    owners: dict[str, list[str]] = field(default_factory=dict)
-    imported: dict[str, list[str]] = field(default_factory=dict)
+    own_files: dict[str, list[str]] = field(default_factory=dict)
     without_pool: set[str] = field(default_factory=set)
     audited_votes: dict[str, list[str]] = field(default_factory=dict)
     gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -184,7 +179,7 @@ class Run:
 
     def add_data(self, data: Data) -> None:
         self._add("data", data.name, "private.npz", data.options())
-        self.sources[data.name] = [path for _, path in data.sources]
+        self.own_files[data.name] = [path for _, path in data.sources]
         self._note(data, data.name)
         if data.copy_of is not None:
             self.copies[data.name] = data.copy_of
@@ -220,7 +215,8 @@ class Run:
         unit = {"protects": split.parameters.protects} if split.parameters.protects else {}
         options = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **unit, **split.random(name)}
         self._add("partition", name, "partition.npz", options)
-        self.owners[name] = [ensemble.partition.owners] if ensemble.partition.owners else []
+        if ensemble.partition.owners:
+            self.own_files[name] = [ensemble.partition.owners]
         if not ensemble.votes_by_query:
             self._note(split.data, "trained teachers")
         if ensemble.queries:
@@ -346,27 +342,21 @@ class Run:
         self._use(split, f"{folder}/naming.json")
         self._add("name_clusters", folder, "naming.json", {}, record="baselines")
 
-    def add_dpsgd(self, split: Split, parameters: DpsgdParameters) -> None:
+    def add_private_model(
+        self,
+        stage: str,
+        split: Split,
+        parameters: DpsgdParameters | PrivateKnnParameters | FeatureMethodParameters,
+        *,
+        encoder: bool = True,
+    ) -> None:
+        """Add the private model that `stage` trains on the private data, with the `encoder` of the pool or without."""
         self.add_split(split)
-        name = f"{split.name}/dpsgd/{parameters.slug}"
-        options = {**parameters.options(), **split.random(name)}
-        self._add("train_dpsgd", name, "dpsgd.json", options, record="models")
-        if DPSGD_FORMS[parameters.form].from_encoder:
-            self._use(split, f"{name}/dpsgd.json", self.uses_encoder)
-
-    def add_private_knn(self, split: Split, parameters: PrivateKnnParameters) -> None:
-        self.add_split(split)
-        name = f"{split.name}/private-knn/{parameters.slug}"
-        options = {**parameters.options(), **split.random(name)}
-        self._add("train_private_knn", name, "private_knn.json", options, record="models")
-        self._use(split, f"{name}/private_knn.json")
-
-    def add_feature_method(self, split: Split, parameters: FeatureMethodParameters) -> None:
-        self.add_split(split)
-        name = f"{split.name}/on-features/{parameters.slug}"
-        options = {**parameters.options(), **split.random(name)}
-        self._add("train_on_features", name, "on_features.json", options, record="models")
-        self._use(split, f"{name}/on_features.json")
+        kind = stage.removeprefix("train_")
+        name, file = f"{split.name}/{kind.replace('_', '-')}/{parameters.slug}", f"{kind}.json"
+        self._add(stage, name, file, {**parameters.options(), **split.random(name)}, record="models")
+        if encoder:
+            self._use(split, f"{name}/{file}", self.uses_encoder)
 
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
@@ -379,8 +369,9 @@ class Run:
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
         """Add the job for the pool's features and their encoder; add `file`, which needs them, to the sets `users`."""
-        network = {"network": split.encoder_file} if split.encoder_file else {}
-        self.networks[split.name] = list(network.values())
+        network = {}
+        if split.encoder_file:
+            network, self.own_files[split.name] = {"network": split.encoder_file}, [split.encoder_file]
         self._add("extract_features", split.name, "features.npz", {**network, **split.random(f"{split.name}/features")})
         for files in users:
             files.add(file)
