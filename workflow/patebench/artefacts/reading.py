@@ -278,7 +278,10 @@ class Selected:
 
         If the votes were made in rounds, the files must be those of the last rounds.
         """
-        files = [_read_queries(path, votes) for path in paths]
+        files = [read_arrays(path, QUERIES) for path in paths]
+        for file in files:
+            for entry in ("pool", "classes"):
+                file.require(entry, votes.meta[entry], str(votes.path))
         positions = np.concatenate([file["queries"] for file in files])
         check_distinct(positions, paths[-1])
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
@@ -299,18 +302,10 @@ class Selected:
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
     """Raise ArtefactError, naming the file `path`, if a query is selected twice."""
-    if len(np.unique(positions)) < len(positions):
-        raise ArtefactError(
-            path,
-            f"query {_first_repeated(positions)} is selected twice in all rounds together",
-            OF_ROUNDS,
-            code="rounds",
-        )
-
-
-def _first_repeated(positions: NDArray[np.integer]) -> int:
     values, counts = np.unique(positions, return_counts=True)
-    return int(values[counts > 1][0])
+    if len(values) < len(positions):
+        fault = f"query {values[counts > 1][0]} is selected twice in all rounds together"
+        raise ArtefactError(path, fault, OF_ROUNDS, code="rounds")
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
@@ -342,13 +337,6 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
             code="rounds",
         )
     return columns
-
-
-def _read_queries(path: Path, votes: Artefact) -> Artefact:
-    queries = read_arrays(path, QUERIES)
-    queries.require("pool", votes.meta["pool"], str(votes.path))
-    queries.require("classes", votes.meta["classes"], str(votes.path))
-    return queries
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:

@@ -164,13 +164,12 @@ def read_records(files: Iterable[Path]) -> "Records":
     """
     from patebench.reporting.frames import records_of
 
-    return records_of((path, record) for path in files for record in _records_in(path))
-
-
-def _records_in(path: Path) -> Sequence[Facts]:
-    content, _ = read_any_json(path)
-    check_kind(path, content, _READERS)
-    return _READERS[content["kind"]](path, content)
+    records = []
+    for path in files:
+        content, _ = read_any_json(path)
+        check_kind(path, content, _READERS)
+        records += [(path, record) for record in _READERS[content["kind"]](path, content)]
+    return records_of(records)
 
 
 def _collected(path: Path, content: Facts) -> list[Facts]:

@@ -67,7 +67,10 @@ def student_data(
             clusters = QueryClusters.of(features["vectors"], asked, _rounds(released, queries))
         labels[asked], likelihood[asked] = read(released["noisy_counts"][:queries], released.meta, clusters)
         labels[asked[hidden(labels[asked], likelihood[asked])]] = -1
-        _log_differences(released, queries, labels[asked])
+        left_out = labels[asked] < 0
+        other = ~left_out & (labels[asked] != released_labels[:queries])
+        line = "table of %d queries: %d labels differ from the largest count, %d are left out"
+        log.info(line, queries, other.sum(), left_out.sum())
     classes = released.meta["classes"]
     return StudentData(pool=samples["x"], labels=labels, classes=classes, log_likelihood=likelihood, table=table)
 
@@ -119,15 +122,3 @@ def _rounds(released: Artefact, queries: int) -> list[int]:
     """Return, for each round, how many of the first `queries` queries it selected; nothing without rounds."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]
-
-
-def _log_differences(released: Artefact, queries: int, read: NDArray[np.integer]) -> None:
-    """Log the number of labels computed from a table that differ from those with the largest noisy counts."""
-    hidden = read < 0
-    other = ~hidden & (read != released["labels"][:queries])
-    log.info(
-        "table of %d queries: %d labels differ from the largest count, %d are left out",
-        queries,
-        other.sum(),
-        hidden.sum(),
-    )

@@ -61,12 +61,21 @@ def read_source(
 ) -> tuple[Artefact, Votes]:
     """Read votes as `read` does, and return their artefact too; that of a table states no pool and no partition."""
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
-        return _artefact(path, classes, teachers)
+        source, votes = read_votes(path)
+        if teachers not in (None, votes.teachers):
+            found = plural(votes.teachers, "teacher")
+            raise PatebenchError(f"{path} contains votes of {found}, not of {teachers}; leave --teachers out")
+        if classes not in (None, votes.classes):
+            found = f"{votes.classes} classes"
+            raise PatebenchError(f"{path} contains votes among {found}, not {classes}; leave --classes out")
+        return source, votes
     votes = _votes(path, labels, classes)
     with located(path):
         check_table(votes, teachers, "--teachers ")
     facts = {"kind": "table", "partition": digest_counts(votes.counts), "pool": NO_POOL, "classes": votes.classes}
-    return Artefact(path, {}, facts, _digest(votes)), votes
+    content = hashlib.sha256(f"counts {votes.counts.shape}".encode())  # the same for a file of votes or of counts
+    content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
+    return Artefact(path, {}, facts, content.hexdigest()), votes
 
 
 def report_sizes(source: Artefact, votes: Votes) -> None:
@@ -76,13 +85,6 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
     what = "counts" if votes.matrix is None else "votes"
     teachers, queries = plural(votes.teachers, "teacher"), plural(votes.queries, "query")
     click.echo(f"{source.path}: {what} of {teachers} on {queries} among {plural(votes.classes, 'class')}", err=True)
-
-
-def _digest(votes: Votes) -> str:
-    """Return the digest of the vote counts in the order of queries; it is the same for a file of votes or of counts."""
-    content = hashlib.sha256(f"counts {votes.counts.shape}".encode())
-    content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
-    return content.hexdigest()
 
 
 def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
@@ -153,17 +155,6 @@ def _first_bytes(path: Path) -> bytes:
     if not magic:
         raise PatebenchError(f"{path} is empty; save the array with numpy.save")
     return magic
-
-
-def _artefact(path: Path, classes: int | None, teachers: int | None) -> tuple[Artefact, Votes]:
-    source, votes = read_votes(path)
-    if teachers not in (None, votes.teachers):
-        raise PatebenchError(
-            f"{path} contains votes of {plural(votes.teachers, 'teacher')}, not of {teachers}; leave --teachers out"
-        )
-    if classes not in (None, votes.classes):
-        raise PatebenchError(f"{path} contains votes among {votes.classes} classes, not {classes}; leave --classes out")
-    return source, votes
 
 
 def _is_plain_archive(path: Path) -> bool:

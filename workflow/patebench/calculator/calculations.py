@@ -186,6 +186,9 @@ def _noise_for(
         check_releasable(name, kind)
     solved = _missing_parameter(name, kind, parameters, queries)
 
+    (limits,) = (item.metadata for item in fields(kind) if item.name == solved)
+    ends = max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
+
     def with_noise(value: float) -> Mechanism:
         return make_mechanism(name, {**parameters, solved: value})
 
@@ -193,7 +196,7 @@ def _noise_for(
         def cost(noise: float) -> float:
             return worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon
 
-        return searches.edge(cost, epsilon, *_range(kind, solved), guess=guess, **search)
+        return searches.edge(cost, epsilon, *ends, guess=guess, **search)
 
     try:
         if setting["release"]:
@@ -218,12 +221,6 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
         f"exactly one parameter of '{name}' must be missing to find the noise for {plural(queries, 'query')}, but "
         f"{state}; leave out one of {', '.join(kind.parameter_names())}, or the queries to find their number"
     )
-
-
-def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
-    """Return the range in which a noise parameter is searched: those allowed by the mechanism and the search."""
-    (limits,) = (item.metadata for item in fields(kind) if item.name == parameter)
-    return max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,13 @@ def load(path: Path | str) -> dict[str, Any]:
     Raises PatebenchError, with the line where it is known, if the file is not valid YAML.
     """
     try:
-        settings = yaml.load(_read(Path(path)), _Loader)
+        path = Path(path)
+        if path.exists() and not (path.is_file() or path.is_dir()):  # such as /dev/zero, which never ends
+            raise PatebenchError("the path is not a file; give a YAML file", code="missing-file", where=path)
+        if path.stat().st_size > _BYTES:
+            line = f"the file has more than {_BYTES:,} bytes, too many for a configuration; {_START}"
+            raise PatebenchError(line, code="yaml", where=path)
+        settings = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as fault:
         line = f"the file cannot be read ({fault.strerror}); give the path of a YAML file"
         raise PatebenchError(line, code="missing-file", where=path) from None
@@ -70,16 +76,6 @@ def load(path: Path | str) -> dict[str, Any]:
         line = f"the file contains {content} instead of keys with values; {_START}"
         raise PatebenchError(line, code="yaml", where=path)
     return settings
-
-
-def _read(path: Path) -> str:
-    if path.exists() and not (path.is_file() or path.is_dir()):  # such as /dev/zero, which never ends
-        raise PatebenchError("the path is not a file; give a YAML file", code="missing-file", where=path)
-    if path.stat().st_size > _BYTES:
-        raise PatebenchError(
-            f"the file has more than {_BYTES:,} bytes, too many for a configuration; {_START}", code="yaml", where=path
-        )
-    return path.read_text(encoding="utf-8")
 
 
 def _fault(problem: str, node: yaml.Node) -> yaml.constructor.ConstructorError:

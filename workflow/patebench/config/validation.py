@@ -96,7 +96,12 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     }
     run.experiments = tuple(each for name, each in experiments.items() if name in chosen)
     if run.mode is Mode.RELEASE:
-        _check_release(run)
+        limit = run.ledger.limit if run.ledger else None
+        if limit is None:
+            check_single(run.experiments)
+        else:
+            teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
+            run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
     sought = {
         name: each
         for name, each in settings.experiments.items()
@@ -120,19 +125,6 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
         if (about := known[each.dataset])
         for check in checks(key_path("experiments", name), each, run.mode, data[each.dataset], about)
     )
-
-
-def _check_release(run: Run) -> None:
-    """Raise PatebenchError for several releases without a total budget, or for a budget whose δ is 1/n or more.
-
-    n is the largest number of teachers.
-    """
-    limit = run.ledger.limit if run.ledger else None
-    if limit is None:
-        check_single(run.experiments)
-        return
-    teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
-    run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
 
 
 def _check_folder(where: str, path: str) -> None:

@@ -381,11 +381,12 @@ def _check(
     `now` are the costs of the draws in the ledger `before` and of the new draw; `order` is the ledger's Rényi order.
     """
     drawn = len(before.entries)
+    made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
     if kept is None:
         if drawn and (asked is not None or _costs_more(before.spent, now[-1])):
             raise ArtefactError(
                 before.path,
-                f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}) without a limit. A "
+                f"{made} made from this private data already ({before.entries[-1].what}) without a limit. A "
                 "limit that is given afterwards is not valid for earlier draws, so no further draw is allowed",
                 "give a limit with the first draw where several may follow (ledger: {budget: …, delta: …} in a "
                 "configuration, --ledger-budget and --ledger-delta of a command)",
@@ -416,10 +417,6 @@ def _together(now: Sequence[Spending], delta: float, order: float) -> str:
         return f"this draw and {len(now) - 1} before it fail with probability {failure:g} or less, so there is no ε"
     epsilon = f"ε = {four_digits(spending.epsilon(now, delta, order))}, counted at the Rényi order of the first draw,"
     return f"this draw and {len(now) - 1} before it would cost {epsilon}" if now[1:] else f"it costs {epsilon}"
-
-
-def _draws(number: int) -> str:
-    return "1 draw was" if number == 1 else f"{number} draws were"
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:

@@ -49,9 +49,6 @@ _NO_LEDGER = (
     "It was not checked that the labels come from these votes. Other releases of the private data are not counted."
 )
 
-#: Fixes for labels that do not belong to the other files. The labels may be a release, so they are not drawn again.
-_VOTES, _QUERIES = "give the votes that it was drawn from", "give the queries of the rounds that it was drawn in"
-
 #: Protection stated for votes without a partition.
 _OF_TEACHER = "the votes of one teacher; which records these depend on is not known"
 
@@ -90,7 +87,14 @@ def run(
     """
     source, everything = read_source(votes, classes is not None, classes, teachers)
     report_sizes(source, everything)
-    label_set = _read_labels(labels, source, everything)
+    label_set = read_arrays(labels, LABELS)
+    check_drawn_from(label_set, source, everything)
+    labelled = label_set.arrays.get("queries", np.arange(len(label_set["labels"])))
+    voted = source.arrays.get("queries", np.arange(everything.queries))
+    if not label_set.meta["rounds"] and not np.array_equal(labelled, voted):
+        raise ArtefactError(
+            labels, f"its queries differ from those of {votes}", "give the votes that it was drawn from"
+        )
     mode, mechanism = Mode(label_set.meta["mode"]), mechanism_of(label_set.meta)
     release = mode is Mode.RELEASE
     if release:
@@ -126,17 +130,6 @@ def run(
     write_json(out, "account", {**payload, **stated})
 
 
-def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
-    """Read LABELS; refuse them if their metadata shows that they were drawn from other votes."""
-    labels = read_arrays(path, LABELS)
-    check_drawn_from(labels, votes, everything)
-    labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
-    voted = votes.arrays.get("queries", np.arange(everything.queries))
-    if not labels.meta["rounds"] and not np.array_equal(labelled, voted):
-        raise ArtefactError(path, f"its queries differ from those of {votes.path}", _VOTES)
-    return labels
-
-
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
     """Read the files `selected` with the queries of each round, and check that they are those of the labels."""
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
@@ -148,7 +141,8 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
-        raise ArtefactError(labels.path, f"its rounds differ from those of {', '.join(map(str, selected))}", _QUERIES)
+        fix = "give the queries of the rounds that it was drawn in"  # a release, which is not drawn again
+        raise ArtefactError(labels.path, f"its rounds differ from those of {', '.join(map(str, selected))}", fix)
     return rounds
 
 

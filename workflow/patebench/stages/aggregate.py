@@ -115,7 +115,11 @@ def run(
         if before is not None and draws.mode is Mode.RELEASE:
             place.check_same_shards(source, before)
         arrays, kept = _label_selected(checked, queries, everything, draws, write_down)
-        arrays, facts = _append_round(before, arrays, facts | kept | queries.facts())
+        facts |= kept | queries.facts()
+        if before is not None:  # append this round to those before
+            arrays = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
+            facts |= {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files", "entries")}
+            facts["earlier"] = before.digest
     write_arrays(out, LABELS, arrays, facts)
 
 
@@ -198,15 +202,6 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
             before.require(entry, value, str(selected.path))
         check_distinct(np.concatenate([before["queries"], selected["queries"]]), selected.path)
     return before
-
-
-def _append_round(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
-    """Return the arrays and facts of the labels of all rounds so far: those of `before`, then those of this round."""
-    if before is None:
-        return arrays, facts
-    joined = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
-    so_far = {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files", "entries")}
-    return joined, facts | so_far | {"earlier": before.digest}
 
 
 command = stage_command(run, table_options, mechanism, seeded_or_release, ledgered, cls=MechanismCommand)

@@ -51,7 +51,9 @@ def run(
     """
     facts: dict[str, Any] = {"dataset": ""}
     if votes is not None:
-        teachers, classes, facts = _read_sizes(votes, teachers, classes)
+        source, table = read_source(votes, classes is not None, classes, teachers)
+        report_sizes(source, table)
+        teachers, classes, facts = table.teachers, table.classes, {"dataset": source.meta.get("dataset", "")}
     if teachers is None:
         raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
     if (classes is None) == (samples is None):
@@ -72,13 +74,6 @@ def run(
     else:
         show_on_terminal(audit_text.render(audited))
     sys.exit(1 if audited.violated else 0)
-
-
-def _read_sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int, dict[str, Any]]:
-    """Return the numbers of teachers and classes of the votes in a file, and their data set if the file states it."""
-    source, votes = read_source(path, classes is not None, classes, teachers)
-    report_sizes(source, votes)
-    return votes.teachers, votes.classes, {"dataset": source.meta.get("dataset", "")}
 
 
 class _Command(MechanismCommand):

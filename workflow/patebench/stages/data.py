@@ -1,7 +1,7 @@
 """Stage `data`: load a data set and write its private and public samples."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,7 +58,9 @@ def run(
         data = with_long_tail(data, *map(int, str(ends).split(",")))
     images = {"private": data.private.x, "public": data.public.x}
     if encoders is not None:
-        data = _encoded(data, str(encoders).split(","))
+        outputs = [_outputs(data, encoder) for encoder in str(encoders).split(",")]
+        public_x, private_x = (np.concatenate(side, axis=1) for side in zip(*outputs, strict=True))
+        data = replace(data, private=replace(data.private, x=private_x), public=replace(data.public, x=public_x))
     for role, part, out in (("private", data.private, private), ("public", data.public, public)):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
         arrays = {"x": part.x, "y": part.y, "row": np.arange(len(part)) if part.rows is None else part.rows}
@@ -72,16 +74,6 @@ def run(
         _say(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
         _say(f"{name}: {note}")
-
-
-def _encoded(data: Dataset, encoders: Sequence[str]) -> Dataset:
-    """Return the data set with the outputs of `encoders`, side by side, in place of its samples."""
-    public, private = zip(*(_outputs(data, encoder) for encoder in encoders), strict=True)
-    return replace(
-        data,
-        private=replace(data.private, x=np.concatenate(private, axis=1)),
-        public=replace(data.public, x=np.concatenate(public, axis=1)),
-    )
 
 
 def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

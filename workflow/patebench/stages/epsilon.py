@@ -57,7 +57,11 @@ def run(
     """
     if release and sanitise:
         raise PatebenchError("sanitised bounds are not valid for discrete noise; leave --release or --sanitise out")
-    place = _place(sanitise, ledger, ledger_budget, ledger_delta, private)
+    kept = ledger, ledger_budget, ledger_delta, private
+    if not sanitise and kept != (None, None, None, None):
+        line = "--ledger and --private are only for sanitised bounds; leave them out, or give --sanitise"
+        raise PatebenchError(line)
+    place = Place.of(Mode.RELEASE, *kept) if sanitise else None
     make_mechanism(mechanism, parameters)  # report its errors before any work or output
     check_delta(delta)
     source, read_votes = votes_file.read_source(file, votes, classes, teachers)
@@ -80,17 +84,6 @@ def run(
             show_on_terminal(show.account_table(not_publishable))
     if as_json:
         show_on_terminal(show.as_json(result))
-
-
-def _place(
-    sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None, private: str | None
-) -> Place | None:
-    """Return the ledger, limit and name of the data for sanitised bounds; None without --sanitise."""
-    if sanitise:
-        return Place.of(Mode.RELEASE, ledger, budget, delta, private)
-    if (ledger, budget, delta, private) != (None, None, None, None):
-        raise PatebenchError("--ledger and --private are only for sanitised bounds; leave them out, or give --sanitise")
-    return None
 
 
 def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:

@@ -3,7 +3,7 @@
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +72,12 @@ def run(
 def _find_row(asked: str, rows: Iterable[str]) -> str:
     """Return the row named `asked`, or the only row whose name contains its words in this order."""
     words = _words(asked)
-    matching = [name for name in rows if _words(name) == words] or [name for name in rows if _contains(name, words)]
+    matching = [name for name in rows if _words(name) == words]
+    if words and not matching:
+        for name in rows:
+            remaining = iter(_words(name))
+            if all(word in remaining for word in words):
+                matching.append(name)
     if not matching:
         raise PatebenchError(
             f"no table of a paper has the row '{asked}'{nearest(asked, rows)}; `patebench reproduce` lists all rows",
@@ -91,12 +96,6 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\s,()-]+", name.lower())
 
 
-def _contains(name: str, wanted: Sequence[str]) -> bool:
-    """Return True if a name contains all `wanted` words in this order; False if no words are wanted."""
-    remaining = iter(_words(name))
-    return bool(wanted) and all(word in remaining for word in wanted)
-
-
 def _show_verdicts(path: Path, row: Value) -> None:
     """Show the verdicts of a run on the values in the same table row as `row`."""
     import pandas as pd
@@ -110,11 +109,12 @@ def _show_verdicts(path: Path, row: Value) -> None:
             "--seeds of the configuration"
         )
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()
-    show_on_terminal(table_of(list(_SHOWN.values()), [[_cell(cell) for cell in line] for line in cells]))
-
-
-def _cell(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    show_on_terminal(
+        table_of(
+            list(_SHOWN.values()),
+            [[f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in line] for line in cells],
+        )
+    )
 
 
 command = stage_command(

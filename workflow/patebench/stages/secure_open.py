@@ -8,7 +8,7 @@ import numpy as np
 
 from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Answering
@@ -37,7 +37,12 @@ def run(
             raise ArtefactError(
                 part.path, f"its teachers, whose shares it sums, differ from those of {first.path}", fix
             )
-    _check_aggregators(parts)
+    numbers, needed = sorted(part.meta["aggregator"] for part in parts), first.meta["aggregators"]
+    if numbers != list(range(1, needed + 1)):
+        raise PatebenchError(
+            f"the sums of the aggregators {', '.join(map(str, numbers))} are given, but one sum of each of {needed} "
+            "aggregators is needed; repeat --sums for each"
+        )
     mechanism = stated_mechanism(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
     for out in (labels, counts):
@@ -51,16 +56,6 @@ def run(
     facts |= {"teachers": len(first["teachers"]), **table_facts(mechanism, first)}
     table = {"noisy_counts": noisy} if mechanism.answering is Answering.AS_TABLE else {}
     write_arrays(labels, LABELS, {"labels": plurality(noisy), **table, **queries}, facts)
-
-
-def _check_aggregators(sums: Sequence[Artefact]) -> None:
-    """Refuse sums unless there is exactly one of each aggregator."""
-    numbers, needed = sorted(part.meta["aggregator"] for part in sums), sums[0].meta["aggregators"]
-    if numbers != list(range(1, needed + 1)):
-        raise PatebenchError(
-            f"the sums of the aggregators {', '.join(map(str, numbers))} are given, but one sum of each of {needed} "
-            "aggregators is needed; repeat --sums for each"
-        )
 
 
 command = stage_command(run)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import click
 
-from patebench.audit.conformance import Check, Conformance
+from patebench.audit.conformance import Conformance
 from patebench.cli.command import CLASSES, SEED, Json, parameter_values, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.config.parameters import AuditParameters
@@ -46,7 +46,7 @@ def run(
     for check in conformance.checks():
         checks.append(check)
         if not as_json:
-            click.echo(_line(check))
+            click.echo(f"{_WORDS[check.kept]:7} {check.what}: {check.seen}")
     broken = sum(check.kept is False for check in checks)
     if as_json:
         rows = [{"what": check.what, "kept": check.kept, "seen": check.seen} for check in checks]
@@ -55,10 +55,6 @@ def run(
     else:
         click.echo(f"{name} {mechanism.slug}: {plural(len(checks), 'promise')}, {broken or 'none'} broken")
     sys.exit(1 if broken else 0)
-
-
-def _line(check: Check) -> str:
-    return f"{_WORDS[check.kept]:7} {check.what}: {check.seen}"
 
 
 command = stage_command(run, click.argument("name"), parameter_values, cls=MechanismCommand)

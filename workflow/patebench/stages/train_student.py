@@ -29,7 +29,7 @@ from patebench.core.text import plural
 from patebench.students import needs_features, reads_table, sees_images
 
 if TYPE_CHECKING:
-    from patebench.students.interface import Features, Student, StudentData
+    from patebench.students.interface import Student, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -66,8 +66,15 @@ def run(
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     extracted = read_arrays(features, FEATURES) if features else None
-    whole = _student_data(samples, released, queries, extracted, parameters)
-    whole = replace(whole, features=_features(parameters.method, encoder, samples))
+    method, whole_table = parameters.method, reads_table(parameters.method)
+    if whole_table and parameters.hold_out:
+        raise PatebenchError(f"the method '{method}' uses all counts of a released table; leave out --hold-out")
+    if whole_table and features:
+        raise PatebenchError(f"the method '{method}' decodes a table with --encoder; leave out --features")
+    if encoder and not needs_features(method):
+        raise PatebenchError(f"the method '{method}' uses no features; leave out --encoder")
+    whole = student_data(samples, released, queries, extracted, whole_table=whole_table)
+    whole = replace(whole, features=read_encoder(encoder, samples).features if encoder else None)
     if sees_images(parameters.method) and "images" in samples.arrays:
         whole = _of_images(whole, samples)
         samples, test_set = (replace(part, arrays={**part.arrays, "x": part["images"]}) for part in (samples, test_set))
@@ -123,22 +130,13 @@ def run(
         **reached,
         "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
     }
-    _write_predictions(predictions, trainer, samples, released)
+    predicted = trainer.log_probabilities(samples["x"])
+    with locate_faults(samples):
+        check_finite("the predictions of the student are NaN", predicted, samples["x"], infinite=True)
+    probabilities = np.minimum(np.exp(predicted).astype(np.float32), 1)
+    pool_facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
+    write_arrays(predictions, PREDICTIONS, {"probabilities": probabilities}, pool_facts)
     write_json(out, "train_student", result)
-
-
-def _student_data(
-    samples: Artefact, released: Artefact, queries: int, features: Artefact | None, parameters: StudentParameters
-) -> "StudentData":
-    """Return the student's training data: the pool with labels, or with a released table if its method reads one."""
-    whole_table = reads_table(parameters.method)
-    if whole_table and parameters.hold_out:
-        raise PatebenchError(
-            f"the method '{parameters.method}' uses all counts of a released table; leave out --hold-out"
-        )
-    if whole_table and features:
-        raise PatebenchError(f"the method '{parameters.method}' decodes a table with --encoder; leave out --features")
-    return student_data(samples, released, queries, features, whole_table=whole_table)
 
 
 def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
@@ -151,15 +149,6 @@ def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
         return vectors
 
     return replace(data, pool=samples["images"], features=features)
-
-
-def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features | None":
-    """Return the function that computes features of samples; None without an encoder."""
-    if encoder is None:
-        return None
-    if not needs_features(method):
-        raise PatebenchError(f"the method '{method}' uses no features; leave out --encoder")
-    return read_encoder(encoder, samples).features
 
 
 def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
@@ -201,16 +190,6 @@ def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     labels: NDArray[np.intp] = predicted.argmax(1)
     return labels
-
-
-def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:
-    """Write the student's class probabilities for every sample of the pool `samples`."""
-    predicted = student.log_probabilities(samples["x"])
-    with locate_faults(samples):
-        check_finite("the predictions of the student are NaN", predicted, samples["x"], infinite=True)
-    probabilities = np.exp(predicted).astype(np.float32)
-    facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
-    write_arrays(path, PREDICTIONS, {"probabilities": np.minimum(probabilities, 1)}, facts)
 
 
 command = stage_command(run, threads)
