@@ -178,34 +178,28 @@ def _load(path: Path) -> NDArray[Any]:
             raise PatebenchError(line, code="pickled") from None
         words = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
         raise PatebenchError(f"{path} is truncated or damaged ({words}); write it again with numpy.save") from None
-    if array.size == 0:
-        raise PatebenchError(
-            f"{path} contains an array of shape {array.shape}, which has no votes; save one of at least one query"
-        )
     return array
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
     """Return the array as integers; floats are accepted if all are whole numbers."""
+    fault = ""
     if array.ndim != 2:
-        raise PatebenchError(
-            f"{path} contains an array of shape {array.shape}; save one of "
-            "two dimensions: queries × classes, or teachers × queries with --votes"
-        )
-    if array.dtype.kind not in "iuf":
-        raise PatebenchError(f"{path} contains an array of dtype {array.dtype}; save integers")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise PatebenchError(f"{path} contains NaN or infinite values; votes are whole numbers")
-    if array.min() < 0 or array.max() >= MOST_VOTES:
-        raise PatebenchError(
-            f"{path} contains values from {array.min()} to {array.max()}; use numbers from 0 to {MOST_VOTES - 1}"
-        )
-    if array.dtype.kind in "iu":
-        return array
-    whole = array.astype(np.int64)
-    if not np.array_equal(whole, array):
-        raise PatebenchError(f"{path} contains fractions such as {array[whole != array][0]:g}; votes are whole numbers")
-    return whole
+        words = "save one of two dimensions: queries × classes, or teachers × queries with --votes"
+        fault = f"an array of shape {array.shape}; {words}"
+    elif array.size == 0:
+        fault = f"an array of shape {array.shape}, which has no votes; save one of at least one query"
+    elif array.dtype.kind not in "iuf":
+        fault = f"an array of dtype {array.dtype}; save integers"
+    elif array.dtype.kind == "f" and not np.isfinite(array).all():
+        fault = "NaN or infinite values; votes are whole numbers"
+    elif array.min() < 0 or array.max() >= MOST_VOTES:
+        fault = f"values from {array.min()} to {array.max()}; use numbers from 0 to {MOST_VOTES - 1}"
+    elif array.dtype.kind == "f" and (fractions := array[array % 1 != 0]).size:
+        fault = f"fractions such as {fractions[0]:g}; votes are whole numbers"
+    if fault:
+        raise PatebenchError(f"{path} contains {fault}")
+    return array.astype(np.int64) if array.dtype.kind == "f" else array
 
 
 def _check_totals(counts: NDArray[np.integer]) -> None:

@@ -373,40 +373,27 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
             )
     lengths: dict[str, int] = {}
     for name, array in arrays.items():
-        _check_field(path, name, array, layout.fields[name], meta, lengths)
+        if fault := _fault_of(array, layout.fields[name], meta, lengths):
+            raise ArtefactError(path, f"its array '{name}' {fault}", code="layout")
 
 
-def _check_field(
-    path: Path, name: str, array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]
-) -> None:
+def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:
+    """Return what is wrong with an array, or None; `lengths` are those of the axes of the arrays before."""
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
-        raise ArtefactError(
-            path, f"its array '{name}' has dtype {array.dtype} instead of a {wanted} type", code="layout"
-        )
+        return f"has dtype {array.dtype} instead of a {wanted} type"
     axes = [axis for axis in field.dims if axis != "..."]
     if array.ndim < len(axes) or (array.ndim > len(axes) and "..." not in field.dims):
-        raise ArtefactError(
-            path, f"its array '{name}' has shape {array.shape} instead of ({', '.join(field.dims)})", code="layout"
-        )
+        return f"has shape {array.shape} instead of ({', '.join(field.dims)})"
     for axis, length in zip(axes, array.shape, strict=False):
         if lengths.setdefault(axis, length) != length:
-            raise ArtefactError(
-                path,
-                f"its array '{name}' has {length} {axis}, but another of its arrays has {lengths[axis]}",
-                code="layout",
-            )
+            return f"has {length} {axis}, but another of its arrays has {lengths[axis]}"
     if array.size == 0:
-        raise ArtefactError(path, f"its array '{name}' is empty", code="layout")
+        return "is empty"
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ArtefactError(path, f"its array '{name}' contains NaN or infinite values", code="layout")
+        return "contains NaN or infinite values"
     if field.low is not None and array.min() < field.low:
-        raise ArtefactError(
-            path, f"its array '{name}' contains {array.min()}, but values must be at least {field.low:g}", code="layout"
-        )
+        return f"contains {array.min()}, but values must be at least {field.low:g}"
     if field.below is not None and array.max() >= meta[field.below]:
-        raise ArtefactError(
-            path,
-            f"its array '{name}' contains {array.max()}, but values must be below {field.below} = {meta[field.below]}",
-            code="layout",
-        )
+        return f"contains {array.max()}, but values must be below {field.below} = {meta[field.below]}"
+    return None
