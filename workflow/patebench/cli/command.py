@@ -4,12 +4,12 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import click
 from pydantic.fields import FieldInfo
@@ -20,6 +20,9 @@ from patebench.core.errors import PatebenchError
 from patebench.core.fields import Parameters, option_name
 from patebench.core.progress import LogFile
 from patebench.core.spelling import LEDGER_VARIABLES
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FILE = click.Path(path_type=Path)
 #: Types of options for a number of things, of classes, and for a seed.
@@ -232,6 +235,30 @@ def file_in_home(home: Path, name: str) -> Path:
             " that folder as --home"
         )
     return path
+
+
+def show_on_terminal(words: Any) -> None:
+    """Print text unchanged, and a table as wide as the terminal (120 columns if there is none)."""
+    if isinstance(words, str):
+        click.echo(words)
+        return
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False).print(words)
+
+
+def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: int = 0) -> "Table":
+    """Return a table for `show_on_terminal`; the last `numbers` columns are right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for place, heading in enumerate(headings):
+        right = place >= len(headings) - numbers
+        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 #: Folder of the repository's files, which are not part of the installed package.

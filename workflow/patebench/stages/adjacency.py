@@ -21,8 +21,7 @@ import click
 import numpy as np
 
 from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World, differing_keys
-from patebench.cli.command import COUNT, FILE, Json, stage_command
-from patebench.cli.terminal import show_on_terminal, table_of
+from patebench.cli.command import COUNT, FILE, Json, show_on_terminal, stage_command, table_of
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY

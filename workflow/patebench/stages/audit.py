@@ -13,9 +13,8 @@ from patebench.artefacts.votes_file import read_source, report_sizes
 from patebench.audit import audit_text
 from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import run_audit
-from patebench.cli.command import CLASSES, COUNT, SEED, Json, mechanism, stage_command
+from patebench.cli.command import CLASSES, COUNT, SEED, Json, mechanism, show_on_terminal, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
-from patebench.cli.terminal import show_on_terminal
 from patebench.config.parameters import AuditParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_facts, write_json

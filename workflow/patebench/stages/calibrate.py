@@ -5,9 +5,8 @@ from typing import Annotated
 
 from patebench.calculator import show
 from patebench.calculator.calculations import solve
-from patebench.cli.command import CLASSES, COUNT, stage_command
+from patebench.cli.command import CLASSES, COUNT, show_on_terminal, stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
-from patebench.cli.terminal import show_on_terminal
 from patebench.core.seeds import Mode
 from patebench.release.conditions import check_size_of_delta
 

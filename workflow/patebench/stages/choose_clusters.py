@@ -6,8 +6,7 @@ from typing import Annotated
 
 import click
 
-from patebench.cli.command import CLASSES, COUNT, Json, stage_command, threads
-from patebench.cli.terminal import show_on_terminal, table_of
+from patebench.cli.command import CLASSES, COUNT, Json, show_on_terminal, stage_command, table_of, threads
 from patebench.core.files import read_arrays
 from patebench.core.formats import FEATURES
 from patebench.core.text import plural

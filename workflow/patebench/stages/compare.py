@@ -16,8 +16,7 @@ import click
 import pandas as pd
 
 from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_records
-from patebench.cli.command import FILE, stage_command
-from patebench.cli.terminal import show_on_terminal, table_of
+from patebench.cli.command import FILE, show_on_terminal, stage_command, table_of
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import key_path
 from patebench.core.files import read_any_json

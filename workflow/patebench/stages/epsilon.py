@@ -14,9 +14,8 @@ from patebench.accounting.spending import Spending
 from patebench.artefacts import votes_file
 from patebench.calculator import show
 from patebench.calculator.calculations import epsilon
-from patebench.cli.command import CLASSES, COUNT, FILE, all_processes, ledgered, stage_command
+from patebench.cli.command import CLASSES, COUNT, FILE, all_processes, ledgered, show_on_terminal, stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
-from patebench.cli.terminal import show_on_terminal
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact

@@ -8,8 +8,7 @@ import click
 
 from patebench.accounting import spending
 from patebench.calculator.show import four_digits
-from patebench.cli.command import FILE, Json, stage_command
-from patebench.cli.terminal import show_on_terminal, table_of
+from patebench.cli.command import FILE, Json, show_on_terminal, stage_command, table_of
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.text import in_json

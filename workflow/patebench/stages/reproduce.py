@@ -9,8 +9,7 @@ from typing import Annotated
 
 import click
 
-from patebench.cli.command import file_in_home, home_option, stage_command
-from patebench.cli.terminal import show_on_terminal, table_of
+from patebench.cli.command import file_in_home, home_option, show_on_terminal, stage_command, table_of
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.text import listing
