@@ -58,18 +58,16 @@ class World:
 
     def claims_one_shard(self, kind: str) -> bool:
         """Return True if the partition claims that a change of this kind alters at most one shard."""
-        needed = KINDS[kind]
-        return needed is None or not {needed, Change.OWNER}.isdisjoint(self.protects)
+        return KINDS[kind] is None or bool({KINDS[kind], Change.OWNER} & {*self.protects})
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record to change, from a shard with more than one record if there is one.
 
-        `kind` is a key of `KINDS`. Repeat 0 takes a record of the rarest label, since facts derived from private
-        labels, such as the number of classes, most likely change with it; later repeats take any record. With equal
-        `shared` generators most kinds choose the same record, so that the same teachers are trained on the unchanged
-        data. For "outlier" the record is drawn with `own` from the smallest shard, unless the chosen shard has at most
-        one record more, as in `iid` partitions. For "outliers" it belongs to the first teacher of the chunk, where
-        accidental sharing of data between teachers mostly starts.
+        Repeat 0 takes a record of the rarest label, with which facts derived from private labels most likely change.
+        With equal `shared` generators most kinds choose the same record, so that the same teachers are trained on the
+        unchanged data. An "outlier" is drawn with `own` from the smallest shard, unless the chosen one has at most one
+        record more, as in `iid` partitions. "outliers" belong to the first teacher of the chunk, where accidental
+        sharing of data between teachers mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -194,8 +192,8 @@ class ChangeFinding:
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
         """Return the finding on the change `kind`, described by `what`, from the outputs before and after it.
 
-        `claimed` is True if the partition claims that the change alters at most one shard; otherwise
-        it may alter several. No change may alter public facts, or the votes of a teacher whose shard did not change.
+        Only changes that are not `claimed` to alter at most one shard may alter several. No change may alter public
+        facts, or the votes of a teacher whose shard did not change.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]

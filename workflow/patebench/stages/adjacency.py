@@ -272,26 +272,21 @@ class DataSet:
                 f"{self.data.name}: a copy of its samples is loaded with differences in {', '.join(moved)}, so changes "
                 "cannot be audited; audit another data set"
             )
-        findings = []
-        for kind, what, data in self._unlike_others():
-            changed = self.rerun(self.folder / "changed", data)
-            findings.append(_finding(kind, what, False, changed, lambda run: (self.traces, run.prepare())))
-        return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
-
-    def _unlike_others(self) -> Iterator[tuple[str, str, Data]]:
-        """Yield kind, description and data set of changes that make one private record unlike all others.
-
-        The record gets another label, other values or another image.
-        """
         y = np.array(self.private["y"])
         at = int(generator(0, "adjacency", self.data.name).integers(len(y)))
         y[at] = self.public.meta["classes"]
         what = f"record {at} has the label {y[at]}, which is no class"
-        yield "new label", what, self.with_records({**self.private.arrays, "y": y}, "new-label")
+        changes = [("new label", what, self.with_records({**self.private.arrays, "y": y}, "new-label"))]
         sources = dict(self.data.sources)
         if copies := DATASETS.fact(self.data.loader or self.data.name, "unlike_others"):
             for kind, what, private in imported(copies)(self.folder, **sources, **dict(self.data.declared)):
-                yield kind, what, replace(self.data, sources=tuple({**sources, "private": str(private)}.items()))
+                own_files = {**sources, "private": str(private)}
+                changes.append((kind, what, replace(self.data, sources=tuple(own_files.items()))))
+        findings = []
+        for kind, what, data in changes:
+            changed = self.rerun(self.folder / "changed", data)
+            findings.append(_finding(kind, what, False, changed, lambda run: (self.traces, run.prepare())))
+        return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
 
 
 def _finding(
@@ -346,26 +341,24 @@ class Comparison:
         kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
         labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public, and none of them changes
         kinds = [kind for kind in kinds if (KINDS[kind] is Change.LABEL) == labels_only]
+        seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
         findings: list[ChangeFinding] = []
         with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
             for repeat in range(changes):
                 for kind in kinds:
-                    findings.append(self._audit_change(kind, repeat))
+                    rng = generator(seed, *stream, kind, repeat)
+                    at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
+                    # Train the holder of the record first: a failure on unchanged data is not one of the change.
+                    self.base.vote(self.prepared, self._chunks(int(self.world.holders[at])))
+                    what, ours = self.world.change(kind, at, rng)
+                    claims, changed = self.world.claims_one_shard(kind), self._rerun("changed", ours)
+                    findings.append(_finding(kind, what, claims, changed, self._traces))
                     done(len(findings))
         retrained, teachers = {i for finding in findings for i in finding.retrained}, self.ensemble.teachers
         thorough = "--thorough retrains all, joins their votes and selects queries by features of the pool"
         notes = [f"Retrained: {len(retrained)} of {teachers} teachers; {thorough}."]
         facts = {"dataset": self.data.data.name, "teachers": teachers, "partition": self.ensemble.partition.slug}
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
-
-    def _audit_change(self, kind: str, repeat: int) -> ChangeFinding:
-        """Make a change of this `kind`, and return the finding; `repeat` numbers the changes of the kind."""
-        seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
-        rng = generator(seed, *stream, kind, repeat)
-        at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
-        self.base.vote(self.prepared, self._chunks(int(self.world.holders[at])))  # its failure is not the change's
-        what, ours = self.world.change(kind, at, rng)
-        return _finding(kind, what, self.world.claims_one_shard(kind), self._rerun("changed", ours), self._traces)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
         """Return the traces before and after a change; teachers train only if earlier stages show no violation."""
