@@ -150,21 +150,6 @@ def test_a_full_disk_or_a_forbidden_folder_is_one_line(votes: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_bounds_from_the_command_line(votes: Path) -> None:
-    labels, out = votes.with_name("labels.npz"), votes.with_name("bounds.json")
-    run(
-        "aggregate", "--votes", votes, "--mechanism", "gnmax", "--parameter", "sigma=4", "--seed", 0, "--stream", "s",
-        "--out", labels,
-    )  # fmt: skip
-    done = run(
-        "account", "--votes", votes, "--labels", labels, "--queries", 10, "--queries", 30, "--delta", 1e-5, "--seed", 0,
-        "--stream", "s", "--out", out,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    bounds = json.loads(out.read_text())["bounds"]
-    assert {bound["queries"] for bound in bounds} == {10, 30}
-
-
 def test_config_check_says_what_a_configuration_makes(tmp_path: Path) -> None:
     config = Path(__file__).parents[1] / "workflow" / "tiny.yaml"
     assert "train_teachers 2" in run("config", "check", config).stdout

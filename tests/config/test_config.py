@@ -2,7 +2,6 @@
 
 import copy
 import re
-import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -508,19 +507,6 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
         validate(settings)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "file", ["config.yaml", *(f"papers/{path.name}" for path in ROOT.glob("config/papers/*.yaml"))]
-)
-def test_shipped_configurations_are_good(file: str) -> None:
-    config = validate(load(ROOT / "config" / file))
-    assert config.experiments
-    made = {name.partition("/")[0] for name in config.job_names()}
-    trained = {"data", "split", "partition", "train_teachers", "join_votes"}
-    assert {*(trained if "train_teachers" in made else {"import_votes"}), "collect", "report"} <= made
-    assert ("account" in made) == any(each.label_sets for each in config.experiments)
-
-
 @pytest.mark.parametrize("model", ["logistic", "random-forest"])
 def test_epochs_of_what_has_none_are_refused(model: str) -> None:
     settings = {**GOOD, "experiments": {"demo": twin(ensembles=[{"teachers": 5, "model": model, "epochs": 7}])}}
@@ -538,14 +524,6 @@ def test_papers_ask_for_three_seeds_where_the_command_line_can_ask_for_others() 
         assert validate({**written, "seeds": "4"}).seeds == (4,)
 
 
-def test_the_paper_can_be_run_in_parts() -> None:
-    settings = load(ROOT / "config/papers/pate-2017.yaml")
-    assert [each.name for each in validate(settings).experiments] == ["mnist", "mnist-paper"]
-    svhn = validate(settings | {"only": "svhn"})
-    assert {ensemble.teachers for each in svhn.experiments for ensemble in each.ensembles} == {10, 100, 250}
-    assert {each["delta"] for each in options(svhn, "bounds.json")} == {1e-6}
-
-
 def test_the_default_run_needs_no_network() -> None:
     assert jobs(validate(load(ROOT / "config/config.yaml")), "data") == ["digits"]
 
@@ -557,20 +535,10 @@ def test_experiments_are_selected_by_a_list_or_by_commas(only: Any) -> None:
     assert [each.name for each in validate(settings).experiments] == ["demo", "more"]
 
 
-def test_results_that_can_not_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", _refused)
-    with refuses("not-writable", "results"):
-        validate(copy.deepcopy(GOOD) | {"results": str(tmp_path / "a" / "b")})
-
-
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that refuses files even to those who may do all")
 def test_results_where_the_system_itself_takes_no_files() -> None:
     with refuses("not-writable", "results"):
         validate(copy.deepcopy(GOOD) | {"results": "/proc/results"})
-
-
-def _refused(dir: Path) -> None:
-    raise PermissionError(dir)
 
 
 def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
