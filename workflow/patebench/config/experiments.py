@@ -43,7 +43,7 @@ from patebench.mechanisms.base import (
     Mechanism,
     check_adaptive,
     check_budget,
-    check_labels_only,
+    check_covers,
     check_releasable,
     make_mechanism,
 )
@@ -239,24 +239,12 @@ class _Expansion:
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
         mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
-        if self.settings.protects:
-            check_labels_only(type(mechanism))
         ensembles = [each for each in self.settings.ensembles if teachers is None or {*each.teachers} & {*teachers}]
-        abstaining = [each.model for each in ensembles if on_queries(each.model)]
-        if abstaining and not mechanism.abstentions:
-            able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).abstentions)
-            line = (
-                f"the privacy proof of '{setting.mechanism}' requires a vote of every teacher on every query, but"
-                f" '{abstaining[0]}' teachers abstain on most queries; choose one of {able}"
-            )
-            raise PatebenchError(line, code="abstentions")
-        if any(weighted(each.model) for each in ensembles) and not mechanism.weights:
-            able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).weights)
-            line = (
-                f"'{setting.mechanism}' counts votes, but votes of the model 'feature-votes' have weights; use {able}"
-            )
-            raise PatebenchError(line, code="weights")
-        if any(weighted(each.model) for each in ensembles) and (k := dict(setting.parameters)["k"]) != 1:
+        have_weights = any(weighted(each.model) for each in ensembles)
+        may_abstain = any(on_queries(each.model) for each in ensembles)
+        labels_only = self.settings.protects is not None
+        check_covers(mechanism, abstentions=may_abstain, weights=have_weights, labels_only=labels_only)
+        if have_weights and (k := dict(setting.parameters)["k"]) != 1:
             line = f"k = {k:g}, but the vector of votes of each record has norm 1, so larger k only raise ε; use k = 1"
             raise PatebenchError(line, code="weights")
         return mechanism

@@ -338,20 +338,27 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse abstentions, weights and private labels of public samples that the theorems do not cover."""
-    if votes.labels_only:
+    """Refuse votes that the mechanism's theorems do not cover."""
+    weighted = votes.weighted is not None
+    check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
+
+
+def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
+    """Refuse abstentions, weights of votes, or private labels alone, if no theorem of the mechanism covers them."""
+    if labels_only:
         check_labels_only(type(mechanism))
-    if votes.weighted is not None and not mechanism.weights:
-        raise PatebenchError(
-            f"{type(mechanism).__name__} counts votes, and these votes have weights; mechanisms that add weights: "
-            f"{_mechanisms_with('weights')}",
-            code="weights",
+    name = type(mechanism).__name__
+    if weights and not mechanism.weights:
+        able = _mechanisms_with("weights")
+        line = f"{name} counts votes, and these votes have weights; mechanisms that add weights: {able}"
+        raise PatebenchError(line, code="weights")
+    if abstentions and not mechanism.abstentions:
+        able = _mechanisms_with("abstentions")
+        line = (
+            f"the proof of {name} assumes that teachers vote on every query, but these teachers may abstain; mechanisms"
+            f" that allow abstentions: {able}"
         )
-    if votes.abstentions and not mechanism.abstentions:
-        raise PatebenchError(
-            f"the proof of {type(mechanism).__name__} assumes that teachers vote on every query, but these teachers "
-            f"may abstain; mechanisms that allow abstentions: {_mechanisms_with('abstentions')}"
-        )
+        raise PatebenchError(line, code="abstentions")
 
 
 def check_labels_only(kind: type[Mechanism]) -> None:
