@@ -127,21 +127,18 @@ class DatasetSettings(ClassParameters):
         if self.loader == "table" and self.table is None:
             hint = "the key is missing; run patebench describe, which proposes a declaration from the public data"
             raise mistake(hint, "table", code="missing")
+        given = [key for key in ("private", "public", "copy_of") if getattr(self, key) is not None]
         if not reads_own_files(self.loader):
             if self.features is None and self.long_tail is None:
-                hint = (
-                    f"'{self.loader}' is built in; name it as the `dataset` of an experiment, or add `features` or"
-                    " `long_tail`"
-                )
-                raise mistake(hint, "loader")
-            if given := next((key for key in ("private", "public", "copy_of") if getattr(self, key) is not None), None):
-                raise mistake(f"'{self.loader}' is built in and has its own files; leave the key out", given)
+                hint = f"'{self.loader}' is built in; name it as the `dataset` of an experiment, or add `features`"
+                raise mistake(f"{hint} or `long_tail`", "loader")
+            if given:
+                raise mistake(f"'{self.loader}' is built in and has its own files; leave the key out", given[0])
             return self
         if self.index is not None:
-            redundant = next((key for key in ("private", "public") if getattr(self, key) is not None), None)
-            if redundant:
-                hint = f"'index' lists all images, so '{redundant}' is not needed; give only one of the two keys"
-                raise mistake(hint, redundant)
+            if given and given[0] != "copy_of":
+                hint = f"'index' lists all images, so '{given[0]}' is not needed; give only one of the two keys"
+                raise mistake(hint, given[0])
             return self
         if self.private is None:
             hint = "the key is missing; add it (the file or folder with the private samples)"
@@ -152,9 +149,7 @@ class DatasetSettings(ClassParameters):
             raise mistake(hint, "public")
         if not shared and self.public is None:
             hint = "the key is missing; add it (the file or folder with the public samples)"
-            also = (
-                ", or set table.public_share to take a fraction of the private file" if self.table is not None else ""
-            )
+            also = ", or set table.public_share to take a fraction of the private file" if self.table else ""
             raise mistake(hint + also, "public", code="missing")
         return self
 

@@ -114,7 +114,17 @@ def run(
                 "it contains labels of the whole pool, not of queries selected in rounds",
                 "leave --selected out",
             )
-        noise = _noise(mode, seed, stream)
+        noise: SanitisingNoise | None = None
+        if seed is not None and stream is not None:
+            noise = seeded_noise(seed, stream)
+        elif (seed, stream) != (None, None):
+            line = "only one of --seed and --stream is given; give both to draw sanitised bounds, or none"
+            raise PatebenchError(line)
+        if noise is not None and release:
+            line = (
+                "sanitised bounds of a release need secret noise, not noise from a seed; leave --seed and --stream out"
+            )
+            raise PatebenchError(line)
         stated = _whole_pool(label_set, mechanism, everything, numbers, accounting.delta, noise)
     if ledger is not None:
         entered = _read_ledger(label_set, source, everything, ledger)
@@ -223,19 +233,6 @@ def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: f
     # The limit is not valid at a δ smaller than its own.
     at = max(delta, limit.delta) if limit else delta
     return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, at)]
-
-
-def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:
-    """Return the seeded noise of sanitised bounds; None if no seed is given, and then no such bound is drawn."""
-    if seed is None and stream is None:
-        return None
-    if mode is Mode.RELEASE:
-        raise PatebenchError(
-            "sanitised bounds of a release need secret noise, not noise from a seed; leave --seed and --stream out"
-        )
-    if seed is None or stream is None:
-        raise PatebenchError("only one of --seed and --stream is given; give both to draw sanitised bounds, or none")
-    return seeded_noise(seed, stream)
 
 
 def _whole_pool(

@@ -53,9 +53,9 @@ def run(
     """
     import torch
 
-    from patebench.models import architectures
+    from patebench.models import architectures, make_learner
     from patebench.models.device import device
-    from patebench.models.network import device_facts
+    from patebench.models.network import Network, device_facts
     from patebench.petdl import FORMS
     from patebench.petdl.student import PetdlStudent
     from patebench.stages.petdl_audit import audit
@@ -74,7 +74,11 @@ def run(
     known, classes = known.first(settings.samples).to(device()), int(source.meta["classes"])
     samples, test_x = torch.from_numpy(public["x"])[: settings.samples], torch.from_numpy(test_set["x"])
     shape = tuple(samples.shape[1:])
-    width = architectures.width_of(_parameters(summary, shape, classes) / (parameters.compression or 1), shape, classes)
+    teacher = make_learner(summary["model"], summary["recipe"], classes=classes)
+    if not isinstance(teacher, Network):
+        raise PatebenchError(f"PET-DL needs networks as teachers, but these are '{summary['model']}'; use conv-small")
+    size = sum(layer.numel() for layer in teacher.build(shape, classes).parameters())
+    width = architectures.width_of(size / (parameters.compression or 1), shape, classes)
     guided = parameters.guided or ("block2" if known.hints is None else layer)
     make = partial(PetdlStudent, classes=classes, width=width, guided=guided, features=known.features)
     student = make(samples, seed=derive(seed, stream, "weights"))
@@ -155,17 +159,6 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
         if name in chunks[0].arrays
     }
     return Knowledge(outputs["probabilities"], outputs.get("hints")), str(chunks[0].meta["hints"])
-
-
-def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -> int:
-    """Return the number of parameters of a teacher, to which the student's size is relative."""
-    from patebench.models import make_learner
-    from patebench.models.network import Network
-
-    learner = make_learner(summary["model"], summary["recipe"], classes=classes)
-    if not isinstance(learner, Network):
-        raise PatebenchError(f"PET-DL needs networks as teachers, but these are '{summary['model']}'; use conv-small")
-    return sum(layer.numel() for layer in learner.build(shape, classes).parameters())
 
 
 command = stage_command(run, threads)

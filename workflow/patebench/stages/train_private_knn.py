@@ -26,7 +26,7 @@ from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, large_delta
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
@@ -61,6 +61,7 @@ def run(
     Private samples that equal a pool or test sample byte for byte are left out, as in the partition. The true labels
     are used only to measure the accuracy of the labels.
     """
+    from patebench.baselines.knn_labels import NearestVotes
     from patebench.stages.train_student import student_of_labels
 
     started = time.monotonic()
@@ -73,7 +74,11 @@ def run(
         raise PatebenchError(line, code="bound")
     if fault := large_delta(parameters.delta, None, len(samples["x"])):
         log.warning(fault)
-    labels, bound = _labelled(parameters, _votes(parameters, samples, public, test_set, encoder), seed, stream)
+    learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])
+    x, y = records_outside(samples, public, test_set)
+    records, queries = private_features(learnt, x), learnt.features_alone(public["x"][: parameters.queries])
+    votes = NearestVotes(records, y, queries, neighbours=parameters.neighbours, classes=classes)
+    labels, bound = _labelled(parameters, votes, seed, stream)
     answered = labels >= 0
     if not answered.any():
         fault = "no query had enough votes for an answer, so no student can be trained"
@@ -99,20 +104,6 @@ def run(
         "bounds": [bound.to_json()],
     }
     write_json(out, "train_private_knn", result)
-
-
-def _votes(
-    parameters: PrivateKnnParameters, samples: Artefact, public: Artefact, test_set: Artefact, encoder: Path
-) -> "NearestVotes":
-    """Return the votes of the nearest records on the first queries."""
-    from patebench.baselines.knn_labels import NearestVotes
-
-    learnt = read_encoder(encoder, public)
-    x, y = records_outside(samples, public, test_set)
-    records = private_features(learnt, x)
-    queries = learnt.features_alone(public["x"][: parameters.queries])
-    classes = int(public.meta["classes"])
-    return NearestVotes(records, y, queries, neighbours=parameters.neighbours, classes=classes)
 
 
 def _labelled(
