@@ -134,11 +134,6 @@ class Ensemble:
         """Return False if the queries are unknown, which are otherwise samples of the pool."""
         return self.imported is None or self.imported.classes is None
 
-    @property
-    def in_cells(self) -> bool:
-        """Return True if each query represents its cell: the samples that are nearer to it than to other queries."""
-        return self.queries is not None and self.training.neighbours is None
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -241,10 +236,14 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """Return True if the release is a table of noisy counts that students decode with the pool's features."""
-        by_features = (
-            self.round.uses_features or self.ensemble.votes_in_rounds if self.round else self.ensemble.in_cells
-        )
+        """Return True if the release is a table of noisy counts that students decode with the pool's features.
+
+        Each query then represents its cell: the samples that are nearer to it than to other queries.
+        """
+        ensemble = self.ensemble
+        by_features = ensemble.queries is not None and ensemble.training.neighbours is None
+        if self.round:
+            by_features = self.round.uses_features or ensemble.votes_in_rounds
         return by_features and MECHANISMS.load(self.setting.mechanism).answering == "as table"
 
     def noise_options(self, ledger: str) -> Options:

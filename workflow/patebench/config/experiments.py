@@ -483,23 +483,6 @@ def check_own_files(name: str, settings: DatasetSettings) -> None:
         raise PatebenchError(line, code="same-file", where=f"{where}.public")
 
 
-def check_single(experiments: Iterable[Experiment]) -> None:
-    """Raise PatebenchError if experiments make several releases; their ε adds up, so they need a total budget.
-
-    Releases from different data sets count too, because each additional ledger needs a name or a total budget.
-    """
-    folders: dict[str, set[str]] = {}
-    for labels in (labels for experiment in experiments for labels in experiment.label_sets):
-        folders.setdefault(labels.ensemble.split.data.dataset, set()).add(labels.name)
-    if sum(map(len, folders.values())) > 1:
-        sets = " and ".join(f"{plural(len(names), 'label set')} of {data}" for data, names in folders.items())
-        line = (
-            f"this configuration releases {sets}, and their ε adds up; keep one data set, one seed, one ensemble, one"
-            " noise setting and one round, or set the total budget of all releases: ledger: {budget: …, delta: …}"
-        )
-        raise PatebenchError(line, code="several-releases", where="mode")
-
-
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
     """Return a setting for every mechanism and every combination of the listed values of its parameters."""
     settings = []

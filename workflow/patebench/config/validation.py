@@ -13,7 +13,7 @@ import numpy as np
 
 from patebench import features, models
 from patebench.config.artefacts import Data
-from patebench.config.experiments import Agreement, check_among, check_own_files, check_single, expand, own_data
+from patebench.config.experiments import Agreement, check_among, check_own_files, expand, own_data
 from patebench.config.run import LEDGER, Run
 from patebench.config.settings import ConfigSettings, EnsembleSettings, ExperimentSettings, names
 from patebench.core.errors import PatebenchError, call_all, located
@@ -21,6 +21,7 @@ from patebench.core.fields import Parameters, key_path
 from patebench.core.registry import check_groups
 from patebench.core.seeds import Mode
 from patebench.core.spelling import DATA_VARIABLE
+from patebench.core.text import plural
 from patebench.data import DATASETS, known_outline, outline_of, reads_own_files
 from patebench.data.dataset import Outline, check_numbers
 from patebench.data.division import check_shift
@@ -104,7 +105,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     if run.mode is Mode.RELEASE:
         limit = run.ledger.limit if run.ledger else None
         if limit is None:
-            check_single(run.experiments)
+            _check_single_release(run)
         else:
             teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
             run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
@@ -213,6 +214,23 @@ def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
         for i, entry in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(entry, Parameters):
                 yield from _models(key_path(path, i) if isinstance(value, list) else path, entry)
+
+
+def _check_single_release(run: Run) -> None:
+    """Raise PatebenchError if a run makes several releases; their ε adds up, so they need a total budget.
+
+    Releases from different data sets count too, because each additional ledger needs a name or a total budget.
+    """
+    folders: dict[str, set[str]] = {}
+    for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
+        folders.setdefault(labels.ensemble.split.data.dataset, set()).add(labels.name)
+    if sum(map(len, folders.values())) > 1:
+        sets = " and ".join(f"{plural(len(names), 'label set')} of {data}" for data, names in folders.items())
+        line = (
+            f"this configuration releases {sets}, and their ε adds up; keep one data set, one seed, one ensemble, one"
+            " noise setting and one round, or set the total budget of all releases: ledger: {budget: …, delta: …}"
+        )
+        raise PatebenchError(line, code="several-releases", where="mode")
 
 
 def _check_folder(where: str, path: str) -> None:

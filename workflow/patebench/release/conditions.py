@@ -7,36 +7,16 @@ from typing import Any
 import click
 
 from patebench.core.bound import large_delta
-from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.data.partitions import Change, protecting
-from patebench.mechanisms.base import Answering, Mechanism, check_releasable, make_mechanism
-
-
-def make_drawn_mechanism(
-    name: str, parameters: Mapping[str, float], release: bool, seed: int | None, stream: str | None
-) -> tuple[Mechanism, Draws]:
-    """Return the mechanism of a command and its source of noise.
-
-    A release is refused if the mechanism has no form with discrete noise.
-    """
-    draws = Draws.of(release, seed, stream)
-    mechanism = make_mechanism(name, parameters)
-    if draws.mode is Mode.RELEASE:
-        check_releasable(name, type(mechanism))
-    return mechanism, draws
+from patebench.mechanisms.base import Answering, Mechanism, make_mechanism
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism that an artefact's facts describe; an infinite parameter is the text "inf"."""
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
-
-
-def digest_to_store(votes: Artefact, mode: Mode) -> str | None:
-    """Return the digest of the votes that labels store; None for a release, since it would confirm a guess of votes."""
-    return votes.digest if mode is Mode.SEEDED else None
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:

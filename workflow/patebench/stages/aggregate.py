@@ -24,14 +24,14 @@ from patebench.mechanisms.base import (
     check_abstentions,
     check_adaptive,
     check_budget,
+    check_releasable,
     json_parameters,
     labels_within,
+    make_mechanism,
 )
 from patebench.release.conditions import (
     check_protects,
     check_size_of_delta,
-    digest_to_store,
-    make_drawn_mechanism,
     refuse_second_release,
     table_facts,
 )
@@ -71,7 +71,9 @@ def run(
     Labels of a round are appended to those of earlier rounds. In a round, some mechanisms keep the student's own label
     of a query, by a public rule, if the teachers give no answer.
     """
-    checked, draws = make_drawn_mechanism(mechanism, parameters, release, seed, stream)
+    draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
+    if release:
+        check_releasable(mechanism, type(checked))
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     refuse_second_release(out, draws.mode)
     source, everything = read_source(votes, classes is not None, classes, teachers)
@@ -80,7 +82,7 @@ def run(
     check_abstentions(checked, everything)
     check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
     facts: Facts = {
-        "votes": digest_to_store(source, draws.mode),
+        "votes": None if release else source.digest,  # in a release it would confirm a guess of the votes
         "pool": source.meta["pool"],
         "classes": everything.classes,
         "mechanism": mechanism,
