@@ -9,7 +9,7 @@ of its inputs, so the workflow is not needed. Figures, tables and pages have no 
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -80,17 +80,13 @@ def check(place: Path) -> Checked:
         for number, path in enumerate(paths):
             result.faults += _faults(path, read)
             done(number + 1)
-    if any(isinstance(read(path), _Facts) for path in paths):  # else this is not a folder of patebench's results
+    if any(isinstance(read(path), tuple) for path in paths):  # else this is not a folder of patebench's results
         result.leftovers = [path for path in files if _LEFTOVER.fullmatch(path.name)]
     return result
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """Digest of an artefact, and digests of the inputs from which it was made, by name of the input."""
-
-    digest: str
-    parents: Mapping[str, list[str]]
+#: Digest of an artefact, and digests of the inputs from which it was made, by name of the input.
+_Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read(path: Path) -> _Facts | ArtefactError:
@@ -103,14 +99,13 @@ def _read(path: Path) -> _Facts | ArtefactError:
             content, digest = dict(artefact.meta), artefact.digest
     except ArtefactError as fault:
         return fault
-    named = {name: _digests(content.get(name)) for name in (*sorted(_PARENTS), *_RENAMED, "chunks")}
-    return _Facts(digest, {name: digests for name, digests in named.items() if digests})
-
-
-def _digests(fact: Any) -> list[str]:
-    """Return the digests in `fact`, a value of an artefact's metadata: one, several, or none if it is no digest."""
-    values = fact if isinstance(fact, list) else [fact]
-    return values if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values) else []
+    parents: dict[str, list[str]] = {}
+    for name in (*sorted(_PARENTS), *_RENAMED, "chunks"):
+        fact = content.get(name)
+        values: list[Any] = fact if isinstance(fact, list) else [fact]
+        if values and all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values):
+            parents[name] = values
+    return digest, parents
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
@@ -119,18 +114,18 @@ def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Itera
     if isinstance(facts, ArtefactError):
         yield str(facts)
         return
-    for entry, digests in facts.parents.items():
+    for entry, digests in facts[1].items():
         if entry == "chunks":
             files = sorted(path.parent.glob("chunks/*.npz"))
         else:
             folders = (path.parent, *path.parent.parents)
             files = [folder / f"{_RENAMED.get(entry, entry)}.npz" for folder in folders]
             files = [file for file in files if file != path and file.exists()]
-        inputs = [input for input in map(read, files) if isinstance(input, _Facts)]
+        inputs = [input[0] for input in map(read, files) if isinstance(input, tuple)]
         for digest in digests:
             if not files:
                 yield str(ArtefactError(path, f"its input is missing ({entry})", _AGAIN))
-            elif len(inputs) == len(files) and all(input.digest != digest for input in inputs):
+            elif len(inputs) == len(files) and digest not in inputs:
                 beside = "those next to it" if entry == "chunks" else files[0]
                 yield str(ArtefactError(path, f"it was made with other {entry} than {beside}", _AGAIN))
                 break
