@@ -165,7 +165,8 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "fractions for rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) / 2}, "'row' has dtype float64"),
     "negative rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) - 1}, "rows contain -1; give numbers from 0"),
     "equal rows": (
-        {"x": images(6, 9, 9), "y": Y, "row": np.array([5, 0, 1, 2, 3, 0])}, "samples 1 and 5 have the same row 0"
+        {"x": images(6, 9, 9), "y": Y, "row": np.array([5, 0, 1, 2, 3, 0])},
+        "samples 1 and 5 have the same row number 0",
     ),
     "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, r"public\.npz: 12 values .* in row 0, column 0"),
     "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "there are no samples"),

@@ -121,7 +121,7 @@ SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
     [
         (
             {"teachers": 4, "share": 0.5},
-            "label 0 has 2 private samples, but a share of 0.5 of 1 shards, of which it is the main label, requires 8",
+            "label 0 has 2 private samples, but a share of 0.5 in 1 shards with this main label requires 8",
         ),
         ({"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
         ({"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),

@@ -41,7 +41,7 @@ DATASETS.add(
 )
 
 
-#: True for the name of a data set that reads a user's own files.
+#: Return True if the data set of this name reads a user's own files.
 reads_own_files = DATASETS.flag("own_files")
 
 
@@ -51,7 +51,11 @@ def known_outline(name: str) -> Outline | None:
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Read and check a user's own data by `loader` and return its outline; raises the errors of the loader."""
+    """Return the outline of a user's own data, read and checked by the data set `loader`, such as "folder".
+
+    `options` are the loader's options. `class_names` are the classes of the configuration, if given there. Raises the
+    errors of the loader.
+    """
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")
     if measure is None:
@@ -61,7 +65,10 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the arguments of a loader from its options; raise PatebenchError for an unknown or missing option."""
+    """Return the keyword arguments of the data set `loader`: its `options` and, if given, `class_names`.
+
+    Raises PatebenchError for an unknown or missing option, and for class names of a data set with fixed classes.
+    """
     load: Callable[..., Dataset] = DATASETS.load(loader)
     taken = inspect.signature(load).parameters
     wanted = [name for name in taken if name not in ("root", "download", "class_names")]
@@ -74,7 +81,7 @@ def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence
     for name in wanted:
         if name not in options and taken[name].default is inspect.Parameter.empty:
             raise PatebenchError(
-                f"the data set '{loader}' requires the option '{name}'; give it, such as --option {name}=…"
+                f"the data set '{loader}' requires the option '{name}'; set it, for example by --option {name}=…"
             )
     if class_names is None:
         return dict(options)

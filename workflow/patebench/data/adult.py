@@ -1,4 +1,4 @@
-"""Load UCI Adult: 32,561 private and 16,281 public people of the US census of 1994, by income above $50,000 a year.
+"""Load UCI Adult, the US census of 1994: 32,561 private and 16,281 public people, labelled by income above $50,000.
 
 B. Becker, R. Kohavi, *Adult*, UCI Machine Learning Repository, 1996. It is one of the data sets of Scalable PATE 2018.
 """
@@ -19,7 +19,7 @@ SOURCE = Files(
 )
 CLASS_NAMES = ("<=50K", ">50K")
 
-#: Columns of a row in order, with the values of each category; columns without values are numbers.
+#: Columns in the order of the file, with the values of each categorical column; columns without values are numeric.
 _LINES = """
 age:
 workclass: Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked
@@ -53,7 +53,8 @@ FEATURES = sum(len(words) or 1 for name, words in _COLUMNS.items() if name not i
 def load(root: Path, download: bool) -> Dataset:
     """Load `adult.data` as private and `adult.test` as public samples.
 
-    Features are 5 raw numbers and the one-hot encoding of 7 categories, which is all zeros for unknown values ("?").
+    Features are 5 raw numbers and the one-hot encodings of 7 categorical columns. An unknown value ("?") is encoded as
+    zeros.
     """
     SOURCE.require(root, download)
     private, public = SOURCE.read(root, lambda: [_read(root, name) for name in SOURCE.files])

@@ -26,10 +26,9 @@ class LabelledSamples:
     x : (samples, channels, height, width) uint8 images or (samples, features) float32 table
     y : (samples,) int64 labels
     rows : (samples,) int64
-        Distinct, non-negative number of each record, which stays the same when other records are added or removed; by
-        default its position.
+        Identifier of each record: distinct, non-negative and independent of the other records; by default the position.
     owners : (samples,) int64
-        Person of each record, non-negative; None if unknown.
+        Non-negative identifier of the person of each record; None if unknown.
 
     Raises
     ------
@@ -68,25 +67,26 @@ class LabelledSamples:
             if len(same := np.flatnonzero(np.diff(self.rows[order]) == 0)):
                 first, second = order[same[0]], order[same[0] + 1]
                 raise PatebenchError(
-                    f"samples {first} and {second} have the same row {self.rows[first]}; give each a different row"
+                    f"samples {first} and {second} have the same row number {self.rows[first]}; give each a"
+                    " different one"
                 )
 
     def __len__(self) -> int:
         return len(self.y)
 
     def where(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return the samples at which the mask `chosen` (samples,) is True."""
+        """Return the samples where the mask `chosen` (samples,) is True."""
         parts = {name: values[chosen] for name, values in vars(self).items() if values is not None}
         return replace(self, **parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Data set with its fixed division into a private and a public part, in which no person has records in both.
+    """Data set that consists of a private and a public part; no person has records in both.
 
     Classes, shape and type are public, so a loader takes them from the public samples or from the configuration, never
-    from private ones. Labels are positions in `class_names`. `notes` are sentences about ignored or missing items, for
-    the owner of the data. Raises PatebenchError if the parts do not fit together.
+    from private ones. Labels are positions in `class_names`. `notes` are sentences for the owner of the data, for
+    example about ignored files. Raises PatebenchError if the parts do not fit together.
     """
 
     private: LabelledSamples
@@ -117,13 +117,13 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Outline:
-    """Numbers of samples and shape of a data set, known before a run, against which its configuration is checked.
+    """Numbers of samples and sample shape of a data set, known before a run and used to check its configuration.
 
     Parameters
     ----------
     private, public : numbers of private and public samples
     shape : shape of one sample
-    people : number of owners of the private records, or None if they are not named
+    people : number of owners of the private records, or None if owners are unknown
     """
 
     private: int
@@ -152,7 +152,7 @@ def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | 
 
 
 def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
-    """Raise PatebenchError unless `numbers`, called `name`, are one non-negative integer for each sample."""
+    """Raise PatebenchError, which mentions `name`, unless `numbers` are non-negative integers of shape (samples,)."""
     if numbers.dtype.kind not in "iu" or numbers.shape != (samples,):
         raise PatebenchError(
             f"the {name} have dtype {numbers.dtype} and shape {numbers.shape}; give one integer for each of the"
@@ -163,10 +163,10 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
 
 
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
-    """Return the data set with at most `first` private samples of class 0 and at most `last` of the last class.
+    """Return a long-tailed data set, whose private class sizes fall exponentially from `first` to `last`.
 
-    The limits of the classes between fall exponentially. The first samples of each class are kept, in order. Raises
-    PatebenchError if a class has too few.
+    Class 0 gets `first` samples and the last class gets `last`; the first samples of each class are kept, in order.
+    Raises PatebenchError if a class has too few samples.
     """
     limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y
     kept = np.zeros(len(y), dtype=bool)

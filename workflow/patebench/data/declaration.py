@@ -15,12 +15,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from patebench.core.errors import PatebenchError
 from patebench.core.fields import Parameters, mistake
 
-#: Values of a CSV file that stand for a missing one, unless the declaration names others.
+#: Default texts that stand for a missing value in a CSV file.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 def _as_text(value: object) -> str:
-    """Return a value as text, as YAML reads some as numbers or dates; refuse a truth value, whose spelling is lost."""
+    """Return a YAML value as text; raise an error for a truth value, since YAML does not keep its spelling."""
     if isinstance(value, bool):
         raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
     return str(value)
@@ -36,7 +36,7 @@ class Declaration(Parameters):
 
     @classmethod
     def read(cls, given: object, where: str) -> Self:
-        """Return the declaration that an instance, a mapping or JSON text contains; `where` is its key in errors."""
+        """Return the declaration `given` as an instance, a mapping or JSON text; `where` is its key in errors."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str):
@@ -113,7 +113,7 @@ class TableDeclaration(Declaration):
     )
     people: Literal["refuse", "leave-out"] = Field(
         "refuse",
-        description="Treatment of people with private and public records: refuse (an error) or leave-out (of their"
+        description="Treatment of people with private and public records: refuse (an error) or leave-out (omit their"
         " private records). Public records are never left out, as this would reveal who is in the private part.",
     )
     public_share: float | None = Field(
@@ -139,10 +139,10 @@ class TableDeclaration(Declaration):
         return self
 
     def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
-        """Return those of `columns`, the names in a file, that match `pattern`.
+        """Return the names in `columns`, the columns of a file, that match `pattern`.
 
-        With "*", a column that another entry of the declaration names is left out. Without "*", the pattern is the name
-        of its only column.
+        A pattern with "*" does not match columns that other entries of the declaration name. A pattern without "*" is
+        itself the name of a column.
         """
         if "*" not in pattern or pattern in columns:
             return [pattern]

@@ -18,15 +18,15 @@ from patebench.core.text import plural
 
 
 def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return a 63-bit hash of each name as its number, which does not depend on other names."""
+    """Return a 63-bit hash of each name as an array (names,); a hash does not depend on other names."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 
 def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
+    """Return a 64-bit hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
 
-    Equal hashes mark duplicates. A collision of hashes could only remove one sample too many.
+    Equal hashes mark duplicates. At worst, a collision removes a sample that is not a duplicate.
     """
     if x.dtype.kind == "f":
         x = np.where(x == 0, np.zeros((), x.dtype), x)
@@ -35,13 +35,13 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def digest_records(x: NDArray[Any], y: NDArray[Any]) -> str:
-    """Return a digest of all records, `x` (samples, …) with labels `y`, that does not depend on their order."""
+    """Return a SHA-256 digest of the records `x` (samples, …) with labels `y`, independent of their order."""
     hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
     return hashlib.sha256(hashes[np.lexsort(hashes.T)].tobytes()).hexdigest()
 
 
 def digest_counts(counts: NDArray[np.integer]) -> str:
-    """Return a digest that identifies vote counts (queries, classes) in any order of queries, classes and teachers.
+    """Return a SHA-256 digest of vote counts (queries, classes), independent of the order of queries and of classes.
 
     The counts of each query are sorted in descending order, and columns of zeros are left out. Tables of counts with
     the same digest are treated as the same data.
@@ -67,9 +67,9 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
 
 
 def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
-    """Apply the distribution shift of `SHIFTS` named `shift`, if any, to images `x`; PatebenchError for tables.
+    """Return the images `x` after the distribution shift of this name in `SHIFTS`, or unchanged if `shift` is None.
 
-    A shifted pool tests methods whose public images differ from the private ones.
+    A shifted pool tests methods whose public images differ from the private ones. Raises PatebenchError for tables.
     """
     if shift is None:
         return x
@@ -79,9 +79,10 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PublicSplit:
-    """Positions of pool and test set in the public data.
+    """Positions of the samples of the pool and of the test set.
 
-    `in_pool` is the number of other samples that were left out of the test set because the pool contains a copy.
+    `test` are positions in the public data, and so are `pool`, unless the pool is drawn from training data. `in_pool`
+    is the number of samples that were left out of the test set because the pool contains a copy.
     """
 
     pool: NDArray[np.int64]
@@ -96,11 +97,11 @@ def divide(
     rng: np.random.Generator,
     training: NDArray[np.uint64] | None = None,
 ) -> PublicSplit:
-    """Divide the public samples at random into `pool` samples of the pool and `test` test samples (None: all others).
+    """Draw at random a pool of `pool` samples and a disjoint test set of `test` public samples (None: all others).
 
-    `public` are hashes of the samples. If `training` are given, which are hashes of samples with private labels, the
-    pool is drawn from these. Samples that also occur in the pool are left out of the test set. Raises PatebenchError if
-    there are too few samples for either.
+    `public` (samples,) are hashes of the public samples. `training` (samples,) are hashes of samples with private
+    labels; if given, the pool is drawn from these samples. Samples that also occur in the pool are left out of the test
+    set. Raises PatebenchError if there are too few samples for the pool or the test set.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")

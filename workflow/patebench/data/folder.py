@@ -30,13 +30,13 @@ T = TypeVar("T")
 
 _GREY = frozenset(("1", "L", "LA", "La"))
 
-#: Maximum number of pixels of one image, as a small file can declare more than fits into memory.
+#: Maximum number of pixels of one image, since a small file can declare more pixels than fit into memory.
 _PIXELS = 1 << 24
 
 #: EXIF tag of the image orientation.
 _ORIENTATION = 0x0112
 
-#: Columns of an index, of which `owner` is optional, and values of `part`.
+#: Columns of an index (`owner` is optional), and the values of its column `part`.
 _INDEX_COLUMNS, _PARTS = ("path", "label", "part", "owner"), ("private", "public")
 
 
@@ -45,7 +45,7 @@ _AS_THEY_ARE = ImageParameters()
 
 @dataclass(frozen=True)
 class _Image:
-    """Image file with its label, the identity whose hash is its row, and its owner if known."""
+    """Image file with its label, its identity (the text that is hashed to its row number) and, if known, its owner."""
 
     path: Path
     label: str
@@ -79,7 +79,7 @@ def load(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Dataset:
-    """Read the images of two folders, or those that an index names.
+    """Return the images of two folders, or those that an index lists.
 
     Parameters
     ----------
@@ -117,10 +117,10 @@ def load(
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
-    """Yield private folders with one more image, which is in colour or of a new class, for the adjacency audit.
+    """Yield copies of the private folder with one more image, in colour or of a new class, for the adjacency audit.
 
-    Each is yielded as the kind of change, its description, and the path of the changed folder, which consists of links
-    below `copies`. Images that an index lists are not changed.
+    Yields tuples of the kind of change, its description, and the path of the changed folder. The changed folders lie
+    below `copies` and consist of links. Yields nothing for images that an index lists.
     """
     if private is None:
         return
@@ -139,7 +139,7 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """List the private and the public images and the classes; raise ArtefactError for an image of an unknown class."""
+    """Return private images, public images and classes; raise ArtefactError for an image of an unknown class."""
     if index is not None:
         if private is not None or public is not None:
             hint = "the index already lists all images; leave out either the index or the folders private and public"
@@ -168,7 +168,7 @@ def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
 
 
 def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
-    """Return the images below `folder`, sorted by file name and then class; count other files in `notes`."""
+    """Return the images below `folder`, sorted by file name and then class; add a note on other files to `notes`."""
     if not folder.is_dir():
         fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
         raise ArtefactError(folder, "this folder does not exist", fix)
@@ -205,7 +205,7 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         raise ArtefactError(index, fault, fix, code="missing-column")
 
     def refuse(column: str, wrong: NDArray[np.bool_], fault: str, fix: str) -> None:
-        """Raise ArtefactError for the first record that is `wrong`; {} in `fault` stands for its value."""
+        """Raise ArtefactError for the first record where `wrong` is True; {} in `fault` is replaced by its value."""
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
             raise ArtefactError(index, f"record {first + 1} {fault.format(frame[column].iloc[first])}", fix)
@@ -231,8 +231,8 @@ def _headers(
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
     """Return the (height, width) and the colour mode to which all images are converted.
 
-    The size is the declared one or that of the first public image. The mode is L if all public images, `shown`, are
-    grey, else RGB.
+    The size is the declared size or, by default, the size of the first public image. The mode is L if all public images
+    `shown` are grey, and RGB otherwise.
     """
     images = [*shown, *own]
     headers = _each(images, _header)
@@ -243,14 +243,14 @@ def _headers(
                 raise ArtefactError(
                     image.path,
                     f"it has {size[1]}×{size[0]} pixels, but {images[0].path} has {first[1]}×{first[0]}",
-                    "declare one size in the configuration, to which all are resized (images: {size: [height, width]})",
+                    "declare one size in the configuration, so that all are resized (images: {size: [height, width]})",
                     code="image-size",
                 )
     return parameters.size or first, "L" if all(grey for _, grey in headers[: len(shown)]) else "RGB"
 
 
 def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
-    """Return the result of `read` for each file; raise ArtefactError naming all files for which it fails."""
+    """Return the result of `read` for each image's path; raise one ArtefactError that names all unreadable files."""
     results: list[T] = []
     faults: list[tuple[Path, str]] = []
     for image in images:
@@ -263,7 +263,7 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
         (path, words), *more = faults
         others = f", and neither can {listing([str(path) for path, _ in more])}" if more else ""
         raise ArtefactError(
-            path, f"it cannot be read as an image ({words}){others}", "replace or remove such files", code="image"
+            path, f"it cannot be read as an image ({words}){others}", "replace or remove these files", code="image"
         )
     return results
 
@@ -305,14 +305,15 @@ def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.ui
 def _copies(
     own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
 ) -> Iterator[str]:
-    """Yield notes on identical images, within a part and between both, with an example of each."""
+    """Yield notes on identical images within each part and between the parts, each with an example."""
     hashes = hash_samples(own_x), hash_samples(shown_x)
     for part, keys in zip((own, shown), hashes, strict=True):
         counts = Counter(keys.tolist())
         if twice := [image for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
             yield (
-                f"{plural(len(twice), 'image')} of one part are identical to another of it, such as {twice[0].path} "
-                f"and {twice[1].path}; each copy counts as a record, so remove copies"
+                f"{plural(len(twice), 'image')} of one part are identical to another image of this part, such as"
+                f" {twice[0].path} "
+                f"and {twice[1].path}; each copy counts as a record, so remove the copies"
             )
     if both := [image for image, key in zip(own, np.isin(*hashes), strict=True) if key]:
         yield (

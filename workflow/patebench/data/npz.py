@@ -31,8 +31,8 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     """Read the files `private` and `public`; relative paths start from the working directory.
 
     If neither the argument nor the public file gives `class_names`, the classes are 0 … the largest public label, and
-    each needs a public sample. The private file does not influence the classes, which are public. Raises ArtefactError
-    for an invalid file.
+    each must have a public sample. Classes are public, so the private file does not influence them. Raises
+    ArtefactError for an invalid file.
     """
     paths, notes = (Path(private), Path(public)), list[str]()
     own, shown = (_read(path, notes) for path in paths)
@@ -43,7 +43,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
             paths[1],
             f"its largest label is {largest}, but only {plural(len(names), 'class')}"
             f" {'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
-            f"give {largest + 1} class names, that of label 0 first; {OWN_DATA}",
+            f"give {largest + 1} class names in the order of the labels; {OWN_DATA}",
         )
     if _class_names(paths[0], own) not in (None, names):
         raise ArtefactError(
@@ -55,7 +55,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 
 
 def _read(path: Path, notes: list[str]) -> Arrays:
-    """Return the arrays of a file that are used, and add a note about the others."""
+    """Return the arrays of a file that `ARRAYS` names; add a note on other arrays to `notes`."""
     if not path.is_file():
         fix = "give the path of an .npz file with the arrays x and y"
         raise ArtefactError(path, "this file does not exist", fix)
@@ -81,7 +81,7 @@ def _read(path: Path, notes: list[str]) -> Arrays:
 
 
 def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
-    """Return the samples of a file; integers beyond int64 become negative, which `LabelledSamples` refuses."""
+    """Return the samples of a file; integers beyond int64 become negative, so `LabelledSamples` raises an error."""
     for name in ("y", "row", "owner"):
         if name in arrays and (arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1):
             fault = f"its array '{name}' has dtype {arrays[name].dtype} and shape {arrays[name].shape}"
@@ -119,12 +119,12 @@ def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
     names = tuple(map(str, array.ravel().tolist()))
     if array.dtype.kind not in "Uiu" or array.ndim != 1 or len(set(names)) < len(names) or "" in names:
         fault = f"its array 'class_names' has dtype {array.dtype}, shape {array.shape} and values {listing(names)}"
-        raise ArtefactError(path, fault, f"give one text for each class, each of them once; {OWN_DATA}")
+        raise ArtefactError(path, fault, f"give one name for each class, all different; {OWN_DATA}")
     return names
 
 
 def _classes_of(path: Path, y: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the classes 0 … largest label of `y` as text; raise ArtefactError if one of them does not occur."""
+    """Return the classes 0 … largest label of `y` as text; raise ArtefactError if a label between does not occur."""
     labels = np.unique(y[y >= 0])
     if len(gaps := np.flatnonzero(labels != np.arange(len(labels)))):
         raise ArtefactError(

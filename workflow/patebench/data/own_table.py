@@ -33,14 +33,14 @@ def load(
     table: TableDeclaration | Mapping[str, Any] | str,
     public: str | None = None,
 ) -> Dataset:
-    """Read a private and a public table, or one table that is divided by person.
+    """Return the encoded records of a private and a public table, or of one table that is divided by person.
 
     Parameters
     ----------
     root, download : ignored; relative paths start from the working directory.
     private : path of the private table, or of the table to divide.
     table : the declaration of its columns, also as JSON.
-    public : path of the public table; None if one table is divided and `table.public_share` of it becomes public.
+    public : path of the public table; None if a share `table.public_share` of the table at `private` becomes public.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def load(
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
         raise PatebenchError(
-            "a table needs public records; give either a public file (public), or the share of the private file that"
+            "a table needs public records; give exactly one of a public file (public) and the share of the private"
+            " file that"
             " becomes public (table.public_share)",
             code="missing",
             where="public",
@@ -100,10 +101,11 @@ def _chosen(part: LabelledSamples, chosen: NDArray[np.bool_], path: Path, role: 
 def _note_people(
     owners: NDArray[np.int64], both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
-    """Return a note about people with public records, whose private records, at which `both` is True, are left out.
+    """Return a note about the private records left out because their owners also have public records.
 
-    Raises ArtefactError for such people unless the declaration has `people: leave-out`. Public records are never left
-    out, as that would reveal who is in the private part.
+    `owners` (records,) are the owners of the private records, and `both` (records,) is True where the owner also has
+    public records. Raises ArtefactError unless the declaration has `people: leave-out`. Public records are never left
+    out, since that would reveal who is in the private part.
     """
     people, records = plural(len(np.unique(owners[both])), "person"), plural(int(both.sum()), "record")
     if declared.people == "refuse":
@@ -118,10 +120,11 @@ def _note_people(
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield an adjacent private table, in which one record has unique values, for the adjacency audit.
+    """Yield a copy of the private table in which one record has unique values, for the adjacency audit.
 
-    It is yielded as the kind of change, its description, and the path of the changed table in the folder `copies`.
-    Nothing is yielded if a hash of the record decides if it is public, since a changed record could become public.
+    Yields a tuple of the kind of change, its description, and the path of the changed table in the folder `copies`.
+    Yields nothing if a hash of the whole record decides whether it is public, since a changed record could become
+    public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     if declared.public_share is not None and declared.owner is None:
@@ -136,9 +139,9 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
-    """Return a mask of the public records: a share of the owners, or of the records if `owner` is None.
+    """Return a mask (records,) of the public records: a share of the owners, or of the records if `owner` is None.
 
-    They are selected by a hash of the owner or record. Adding or removing one therefore does not move any other.
+    A hash of the owner or record decides, so adding or removing an owner or record does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -146,7 +149,7 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
 
 
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
-    """Read a table as text (CSV, TSV) or in its own types (Parquet); missing values are NA."""
+    """Return a table as text (CSV, TSV) or with the types of its columns (Parquet); missing values are NA."""
     import pandas as pd
 
     if not path.is_file():
@@ -157,8 +160,8 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         raise ArtefactError(path, fault, "give a .csv, .tsv or .parquet file")
     try:
         if suffix in _PARQUET:
-            # Without its own types a column of whole numbers with missing values would become floating-point numbers;
-            # as objects NaN is missing too, and decimals can be read.
+            # Types of pyarrow keep integers in columns with missing values, which would otherwise become floating-point
+            # numbers. As objects, NaN counts as missing too, and decimals can be read.
             frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object)
         else:
             frame = pd.read_csv(
@@ -240,7 +243,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
-    """Return the position of each entry among `values`: `other` for another value, −1 for a missing one."""
+    """Return each entry's position in `values` (records,): `other` if it is not in `values`, −1 if it is missing."""
     positions = {value: i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
     return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)
@@ -272,7 +275,7 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
 
 
 def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
-    """Return a 63-bit hash of each owner as its number, which does not depend on other owners."""
+    """Return a 63-bit hash (records,) of each record's owner; raise ArtefactError if an owner is missing."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _fault(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")

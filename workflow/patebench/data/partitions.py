@@ -1,7 +1,7 @@
 """Partition the private samples among the teachers; each strategy assigns every sample to exactly one teacher.
 
-A strategy is a function from `PartitionInputs` to the number of the teacher of each sample, so shards neither overlap
-nor omit a sample. Samples that are also public are removed from their shards afterwards.
+A strategy maps `PartitionInputs` to one teacher per sample, so shards are disjoint and cover all samples. Samples that
+are also public are removed from their shards afterwards.
 
 A bound on ε holds for data sets that differ in one teacher's shard. It protects a record only if changing the record
 leaves all other shards unchanged. Every strategy therefore states the changes of the private data that alter at most
@@ -26,7 +26,7 @@ from patebench.data.dataset import check_numbers
 
 
 class Change(StrEnum):
-    """Kind of change of the private data from which a partition can protect.
+    """Kind of change of the private data that a partition may confine to one shard.
 
     All other records stay the same. A replaced record keeps its owner and its row, the number that identifies it.
     """
@@ -40,7 +40,7 @@ class Change(StrEnum):
 
 #: Name of the unit of privacy if samples are public and labels private; part of the name of a split.
 LABELS = "labels"
-#: Text of the change from which the bounds of private labels of public samples protect.
+#: Description of the protected change if samples are public and labels private.
 PROTECTS_LABEL = "the label of one record; its sample is public"
 
 
@@ -108,8 +108,8 @@ class PartitionInputs:
     """Arguments of a partition strategy.
 
     `y`, `rows` and `owners` (samples,) are the label, the identifying number and the owner of each private record.
-    Strategies that draw at random use `rng`. Strategies that hash use `key`, up to 64 bytes derived from the seed and
-    the name of the random stream, so it is public.
+    Strategies that draw at random use `rng`. Strategies that hash use `key`, up to 64 public bytes derived from the
+    seed and the name of the random stream. `share` is the parameter of `skew`.
     """
 
     y: NDArray[Any]
@@ -123,7 +123,7 @@ class PartitionInputs:
 
 
 def iid(inputs: PartitionInputs) -> Assignment:
-    """Assign the samples in random order; shard sizes differ by at most one."""
+    """Assign samples to teachers at random; shard sizes differ by at most one."""
     sizes = _shard_sizes(inputs)
     return inputs.rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
 
@@ -131,8 +131,8 @@ def iid(inputs: PartitionInputs) -> Assignment:
 def skew(inputs: PartitionInputs) -> Assignment:
     """Assign samples so that a fraction `share` of each shard has one label, as in PET-DL's unbalanced experiment.
 
-    Shard sizes differ by at most one. This main label of teacher i is i mod `classes`, and exactly round(share · size)
-    samples of its shard have it (halves are rounded up). Samples are otherwise assigned at random.
+    Shard sizes differ by at most one. The main label of teacher i is i mod `classes`. Exactly round(share · size)
+    samples of a shard have its teacher's main label (halves are rounded up). Samples are otherwise assigned at random.
 
     Raises
     ------
@@ -152,8 +152,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
         fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
         if len(stock) < needed:
             raise PatebenchError(
-                f"label {label} has {len(stock)} private samples, but a share of {inputs.share:g} of"
-                f" {own.sum()} shards, of which it is the main label, requires {needed}; {fix}"
+                f"label {label} has {len(stock)} private samples, but a share of {inputs.share:g} in"
+                f" {own.sum()} shards with this main label requires {needed}; {fix}"
             )
         if len(stock) - needed > room:
             raise PatebenchError(
@@ -186,7 +186,7 @@ def owners(inputs: PartitionInputs) -> Assignment:
 
 
 def by_row(inputs: PartitionInputs) -> Assignment:
-    """Assign each record by a keyed hash of its row; other records, its content and its label have no influence.
+    """Assign each record by a keyed hash of its row number; content, label and other records have no influence.
 
     Shard sizes vary at random, with a standard deviation of about the square root of their mean.
     """
@@ -199,7 +199,7 @@ def by_owner(inputs: PartitionInputs) -> Assignment:
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """Return a teacher for each of `numbers` (samples,): its 64-bit BLAKE2b hash modulo `teachers`.
+    """Return the teacher (samples,) of each of `numbers` (samples,): its 64-bit BLAKE2b hash modulo `teachers`.
 
     The teachers' probabilities differ by at most 2⁻⁴⁰.
     """
@@ -237,7 +237,7 @@ def _teachers(inputs: PartitionInputs) -> int:
 
 
 def check_teachers(teachers: int, samples: int, people: int | None = None) -> None:
-    """Raise PatebenchError for more teachers than private samples, or than `people` if each is assigned as a whole."""
+    """Raise PatebenchError if there are more teachers than private samples or, if `people` is given, than people."""
     for most, what in ((samples, "private sample"), (people, "person")):
         if most is not None and teachers > most:
             raise PatebenchError(
@@ -269,11 +269,12 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return the teacher of each remaining sample of `skew`, so that no teacher gets more samples of its main label.
+    """Return the teacher of each remaining sample of `skew`; no teacher gets further samples of its main label.
 
     `slots` (samples,) are teachers in random order, `labels` the labels of the samples, and mains[i] is the main label
     of teacher i. A sample whose label is its teacher's main label l is swapped with a sample of another label whose
-    teacher has another main label. Enough of these exist, as `skew` has checked, and no swap creates a new conflict.
+    teacher has another main label. `skew` has checked that enough such samples exist, and no swap creates a new
+    conflict.
     """
     slots = slots.copy()
     for label in np.unique(labels):
@@ -315,13 +316,16 @@ def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *
         raise PatebenchError("no teacher has any samples; use a partition with non-empty shards")
     if indices.min() < 0 or indices.max() >= samples:
         raise PatebenchError(
-            f"a shard contains an index outside 0 … {samples - 1}, the positions of the private samples"
+            f"a shard contains an index outside 0 … {samples - 1}, the positions of the private samples; make the"
+            " partition again"
         )
     counts = np.bincount(indices.astype(np.int64), minlength=samples)
     if (counts > 1).any():
         sample = int(np.argmax(counts > 1))
         first, second = np.searchsorted(offsets, np.flatnonzero(indices == sample)[:2], side="right") - 1
-        raise PatebenchError(f"private sample {sample} belongs to both teacher {first} and teacher {second}")
+        raise PatebenchError(
+            f"private sample {sample} belongs to both teacher {first} and teacher {second}; make the partition again"
+        )
 
 
 def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Propose the declaration of a table, and a configuration that uses it, from the table's public records.
+"""Propose the declaration of a table, and a configuration with this declaration, from the table's public records.
 
-Private records are not used, because a range or category that is derived from them would leak. If there is only one
-file, its public records are selected first, by the same hash as in the loader.
+Private records are not used, because ranges or categories derived from them would leak. If there is only one file, its
+public records are selected first, by the same hash as in the loader.
 """
 
 import math
@@ -20,23 +20,23 @@ from patebench.data.own_table import public_by_hash, read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Substrings of names of columns that identify people.
+#: Substrings by which a column's name shows that the column identifies people.
 _PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
 
 #: Maximum number of values of a category; minimum mean length, in characters, of a column that counts as text; number
 #: of columns into which its n-grams are hashed.
 _CATEGORIES, _LONG_TEXT, _TEXT_COLUMNS = 20, 12, 64
 
-#: Minimum fraction of values that parse as numbers or dates for a column to count as such.
+#: Minimum fraction of a column's values that must parse as numbers (dates) for a column of numbers (dates).
 _MOSTLY = 0.95
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed declaration as lines of YAML with comments about what the user must decide.
+    """Proposed declaration as lines of YAML, with comments on decisions that the user must make.
 
-    `public_records` is the number of public records from which it was derived, and `public_people` the number of their
-    owners. Without an owner column, each record counts as a person.
+    `public_records` is the number of public records used, and `public_people` the number of their owners. Without an
+    owner column, each record counts as a person.
     """
 
     lines: tuple[str, ...]
@@ -53,8 +53,9 @@ def propose(
     ----------
     path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
     label : the column to predict; the last one by default.
-    owner : the column that identifies people; by default one whose name contains a word such as "patient".
-    public_share : the share of people, or of records without an owner, that becomes public; the others are not used.
+    owner : the column that identifies people; by default the first column whose name contains a word such as "patient".
+    public_share : the share of people (of records if there is no owner column) that becomes public; the others are not
+        used.
     """
     frame = read_frame(path, MISSING)
     columns = [str(name) for name in frame.columns]
@@ -93,7 +94,7 @@ def propose(
     features = {name: _feature(frame[name]) for name in columns if name not in (label, owner)}
     dropped = [name for name, feature in features.items() if feature is None]
     if len(dropped) == len(features):
-        fault = "no column can be a feature, because the values of each are all equal or all different"
+        fault = "no column can be a feature, because each column has only equal or only different values"
         raise ArtefactError(path, fault, "give a table with other columns")
     lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
     if dropped:
@@ -171,9 +172,9 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _outwards(low: float, high: float, side: int) -> str:
-    """Return a round number outside the public range `low` … `high`, at its upper end if `side` > 0, else its lower.
+    """Return a round number just above the public range `low` … `high` if `side` > 0, or just below it otherwise.
 
-    The bound lies about a tenth of the range's width beyond that end.
+    The distance from the range is about a tenth of its width. A lower bound of non-negative values is at least 0.
     """
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
@@ -185,7 +186,7 @@ def _outwards(low: float, high: float, side: int) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """Return texts as a list in YAML notation, each in quotes unless YAML reads it back unchanged without them."""
+    """Return `names` as a YAML list; names are quoted where YAML would otherwise not read them as the same text."""
     import yaml
 
     listed: str = yaml.safe_dump(names, default_flow_style=True, width=sys.maxsize, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Load the data sets included in scikit-learn and divide them, as they have no official division."""
+"""Load data sets of scikit-learn, which have no official division, and divide them into private and public samples."""
 
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from patebench.data.dataset import Dataset, LabelledSamples
 
 
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
-    """Return the data set with `private` samples as private and the others as public, in a fixed random order.
+    """Return a data set whose first `private` samples, in a fixed random order, are private and the others public.
 
-    The order depends only on `name`. `x` are the samples of scikit-learn's `table`, which contains their labels and the
-    names of the classes.
+    The order depends only on `name`. `table` is scikit-learn's data set, with labels and class names; `x` (samples, …)
+    are its samples.
     """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)

@@ -15,13 +15,13 @@ import numpy as np
 from patebench.core.errors import PatebenchError
 from patebench.data.dataset import Dataset, LabelledSamples
 
-#: Seconds without an answer after which a download gives up.
+#: Seconds without an answer after which a download fails.
 TIMEOUT = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """Files of a data set: a folder below the data root, and the MD5 of each file (None if it is not checked here)."""
+    """Files of a data set: a folder below the data root, and the MD5 of each file (None: not checked here)."""
 
     name: str
     folder: str
@@ -71,7 +71,7 @@ class Files:
 
 @contextmanager
 def _socket_timeout() -> Iterator[None]:
-    """Set a timeout for sockets, so that a download that gets no answer fails within seconds."""
+    """Set a timeout for sockets, so a download without an answer fails within seconds."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
@@ -118,7 +118,7 @@ class TorchvisionSet(Files):
 
 
 _IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-# torchvision checks the archives of MNIST that it fetches, not the unpacked files that it reads.
+# torchvision checks the archives of MNIST that it downloads, but not the unpacked files that it reads.
 _MNIST_MD5 = (
     "6bbc9ace898e44ae57da46a324031adb",
     "a25bea736e30d166cdddb491f175f624",
