@@ -155,7 +155,7 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b"])},
         r"public\.npz: its largest label is 2, but only 2 classes are declared \(a, b\)",
     ),
-    "names that are one text": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array("cat")}, "each of them once"),
+    "names that are one text": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array("cat")}, "all different"),
     "a name twice": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b", "a"])}, "values a, b, a"),
     "other names of arrays": ({"X": images(6, 9, 9), "y": Y}, "the array 'x' is missing; arrays in the file: X, y"),
     "labels from 1": ({"x": images(6, 9, 9), "y": Y + 1}, "are 1, 2, 3, but no sample has the label 0;"),

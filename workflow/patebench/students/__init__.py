@@ -4,11 +4,11 @@ A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`i
 The shared loop (`student_training.py`) calls the trainer's epochs, and only stages read and write files. Methods that
 need votes, such as distillation, are not students. The registry entry of a method has these facts:
 
-- `options`: those of "model" and "recipe" that users may choose;
+- `options`: which of "model" and "recipe" users may choose;
 - `unlabelled` (default True): the method learns from samples of the pool without a label;
 - `needs_features` (default False): the method needs features of the pool;
 - `reads_table` (default False): the method reads a released table instead of labels;
-- `sees_images` (default False): of a data set of features, the method learns from the images they were computed from.
+- `sees_images` (default False): if samples are features of images, the method learns from these images instead.
 
 Acquisition strategies select the samples to query next (`acquisition.py`). The entry of a strategy has these facts:
 
@@ -68,12 +68,15 @@ selects_by_features = STRATEGIES.flag("needs_features")
 
 
 def takes(method: str, option: str) -> bool:
-    """Return True if users may choose `option`, "model" or "recipe", for `method`; PatebenchError if unknown."""
+    """Return True if users may choose `option`, "model" or "recipe", for `method`.
+
+    Raises PatebenchError for an unknown method.
+    """
     return option in STUDENTS.fact(method, "options", ())
 
 
 def refuse_choice(method: str, option: str) -> None:
-    """Raise PatebenchError if `method` has its own model or recipe, so users may not choose this `option`."""
+    """Raise PatebenchError if users may not choose `option`, "model" or "recipe", for `method`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
         line = f"the method '{method}' has a {option} of its own; leave {option} out, or use one of: {takers}"

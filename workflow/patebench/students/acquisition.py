@@ -25,22 +25,22 @@ log = logging.getLogger("patebench")
 
 #: Number of least confident samples per query that `unsure_prototypes` clusters: Zhdanov's β.
 _CANDIDATES = 10
-#: A sample is unconfident if its best class scores below CANDIDATE, and at least OTHERS other classes above OTHER.
+#: Experts are unconfident of a sample if its best class scores below CANDIDATE and at least OTHERS others above OTHER.
 CANDIDATE, OTHER, OTHERS = 0.9, 0.1, 4
-#: Pairs per batch, steps and learning rate of the training of Siamese networks.
+#: Number of pairs per batch, number of steps and learning rate for Siamese networks.
 BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the first unqueried samples in the order of the pool, which the split has shuffled.
+    """Return the first `queries` unqueried samples in the order of the pool, which the split has shuffled.
 
-    So the labels of a first round are the first labels of a release for the whole pool.
+    The labels of a first round are therefore the first labels of a release for the whole pool.
     """
     return state.unqueried[:queries]
 
 
 def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the unqueried samples that the student is least confident of, by the probability of its likeliest class.
+    """Return the unqueried samples for which the student's highest class probability is lowest.
 
     This is least-confidence sampling (PATE 2017, Appendix C.2, third attempt).
     """
@@ -50,13 +50,13 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 
 
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take typical samples: the centres of the largest clusters of the pool without a query yet.
+    """Return typical samples: the centres of the largest clusters of the pool that have no query yet.
 
     The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
-    budgets*: learnt features are clustered into as many clusters as labels, and each cluster gets one query, here the
-    sample nearest to its mean. With few labels, typical samples teach more than doubtful ones, and teachers agree on
-    typical samples, so noise changes fewer labels. The pool is public and clusters need no label, so this choice costs
-    no privacy.
+    budgets*: learnt features are divided into as many clusters as there are queries, and each cluster gets one query,
+    here the sample nearest to its mean. With few labels, typical samples teach more than doubtful ones, and teachers
+    agree on typical samples, so noise changes fewer labels. The pool is public and clusters need no label, so this
+    choice costs no privacy.
 
     `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
     can be compared query by query.
@@ -73,12 +73,12 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 
 
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take typical samples among those that the student is unsure of.
+    """Return typical samples among those of which the student is least confident.
 
-    The method follows Zhdanov 2019, *Diverse mini-batch active learning*: the least confident samples, ten times as
-    many as queries, are clustered, each weighted by 1 minus its confidence; each query is the sample nearest to the
-    mean of a cluster. Without clusters, the least confident samples are often near-duplicates or outliers. If records
-    vote on their nearest query, such queries get few votes, and noise hides their labels. `seed` is not used.
+    The method follows Zhdanov 2019, *Diverse mini-batch active learning*: the 10 · `queries` least confident samples
+    are clustered with weights 1 minus confidence, and each query is the sample nearest to a cluster's mean. Without
+    clusters, the least confident samples are often near-duplicates or outliers. If records vote on their nearest query,
+    such queries get few votes, and noise hides their labels. `seed` is not used.
     """
     features, predictions = state.features, state.predictions
     assert features is not None
@@ -90,11 +90,11 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 
 
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take, in random order, samples of which a collection of binary experts, one per class, is unconfident.
+    """Return, in random order, samples of which binary experts, one per class, are unconfident.
 
     This is the second attempt of PATE 2017, Appendix C.2. If too few samples are unconfident, random other samples
     follow, so that the number of queries is always the same and strategies can be compared. Raises PatebenchError if
-    the data have too few classes for the rule.
+    the data have too few classes for the rule of `unconfident`.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
@@ -103,15 +103,17 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
         )
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
-    log.info("%d of %d unqueried samples are unconfident; %d are queried", doubtful.sum(), len(shuffled), queries)
+    log.info(
+        "experts are unconfident of %d of %d unqueried samples; %d are queried", doubtful.sum(), len(shuffled), queries
+    )
     return np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
 
 
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return a mask (samples,) of the samples of which the experts are unconfident, by the rule of PATE 2017.
+    """Return a mask (samples,) that is True where the experts are unconfident by the rule of PATE 2017.
 
-    That is, no expert's score reaches `CANDIDATE`, and the score of more than `OTHERS` experts exceeds `OTHER`.
-    `scores` (samples, classes) are the probabilities that each expert gives to its own class.
+    By this rule, no expert's score reaches `CANDIDATE`, and more than `OTHERS` scores exceed `OTHER`. `scores`
+    (samples, classes) are the probabilities that each expert gives to its own class.
     """
     ordered = np.sort(scores, axis=1)
     return (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)
@@ -120,8 +122,8 @@ def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
     """Return each expert's probability that a sample belongs to its class (samples, classes).
 
-    `samples` are positions in the pool. Each expert is trained on all labels released so far to tell its class from all
-    others.
+    `samples` are positions in the pool. Each expert is trained on all labels released so far to distinguish its class
+    from all others.
     """
     from patebench.models import make_learner
     from patebench.students.supervised import model_and_recipe
@@ -139,11 +141,11 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 
 
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Take the images that are least similar to all labelled and already taken images, one by one.
+    """Return the images that are least similar to all labelled images and to each other, chosen one by one.
 
     The similarity of two images is estimated by a Siamese network (PATE 2017, Appendix C.2, first attempt; Bromley et
-    al. 1993, Koch 2015), which learns if two views show the same image. An image that is similar to a labelled one need
-    not be queried. Raises PatebenchError if the samples are not images.
+    al. 1993, Koch 2015), which learns whether two views show the same image. An image that is similar to a labelled one
+    need not be queried. Raises PatebenchError if the samples are not images.
     """
     import torch
 
@@ -160,7 +162,7 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
 
 def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
-    """Train a network to decide if two random views show the same image of `pool`.
+    """Train a network to decide whether two random views show the same image of `pool`.
 
     The network is on the device of `models.device`. Its initial weights come from torch's global generator, all other
     draws from `seed`.
@@ -192,7 +194,7 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Choose `queries` of the `candidates` (positions in the pool) that match no earlier image well.
+    """Return `queries` of the `candidates` (positions in the pool) that are least similar to earlier images.
 
     Earlier images are the `labelled` ones and the candidates already chosen. Each choice is the candidate with the
     lowest maximum, over the earlier images, of the logit that both images are equal. `network`(first, second) returns

@@ -28,7 +28,8 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     method : name of a method in `students.STUDENTS`.
-    model, recipe, epochs : options of the method, which chooses by the pool if None; some methods accept none of them.
+    model, recipe, epochs : options of the method; if None, the method chooses by the pool. Some methods accept no
+        options.
     classes : number of classes; by default one more than the largest label.
     seed : base of all random draws; the same arguments give the same student on the same machine.
 
@@ -69,8 +70,8 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        PatebenchError
-            For arrays of another shape, type or range, an unknown name, and an option that the method does not take.
+        PatebenchError For arrays of a wrong shape, type or range, an unknown name, or an option that the method does
+            not accept.
         """
         options = {name: getattr(self, name) for name in StudentConfig.model_fields}
         config = StudentConfig.checked({name: value for name, value in options.items() if value is not None})
@@ -90,14 +91,16 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return ln of the probabilities (samples, classes), for samples of the pool's kind and shape."""
+        """Return log-probabilities (samples, classes) of samples `X` with the type and shape of the pool's samples."""
         check_is_fitted(self)
         samples = _convert_samples(X)
         if samples.ndim == 2 == len(self.shape_) + 1 and samples.shape[1:] != self.shape_:
             features = f"X has {samples.shape[1]} features, but Student is expecting {self.n_features_in_} features"
             raise StudentInputError(f"{features} as input; give the features of the pool")
         if samples.shape[1:] != self.shape_:
-            raise StudentInputError(f"samples have shape {samples.shape[1:]}, but those of the pool have {self.shape_}")
+            raise StudentInputError(
+                f"samples have shape {samples.shape[1:]}, but the pool's have {self.shape_}; give this shape"
+            )
         names = getattr(self, "feature_names_in_", None)
         if names is not None and (frame := frame_of(X)) is not None and list(frame.columns) != list(names):
             raise StudentInputError(
@@ -116,7 +119,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _convert_samples(x: ArrayLike) -> NDArray[Any]:
-    """Convert samples to byte images (samples, channels, height, width) or a table in single precision, as a copy."""
+    """Return a copy as uint8 images (samples, channels, height, width) or a float32 table (samples, features)."""
     array = check_array("samples", x)
     images = array.ndim in (3, 4) and array.dtype == np.uint8
     table = array.ndim == 2 and array.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
@@ -135,7 +138,7 @@ def _convert_samples(x: ArrayLike) -> NDArray[Any]:
 
 
 def _check_index(x: ArrayLike, y: ArrayLike) -> None:
-    """Refuse labels whose index differs from that of the samples, if both are pandas objects."""
+    """Raise StudentInputError if samples and labels are pandas objects with different indices."""
     frame = frame_of(x)
     if frame is not None and hasattr(y, "index") and hasattr(y, "reindex") and not frame.index.equals(y.index):
         raise StudentInputError(
@@ -158,7 +161,10 @@ def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple
         )
     number = max(largest + 1, 2) if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
     if largest == _NO_LABEL:
-        raise StudentInputError("no sample of the pool has a label, so there is nothing to learn from")
+        raise StudentInputError(
+            "no sample of the pool has a label, so there is nothing to learn from; give at least"
+            " one label other than −1"
+        )
     if least < _NO_LABEL or largest >= number:
         raise StudentInputError(f"labels run from {least} to {largest}; give −1 (no label) or 0 to {number - 1}")
     return array.astype(np.int64), number

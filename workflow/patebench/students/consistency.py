@@ -76,7 +76,7 @@ def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network by consistency; the model is that of `config`, or else one for the pool.
+    """Return the trainer of a network by consistency; if `config` names no model, the pool determines the model.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
@@ -88,7 +88,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without the labels that short trainings of a small network contradict.
+    """Return `data` without the labels that small networks find improbable after short trainings.
 
     Small pools are not cleaned, since short trainings would learn too little from them.
     """
@@ -111,20 +111,22 @@ def _train(trainer: SemiSupervisedTrainer) -> SemiSupervisedTrainer:
 _FOLDS = 4
 #: Probability below which `cleaned` removes a label.
 _IMPROBABLE = 0.1
-#: Largest share of labels that `cleaned` removes; with more, the judging students have learnt too little.
+#: Largest share of labels that `cleaned` removes. If more labels are improbable, the judging students have learnt too
+#: little, and all labels are kept.
 _MOST = 0.25
-#: Smallest share of labels that `cleaned` removes. Fewer improbable labels belong to rare samples rather than being
-#: wrong. A few wrong labels do little harm, and a rare kind of sample may have only one label.
+#: Smallest share of labels that `cleaned` removes. If fewer labels are improbable, they mostly belong to rare samples,
+#: which may have only one label, and the few wrong ones do little harm, so all labels are kept.
 _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
     """Return `data` without the labels that students trained on other labels find improbable.
 
-    Noise makes some labels wrong. Labels are divided into folds, and `train` trains a student without the labels of
-    each fold, which judges them (cross-fitting after Northcutt et al. 2021, *Confident learning*). A wrong label on
-    which most teachers agree is not improbable, and is kept. All labels of classes with fewer labels than folds are
-    kept. Folds are stratified by class and drawn from torch's global generator.
+    Noise makes some labels wrong. Labels are divided into folds. For each fold, `train` trains a student on the labels
+    of all other folds, and this student judges the labels of the fold (cross-fitting after Northcutt et al. 2021,
+    *Confident learning*). A wrong label on which most teachers agree is not improbable, and is kept. All labels of
+    classes with fewer labels than folds are kept. Folds are stratified by class and drawn from torch's global
+    generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

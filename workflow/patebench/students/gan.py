@@ -5,10 +5,9 @@ shows it real samples. The generator matches the mean of the discriminator's fea
 Networks are fully connected for tables and grey images, 1000-500-250-250-250 as for MNIST in the paper, and
 convolutional for colour images, as for SVHN in the paper. Images have values in [0, 1].
 
-Three additions make up for less data and training time than in the papers, which had six times as many samples or
-hours. Real images are seen in random views. The weights have an EMA. The discriminator must agree with the EMA where
-the EMA is confident, after the consistency term of Wei et al. 2018 (*Improving the improved training of Wasserstein
-GANs*).
+Three additions compensate for less data and training time: the papers used six times as many samples or hours. Real
+images are seen in random views. The weights have an EMA. The discriminator must agree with the EMA where the EMA is
+confident, after the consistency term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
 """
 
 import math
@@ -141,7 +140,7 @@ class GANSettings:
     `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is the weight of
     the consistency term, which rises over the first share `ramp` of the training. A sample counts in this term if the
     EMA's probability is above a threshold, which falls from `confident` to `confident_last`. `momentum` is Adam's β₁;
-    `decay` is that of the EMA.
+    `decay` is the decay of the EMA per step.
     """
 
     epochs: int

@@ -15,7 +15,7 @@ from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_
 from patebench.models import MODELS, RECIPES, on_features, on_queries
 from patebench.students import STUDENTS, refuse_choice
 
-#: Computes public features (samples, features) of any samples (samples, …); similar samples have similar features.
+#: Function that returns public features (samples, features) of samples (samples, …), similar ones for similar samples.
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
@@ -23,9 +23,9 @@ Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 class NoisyTable:
     """A released table of noisy counts (queries, classes), and public facts about its votes.
 
-    `queries` (queries,) are positions in the pool, and `variance` is that of the noise of each count. `records` is the
-    number of private records that voted. Each voted on its `neighbours` nearest queries or, if None, on the query in
-    whose cell it lies. If `weighted`, each voted on all queries with the weights of `features/cells.py`.
+    `queries` (queries,) are positions in the pool, and `variance` is the variance of the noise on each count. `records`
+    is the number of private records that voted. Each record voted on its `neighbours` nearest queries or, if None, on
+    the query of its cell. If `weighted`, each record voted on all queries with the weights of `features/cells.py`.
     """
 
     counts: NDArray[np.float64]
@@ -42,14 +42,14 @@ class StudentData:
 
     Parameters
     ----------
-    pool : (samples, …) all public samples, bytes for images and floats for tables
-    labels : (samples,) the label released for each, −1 for samples that were not queried or not answered
+    pool : (samples, …) all samples of the pool, uint8 for images and float32 for tables
+    labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     log_likelihood : (samples, classes) ln Pr[release | class] up to a constant per sample, 0 for samples not queried.
-        It is known under a local mechanism, whose channel is public, and for a released table, whose noise is public.
-        For a table that is read as a whole it is ln Pr[class | table]. None for other mechanisms, whose releases depend
-        on private counts.
+        Known for local mechanisms, whose channel is public, and for released tables, whose noise is public. For a table
+        that is decoded as a whole, ln Pr[class | table]. None for other mechanisms, whose releases depend on private
+        counts.
     features : features learnt from the pool without labels, for methods whose registry entry asks for them
-    table : the released table where records voted on their nearest queries
+    table : the released table of noisy counts, for methods whose registry entry asks for it
     """
 
     pool: NDArray[Any]
@@ -72,7 +72,7 @@ class StudentData:
 
 
 def _learner(model: str, info: ValidationInfo) -> str:
-    """Refuse a model of teachers where one is needed that learns from samples as they are."""
+    """Raise an error for a model that is for teachers only, since it does not learn from samples themselves."""
     if not info.context and on_queries(model):
         raise mistake(f"'{model}' votes on queries and predicts nothing else; use it for teachers only", code="learner")
     if not info.context and on_features(model):
@@ -80,7 +80,7 @@ def _learner(model: str, info: ValidationInfo) -> str:
     return model
 
 
-#: Names of the registries.
+#: Registered names of models, recipes and student methods.
 Model = Annotated[Text, known_to(MODELS)]
 Recipe = Annotated[Text, known_to(RECIPES)]
 Method = Annotated[Text, known_to(STUDENTS)]
@@ -101,7 +101,7 @@ class StudentConfig(Parameters):
         description="Name of the training recipe in the registry of recipes; only for methods that use one.",
     )
     epochs: Whole | None = Field(
-        None, ge=1, description="Number of passes over the training data; by default the method's."
+        None, ge=1, description="Number of passes over the training data; by default the method chooses it."
     )
 
     @model_validator(mode="after")
@@ -119,7 +119,7 @@ class AcquisitionState:
 
     `queried` (queries,) are the positions queried before, answered or not. `predictions` (samples, classes) are the
     student's probabilities for the whole pool, None before there is a student. `config` is the student's configuration,
-    None without a student. `features` (samples, features) of the pool are None for strategies that need none.
+    None without a student. `features` (samples, features) are the pool's features, None for strategies that need none.
     """
 
     data: StudentData
@@ -142,12 +142,12 @@ class Student(Protocol):
 
 
 class StudentTrainer(Student, Protocol):
-    """A student in training: `epochs` calls of `epoch`; after any of them it can predict, or be saved and restored.
+    """A student in training, by at most `epochs` calls of `epoch`; it can predict or be saved after each call.
 
     Random draws come from torch's global generator, or from generators that are part of `state`.
     """
 
-    #: The model, the recipe ("own" if it is none of the registry) and the largest number of epochs.
+    #: The model, the recipe ("own" if it is not registered) and the maximum number of epochs.
     model: str
     recipe: str
     epochs: int
@@ -161,4 +161,4 @@ class StudentTrainer(Student, Protocol):
         """Return everything on which the remaining epochs depend, as tensors, numbers, text and containers of these."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a `state`, possibly one of another process."""
+        """Continue from a result of the method `state`, possibly in another process."""

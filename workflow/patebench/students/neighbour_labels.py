@@ -16,20 +16,20 @@ from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
 #: Share of a sample's label that comes from its neighbours; the remaining share is its released label.
 _ALPHA = 0.8
-#: Largest pool with a graph of all pairs of samples; larger ones use nearest neighbours, to save gigabytes.
+#: Largest pool whose graph joins all pairs of samples; larger pools use nearest neighbours, to save memory.
 _DENSE = 4_000
 _NEIGHBOURS = 7
-#: Limit on the steps of spreading, which ends long before, since each step shrinks changes by the factor `_ALPHA`.
+#: Maximum number of steps of spreading, which converges long before: each step shrinks changes by the factor `_ALPHA`.
 _MOST_STEPS = 1_000
 #: Samples per batch of predictions.
 _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that gives each sample the label of its cell of the pool.
+    """Return the trainer of a student that gives each sample the released label of the nearest labelled cell.
 
-    The student is a baseline for cluster labels without any learning. Distances are those of the features by which the
-    queries were chosen, if `data` has these features, and else those of the samples.
+    The student is a baseline for cluster labels without any learning. Distances are between `data.features`, by which
+    the queries were chosen, or between samples if there are no features.
     """
     features = data.features or _sample_features(data.pool)
 
@@ -78,9 +78,9 @@ class Spreading:
     """Scikit-learn's LabelSpreading with a scale adapted to the pool, for samples (samples, features) of any size.
 
     With the kernel "rbf", the similarity of two samples is exp(−d²/s²), where d is their distance and s half of the
-    median distance of a sample to its last near neighbour. With a wider kernel the many distant samples would outvote
-    the near ones. With "knn" a sample is similar to its near neighbours alone. With `standardise`, features are
-    standardised.
+    median distance from a sample to its 7th nearest neighbour. With a wider kernel, the many distant samples would
+    outvote the near ones. With "knn", a sample is similar only to its 7 nearest neighbours. With `standardise`,
+    features are standardised.
     """
 
     classes_: NDArray[np.int64]
@@ -89,7 +89,7 @@ class Spreading:
         self.kernel, self.standardise = kernel, standardise
 
     def fit(self, x: NDArray[np.float32], y: NDArray[np.integer]) -> None:
-        """Spread the labels `y` (samples,), −1 for samples without one."""
+        """Spread the labels `y` (samples,) over samples `x` (samples, features); −1 means no label."""
         from sklearn.semi_supervised import LabelSpreading
 
         self.columns = Columns.of(x) if self.standardise else None
@@ -99,7 +99,7 @@ class Spreading:
         self.classes_ = self.model.classes_
 
     def predict_proba(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return probabilities of `classes_`; all equal for a sample that no label reaches."""
+        """Return probabilities (samples, classes) of `classes_`; all are equal for a sample that no label reaches."""
         probabilities = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
             block = self._scaled(x[start : start + _BLOCK])

@@ -41,7 +41,7 @@ class Batch:
     done: float
 
 
-#: The terms of the loss, by name, from a batch, the student and the EMA of the student.
+#: Function from a batch, the student and the student's EMA to the terms of the loss, by name.
 Objective = Callable[[Batch, nn.Module, nn.Module], Mapping[str, Tensor]]
 
 
@@ -72,10 +72,10 @@ def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: i
 
 
 def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
-    """Return the name of the model in `config`, or else one for the pool.
+    """Return the name of the model in `config` or, if None, of a default model for the pool.
 
-    The latter is mlp for tables and student-cnn for colour images. For grey images it is small-cnn, or `large` if the
-    pool is large.
+    The default is mlp for tables and student-cnn for colour images. For grey images it is small-cnn, or `large` if the
+    pool has at least `LARGE` samples.
     """
     if config.model:
         return config.model
@@ -143,8 +143,8 @@ def class_shares(counts: Tensor) -> Tensor:
 class PoolTrainer:
     """Base class of trainers that learn from the whole pool, with batches, predictions by the EMA, and checkpoints.
 
-    `scale` scales samples for the network. `parts` contains all modules, optimisers and schedules that
-    change in training, by name; "ema" is the student.
+    `scale` scales samples for the network, and `fill` is the value of pixels outside an image in views. `parts`
+    contains all modules, optimisers and schedules that change in training, by name; the part "ema" is the student.
     """
 
     recipe = "own"

@@ -42,7 +42,7 @@ _PATIENCE = 5
 
 #: Version of the layout of a training's state; checkpoints of other versions are not used.
 _CHECKPOINT_VERSION = 3
-#: What a checkpoint holds of a training, besides the states of the trainer and of torch's generator.
+#: Attributes of a training that a checkpoint stores, besides the states of the trainer and of torch's generator.
 _SAVED = ("epochs_done", "unchanged", "probe_predictions", "curve")
 
 

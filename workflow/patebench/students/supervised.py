@@ -1,11 +1,10 @@
 """Students that learn from labelled samples alone: from labels as they are, or with a model of their noise.
 
 `trainer` fits any learner. `noise_aware` maximises the likelihood of the release. Under local mechanisms, and where
-noisy counts are released, this likelihood is public (`StudentData.log_likelihood`). Under others, the likelihood
-depends on the private counts. Then the share of wrong labels is estimated from the released labels alone: by
-cross-validation, among samples of which a student that has not seen their labels is confident (after Northcutt et al.
-2021, *Confident learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to
-label noise*), section 4.2.
+noisy counts are released, this likelihood is public (`StudentData.log_likelihood`). For other mechanisms, the
+likelihood depends on the private counts. Then the share of wrong labels is estimated from the released labels alone, by
+cross-validation (after Northcutt et al. 2021, *Confident learning*), and the loss is corrected as in Patrini et al.
+2017 (*Making deep neural networks robust to label noise*), section 4.2.
 """
 
 from collections.abc import Callable
@@ -31,7 +30,7 @@ LogProbabilities = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 class NetworkTrainer:
-    """Trainer of a network of the registry of models, which trains epoch by epoch."""
+    """Trainer of a registered network, epoch by epoch."""
 
     def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
         self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
@@ -52,7 +51,7 @@ class NetworkTrainer:
 
 
 class OneStepTrainer:
-    """Trainer of a student that one call of `fit` trains; `fit` returns the function for its log-probabilities."""
+    """Trainer of a student in one step: `fit` returns the function that computes log-probabilities."""
 
     epochs = 1
     log_probabilities: LogProbabilities
@@ -78,9 +77,9 @@ class OneStepTrainer:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a learner, of any model and recipe, on the labelled samples of the pool.
+    """Return the trainer of the model and recipe of `config` on the labelled samples of the pool.
 
-    `seed` seeds the learner; the initial weights of a network come from torch's global generator.
+    `seed` seeds the learner, but the initial weights of a network come from torch's global generator.
     """
     model, recipe = model_and_recipe(data, config)
     learner = make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
@@ -105,7 +104,7 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
     """Return the trainer of a network, of any recipe, that maximises the likelihood of the release.
 
     The trainer's settings record the channel, "public" or "estimated", and the estimated share of "wrong labels".
-    A model that is not a network raises PatebenchError.
+    Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)
     network = require_network(make_learner(model, recipe, classes=data.classes, epochs=config.epochs), model)
@@ -133,7 +132,7 @@ def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor
 
 
 def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
-    """Return Pr[released label | class] (classes, labels) if a share `rate` is wrong, evenly over the other classes."""
+    """Return Pr[released label | class] (classes, labels) if a share `rate` of labels is wrong, at random."""
     wrong = rate / (classes - 1)
     return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
 
@@ -141,9 +140,10 @@ def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
 def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
     """Return the estimated share of wrong labels, by cross-validation.
 
-    `network` is fitted with `seed` to all labels except those of one fold. A label of this fold counts as wrong if the
-    network confidently predicts another class, with at least the mean probability of that class for samples with that
-    label. Half of a wrong label is added, so the estimate is never 0 and no label counts as certain.
+    For each fold, `network` is fitted with `seed` to the labels of all other folds. The network is confident of a class
+    k if its probability is at least the mean probability of k for samples with label k. A label counts as wrong if the
+    network confidently predicts another class. The result is the share of wrong labels among confident predictions.
+    Half a wrong label is added, so the estimate is never 0 and no label counts as certain.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS

@@ -56,7 +56,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the pretrained network, as `trainer` does; its weights must be installed."""
+    """Return the trainer of the pretrained network; errors are those of `trainer`, or that its weights are missing."""
     targets = _targets(data, "table-finetuning")
     return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
 
@@ -86,7 +86,7 @@ class MirrorTrainer(NetworkTrainer):
 
 
 class Finetuner(MirrorTrainer):
-    """Trainer of the pretrained network on mixtures of `given` probabilities and its own earlier predictions.
+    """Trainer of the pretrained network on mixtures of `given` (samples, classes) and its own earlier predictions.
 
     From the second epoch on, half of a sample's target is the mean of the network's predictions for earlier views of it
     (temporal ensembling; Laine & Aila 2017), which are more often right than the regression.

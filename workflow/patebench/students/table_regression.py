@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
 #: Values tried for p if votes have weights: axes have spreads that differ more than those of features.
 _POWERS_OF_AXES = (*_POWERS, 1.5, 2.0, 3.0)
-#: Factor from a share to ln of a probability; regression of 0 and 1 shrinks shares towards each other.
+#: Factor from predicted shares to logits, since regression on 0 and 1 shrinks shares towards each other.
 _SHARPNESS = 10.0
 
 
@@ -64,8 +64,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return W (features, classes) of the module's description, at the most likely c, p and τ, and the class shares.
 
-    `features` (samples, features) are those of the pool. With `directions`, votes have their weights, and W is for the
-    features along their axes.
+    `features` (samples, features) are those of the pool. With `directions`, votes are weights on all queries, and W
+    applies to the features along the axes of `directions`.
     """
     if directions is None:
         votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
@@ -90,16 +90,16 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _most_error(records: int, samples: int) -> float:
-    """Return the largest c that a table of `records` can have beside a pool of `samples`.
+    """Return the largest plausible c for a table of n = `records` records and a pool of N = `samples` samples.
 
-    What features leave open about the classes contributes at most 1, and the difference between the covariances of
-    records and pool at most 1 + n/N. With a larger c, a table of few records would pass as error alone.
+    Class variation that features do not explain contributes at most 1, and the difference between the covariances of
+    records and pool at most 1 + n/N. With a larger c, a table of few records could be explained by error alone.
     """
     return 2 + records / samples
 
 
 def _nearest_votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes on the queries (samples, queries), 0 or 1, that the pool's samples would have."""
+    """Return the votes (samples, queries), 0 or 1, that the pool's samples would cast if they were records."""
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)

@@ -31,8 +31,8 @@ _XI = 1e-2
 class VATSettings(SemiSupervisedSettings):
     """Settings of the adversarial term.
 
-    `radius` is that of the ball around a sample, as a share of the norm of a standardised sample, √(number of
-    features). The weight of the adversarial and entropy terms rises over the first share `ramp` of the training.
+    `radius` is the radius of the ball around a sample, in units of √(number of features), the norm of a standardised
+    sample. The weight of the adversarial and entropy terms rises over the first share `ramp` of the training.
     """
 
     radius: float = 0.2
@@ -72,7 +72,7 @@ def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Ten
 
 
 def _normalised(x: Tensor) -> Tensor:
-    """Scale each sample of `x` to the norm √(number of features), which is that of a standardised sample."""
+    """Scale each sample of `x` to the norm √(number of features), the norm of a standardised sample."""
     norm = x.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (x.ndim - 1))
     return x * (math.sqrt(x[0].numel()) / norm)
 
@@ -83,7 +83,7 @@ def _divergence(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network by VAT; the model is that of `config`, or else one for the pool's shape.
+    """Return the trainer of a network by VAT; if `config` names no model, the pool determines the model.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
