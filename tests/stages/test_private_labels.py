@@ -23,7 +23,8 @@ from patebench.config.parameters import (
 )
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import POOL, SAMPLES
+from patebench.core.formats import PARTITION, POOL, SAMPLES, TRUTH
+from patebench.data.division import order_by_content
 from patebench.features.cells import Directions
 from patebench.mechanisms.sparse_argmax import SparseGNMax
 from patebench.stages import (
@@ -56,8 +57,7 @@ class World:
         data.run(name="wine", root=folder, download=False, option={}, **parts)
         if y is not None:
             self.replace_labels(y)
-        outputs = {f"{name}_out": self[f"{name}.npz"] for name in ("pool", "truth", "test")}
-        split.run(**parts, parameters=SPLIT, **NAMED, **outputs)
+        self.choose_queries()
         extract_features.run(pool=self["pool.npz"], **NAMED, out=self["features.npz"], encoder=self["encoder.npz"])
         select_queries.run(
             pool=self["pool.npz"], labels=None, predictions=None, features=self["features.npz"], student=None,
@@ -67,6 +67,11 @@ class World:
 
     def __getitem__(self, name: str) -> Path:
         return self.folder / name
+
+    def choose_queries(self) -> None:
+        parts = {name: self[f"{name}.npz"] for name in ("private", "public")}
+        outputs = {f"{name}_out": self[f"{name}.npz"] for name in ("pool", "truth", "test")}
+        split.run(**parts, parameters=SPLIT, **NAMED, **outputs)
 
     def replace_labels(self, y: np.ndarray) -> None:
         private = read_arrays(self["private.npz"], SAMPLES)
@@ -133,10 +138,45 @@ def test_replaced_labels_change_only_the_true_labels_of_the_pool(world: World, t
     assert other["truth.npz"].read_bytes() != world["truth.npz"].read_bytes()
 
 
+def test_nothing_public_and_no_teacher_depends_on_an_order_by_labels(world: World, tmp_path: Path) -> None:
+    """Sort the records by labels, of which one is replaced, as a loader of folders with a class each does."""
+    private = read_arrays(world["private.npz"], SAMPLES)
+    other = World(tmp_path)
+    for label in (0, 1):
+        y = private["y"].copy()
+        y[7] = label
+        order = np.argsort(y, kind="stable")
+        arrays = {**private.arrays, "y": y, "row": np.arange(RECORDS)[::-1] * CLASSES + y}
+        arrays = {name: values[order] for name, values in arrays.items()}
+        write_arrays(other["private.npz"], SAMPLES, arrays, private.meta)
+        other.choose_queries()
+        for name in ("pool.npz", "test.npz"):
+            assert other[name].read_bytes() == world[name].read_bytes(), name
+        other.deal()
+        held = []
+        for each in (world, other):
+            x = read_arrays(each["private.npz"], SAMPLES)["x"]
+            held.append(x[read_arrays(each["partition.npz"], PARTITION)["indices"]])
+        assert np.array_equal(*held)
+        truth, pool = (read_arrays(other[f"{name}.npz"], kind) for name, kind in (("truth", TRUTH), ("pool", POOL)))
+        at = [int((arrays["x"] == sample).all(axis=1).argmax()) for sample in pool["x"]]
+        assert np.array_equal(truth["y"], arrays["y"][at])
+
+
+def test_identical_samples_with_private_labels_are_refused(world: World, tmp_path: Path) -> None:
+    other, private = World(tmp_path), read_arrays(world["private.npz"], SAMPLES)
+    x = private["x"].copy()
+    x[3] = x[90]
+    write_arrays(other["private.npz"], SAMPLES, {**private.arrays, "x": x}, private.meta)
+    for stage in (other.choose_queries, other.deal):
+        with refuses("labels"):
+            stage()
+
+
 def test_the_pool_is_made_of_the_training_samples_and_records_vote_by_their_own_samples(world: World) -> None:
     private, pool = read_arrays(world["private.npz"], SAMPLES), read_arrays(world["pool.npz"], POOL)
     assert sorted(pool["row"]) == list(range(RECORDS))
-    assert np.array_equal(pool["x"], private["x"][pool["row"]])
+    assert np.array_equal(pool["x"], private["x"][order_by_content(private.arrays)][pool["row"]])
     test = read_arrays(world["test.npz"], SAMPLES)
     assert not (test["x"][:, None] == pool["x"]).all(axis=2).any()
     votes = read_arrays(world["votes.npz"], join_votes.VOTES)
@@ -281,9 +321,14 @@ def test_the_adjacency_audit_replaces_labels_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["labels choose the pool", "labels shift all votes"])
+@pytest.mark.parametrize(
+    "fault", ["labels choose the pool", "labels shift votes", "split in order of labels", "dealt in order of labels"]
+)
 def test_the_adjacency_audit_finds_planted_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    if fault == "labels choose the pool":
+    if fault.endswith("order of labels"):
+        stage = split if fault.startswith("split") else partition
+        monkeypatch.setattr(stage, "order_by_content", lambda arrays: np.arange(len(arrays["y"])))
+    elif fault == "labels choose the pool":
         read, drawn = split.read_samples, split.generator
         seen: list[int] = [0]
 

@@ -34,6 +34,21 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
     return np.frombuffer(digests, dtype=np.uint64)
 
 
+def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
+    """Return the positions of samples with private labels in the order of their hashes.
+
+    A loader may sort samples by label, so everything public that depends on their order uses this one. The samples are
+    the array `images` if the data set has features of images, else `x`. Raises PatebenchError for identical samples,
+    whose order could depend on their labels.
+    """
+    hashes = hash_samples(arrays.get("images", arrays["x"]))
+    order = np.argsort(hashes, kind="stable")
+    if copies := len(hashes) - len(np.unique(hashes)):
+        line = f"{plural(copies, 'copy')} of samples with private labels could show labels by their order; remove them"
+        raise PatebenchError(line, code="labels")
+    return order
+
+
 def digest_records(x: NDArray[Any], y: NDArray[Any]) -> str:
     """Return a SHA-256 digest of the records `x` (samples, …) with labels `y`, independent of their order."""
     hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)

@@ -323,6 +323,7 @@ class Comparison:
         self.data, self.ensemble, self.folder, self.thorough = data, ensemble, folder, thorough
         ours, owners = dict(data.private.arrays), ensemble.partition.owners
         ours |= {"owner": read_owners(Path(owners))} if owners else {}
+        ours = self._as_written(ours)
         self.base = self._rerun("as-it-is", ours)
         self.prepared = self.base.prepare()
         partition = read_arrays(self.base.folder / ensemble.name / "partition.npz", PARTITION)
@@ -334,7 +335,15 @@ class Comparison:
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
         """Return a run of the stages of the ensemble on the private records `ours`, in the folder `name`."""
-        return self.data.rerun(self.folder / name, self.data.with_records(ours, name), self.ensemble, self.rounds)
+        data = self.data.with_records(self._as_written(ours), name)
+        return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
+
+    def _as_written(self, ours: Records) -> Records:
+        """Return the records in the order of their labels if only these are private, as folders of classes have it."""
+        if self.ensemble.split.parameters.protects is None:
+            return ours
+        order = np.argsort(ours["y"], kind="stable")
+        return {name: values[order] for name, values in ours.items()}
 
     def audit(self, changes: int) -> AuditedData:
         """Make every kind of change of the private data `changes` times, and return the findings."""

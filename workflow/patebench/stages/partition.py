@@ -15,7 +15,7 @@ from patebench.core.files import write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
 from patebench.data.dataset import OWN_DATA
-from patebench.data.division import digest_records, hash_samples
+from patebench.data.division import digest_records, hash_samples, order_by_content
 from patebench.data.partitions import (
     LABELS,
     NOBODY,
@@ -55,7 +55,8 @@ def run(
     --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is refused too.
 
     With --protects labels, the samples are public. Then a sample that is also in the pool stays in its shard, as the
-    pool consists of these samples, and a shard of several records is refused.
+    pool consists of these samples, and a shard of several records is refused. Records are assigned in the order of a
+    hash of their samples, as their own order may depend on labels.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):
@@ -75,6 +76,8 @@ def run(
     )
     # Assign before leaving samples out, so that a sample that is left out does not move others.
     assignment = strategy(inputs)
+    if protects is not None:
+        assignment[order_by_content(samples.arrays)] = assignment.copy()
     count = teachers or int(assignment.max()) + 1
     known = np.isin(hash_samples(samples["x"]), hash_samples(others["x"]))
     left_out = int(known.sum())

@@ -1,6 +1,7 @@
 """Stage `split`: choose the student's pool and the test set."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
-from patebench.data.division import check_apart, divide, hash_samples, shift_images
+from patebench.data.division import check_apart, divide, hash_samples, order_by_content, shift_images
 from patebench.features import data_seen
 
 log = logging.getLogger("patebench")
@@ -35,13 +36,17 @@ def run(
     pool and test set are public. A shift (--pool-shift) changes only the pool.
 
     With --protects labels, the samples of the private data are public, and only their labels are private. The pool is
-    drawn from these samples, and `row` is the position there. Their labels are written to the true labels only.
+    drawn from these samples, and `row` is the position there, in the order of a hash of each sample, which labels do
+    not change. Identical samples are refused. The labels are written to the true labels only.
     """
     samples = read_samples(public, "public")
     if (private is not None) != (parameters.protects is not None):
         raise PatebenchError("--private and --protects belong together; give both or none", code="labels")
     source = samples if private is None else read_samples(private, "private")
     check_partners(source, samples)
+    if private is not None:
+        order = order_by_content(source.arrays)
+        source = replace(source, arrays={name: values[order] for name, values in source.arrays.items()})
     x, hashes = samples["x"], hash_samples(samples["x"])
     queries = hashes if private is None else hash_samples(source["x"])
     training = None if private is None else queries

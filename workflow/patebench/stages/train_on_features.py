@@ -32,6 +32,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.seeds import derive, generator
+from patebench.data.division import order_by_content
 
 if TYPE_CHECKING:
     from patebench.baselines.on_features.feature_method import FeatureMethod
@@ -108,10 +109,11 @@ def run(
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the samples of a POOL of private SAMPLES, in its order, and their labels."""
-    own = samples["x"][pool["row"]]
+    rows = order_by_content(samples.arrays)[pool["row"]]
+    own = samples["x"][rows]
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
         raise ArtefactError(pool.path, f"its samples are not those of {samples.path}", code="mismatch")
-    return own, samples["y"][pool["row"]]
+    return own, samples["y"][rows]
 
 
 def _fit(
