@@ -119,6 +119,12 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
                 " experiments with trained teachers (key `only`)"
             )
             raise PatebenchError(line, code="imported-votes")
+        if ensemble.split.data.long_tail:
+            line = (
+                f"long_tail selects records of {ensemble.split.data.name} by their labels, so a changed record changes"
+                " others; audit the data set without it"
+            )
+            raise PatebenchError(line, code="long-tail")
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]
         yield ensemble, list({each.selection.slug: each for each in reversed(rounds)}.values())
 
@@ -262,7 +268,7 @@ class DataSet:
         files = {role: str(self.folder / f"{name}-{role}.npz") for role in ("private", "public")}
         np.savez(files["private"], **dict[str, Any](ours))
         np.savez(files["public"], **public)
-        return replace(self.data, loader="npz", sources=tuple(files.items()), declared=(), long_tail=None)
+        return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
 
     def audit(self) -> AuditedData:
         """Check that public outputs of the stage `data` do not change when one private record is unlike all others."""
@@ -323,7 +329,6 @@ class Comparison:
         self.data, self.ensemble, self.folder, self.thorough = data, ensemble, folder, thorough
         ours, owners = dict(data.private.arrays), ensemble.partition.owners
         ours |= {"owner": read_owners(Path(owners))} if owners else {}
-        ours = self._as_written(ours)
         self.base = self._rerun("as-it-is", ours)
         self.prepared = self.base.prepare()
         partition = read_arrays(self.base.folder / ensemble.name / "partition.npz", PARTITION)
@@ -331,7 +336,7 @@ class Comparison:
         holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
         split = self.base.folder / ensemble.split.name
         pool, test = (_as_loaded(split / f"{name}.npz")["x"] for name in ("pool", "test"))
-        self.world = World(ours, holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
+        self.world = World(self._as_written(ours), holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
         """Return a run of the stages of the ensemble on the private records `ours`, in the folder `name`."""
