@@ -288,6 +288,13 @@ def test_petdl_multiplies_what_is_listed_and_needs_no_mechanism() -> None:
     assert "/teachers-4_" in ensemble, "its teachers are described too"
 
 
+def test_records_selected_by_their_labels_are_no_release() -> None:
+    tail = {"datasets": {"tail": {"loader": "digits", "long_tail": [80, 40]}}}
+    with refuses("release", "datasets.tail.long_tail"):
+        validate(release(dataset="tail", ensembles=ALONE) | tail)
+    validate(release(dataset="tail", ensembles=ALONE) | tail | {"mode": "seeded"})
+
+
 def test_petdl_is_no_release() -> None:
     settings = petdl({"form": "noisy-knowledge", "noise": 1}, mode="release")
     with refuses("release", "experiments.demo.petdl[0]"):

@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 from click.testing import CliRunner
+from tests.refusals import refuses
 
 import patebench.teachers.teacher_training
 from patebench.artefacts.reading import read_samples
@@ -62,6 +63,12 @@ def audited(folder: Path, written: dict[str, Any], **asked: Any) -> dict[str, Ch
 
 def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(adjacency, "KINDS", {kind: KINDS[kind] for kind in KINDS if kind in names})
+
+
+def test_records_selected_by_their_labels_are_refused(tmp_path: Path) -> None:
+    tail = {"datasets": {"tail": {"loader": "digits", "long_tail": [40, 10]}}}
+    with refuses("long-tail"):
+        audited(tmp_path, settings(dataset="tail") | tail)
 
 
 @pytest.mark.slow

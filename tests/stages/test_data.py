@@ -145,6 +145,7 @@ def test_a_long_tail_keeps_the_first_samples_of_each_class(tmp_path: Path) -> No
     for label in range(10):
         own = private["x"][private["y"] == label]
         np.testing.assert_array_equal(own, whole[0]["x"][whole[0]["y"] == label][: len(own)])
+    np.testing.assert_array_equal(private["x"], whole[0]["x"][private["row"]])  # rows are those before the selection
     np.testing.assert_array_equal(public["x"], whole[1]["x"])
     with refuses("long-tail"):
         make(tmp_path, "tail", loader="digits", long_tail="1000,10")

@@ -298,6 +298,13 @@ def test_a_configuration_with_results_in_another_unit_is_refused(key: str, value
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_labels_select_no_samples() -> None:
+    tail = {"loader": "wine", "long_tail": [30, 20]}
+    settings: dict[str, Any] = {"seeds": 0, "datasets": {"tail": tail}}
+    with refuses("labels", "datasets.tail.long_tail"):
+        validate(settings | {"experiments": {"one": EXPERIMENT | {"dataset": "tail"}}})
+
+
 def test_the_split_reads_private_samples_only_if_they_are_public() -> None:
     assert configured().label_splits == {f"wine/seed-0_pool-{RECORDS}_columns_labels"}
     methods = [{"method": "randomised-response", "epsilon": [0.5, 1]}]

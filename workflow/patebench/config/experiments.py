@@ -211,7 +211,14 @@ class _Expansion:
         name = self.settings.dataset
         built_in = (dataset for dataset in DATASETS if not reads_own_files(dataset))
         check_among(f"{self.where}.dataset", name, [*built_in, *self.own], "a data set")
-        return self.own.get(name) or Data(name)
+        data = self.own.get(name) or Data(name)
+        if data.long_tail:
+            where = f"{key_path('datasets', name)}.long_tail"
+            self._refuse_in_release(where, "it selects records by their private labels")
+            if self.settings.protects:
+                line = f"it selects samples by labels, which are private ({self.where}.protects); leave it out"
+                raise PatebenchError(line, code="labels", where=where)
+        return data
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
         """Raise PatebenchError if a mechanism cannot label these ensembles, be released, or stop at a budget.

@@ -97,7 +97,8 @@ class DatasetSettings(ClassParameters):
     long_tail: Annotated[Series[PositiveWhole], Field(min_length=2, max_length=2)] | None = Field(
         None,
         description="Numbers of private samples of the first and of the last class, such as [5000, 50]; those between"
-        " fall exponentially. Public samples stay as they are.",
+        " fall exponentially. Public samples stay as they are. Private labels decide which samples are kept, so ε is"
+        " for the data set after the selection, and a release is refused.",
     )
     private: Place | None = Field(None, description="File or folder with the private samples.")
     public: Place | None = Field(

@@ -45,9 +45,9 @@ def run(
     separated by commas. Their outputs replace the images; each private record is encoded alone. The images are kept for
     students, which see those of private records only if only their labels are private. The classes come from the public
     samples or from --classes or --class-names, never from private samples. The key `long_tail`, two numbers, limits the
-    private samples of the first and of the last class; limits of those between fall exponentially. The
-    array `row` identifies the record of each sample: by its file name, by the user's array, or by its position in its
-    part of the data set.
+    private samples of the first and of the last class; limits of those between fall exponentially. The array `row`
+    identifies the record of each sample: by its file name, by the user's array, or by its position in its part of the
+    data set, before any selection.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
