@@ -165,9 +165,9 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
     """Return a long-tailed data set, whose private class sizes fall exponentially from `first` to `last`.
 
-    Class 0 gets `first` samples and the last class gets `last`; the first samples of each class are kept, in order, with
-    their rows. Private labels decide, so ε is only for the data set after this selection. Raises PatebenchError if a
-    class has too few samples.
+    Class 0 gets `first` samples and the last class gets `last`; the first samples of each class are kept, in order and
+    with their rows. Private labels decide, so ε is only for the data set after this selection. Raises PatebenchError if
+    a class has too few samples.
     """
     limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y
     kept = np.zeros(len(y), dtype=bool)
