@@ -1,8 +1,9 @@
-"""Check an entry: compute its worst-case ε, its status, and everything that is missing or cannot be right.
+"""Assess a leaderboard entry: compute its worst-case ε and its status, and list its problems.
 
-The worst-case ε follows from the mechanism, its parameters and its numbers of queries or steps; nothing is copied from
-the claim. A claim below it is `unproved`. It is `violated` if it is also below a lower bound: that of the entry's own
-audit or, for a claim about all votes, the exact ε of the worst pair of votes that a search finds.
+The worst-case ε is computed from the mechanism, its parameters and its number of queries or steps, never from the
+claim. A claimed ε below the worst case is `unproved`. A claimed ε below a lower bound on the true ε is `violated`. The
+lower bound is that of the entry's audit or, if the claim is about all votes, the exact ε of the worst pair of vote
+histograms that a search finds.
 """
 
 import math
@@ -46,31 +47,31 @@ from patebench.leaderboard.entry import (
 from patebench.mechanisms.base import Mechanism, check_adaptive, make_mechanism
 from patebench.reporting.published import PRINTED
 
-#: Relative difference up to which a reported ε below the worst case is due to rounding in print.
+#: Maximum relative difference between a reported ε and a larger worst-case ε that counts as rounding.
 ROUNDED = 0.005
 
-#: Largest difference between a mean accuracy and the mean of its seeds that is due to rounding in print.
+#: Maximum difference between a mean accuracy and the mean of `by_seed` that counts as rounding (fractions).
 _MEAN_ROUNDED = 0.0006
 
-#: Largest size of an attached archive when unpacked.
+#: Maximum size of an attached archive after unpacking, in bytes.
 _MOST_BYTES = 1 << 28
 
-#: Largest number of counts of artificial votes on which all teachers agree.
+#: Maximum number of counts (queries × classes) of the artificial votes in `_data_dependent`.
 _MOST_CELLS = 10**7
 
 
 class Status(StrEnum):
     """Status of the reported ε of an entry."""
 
-    PROVED = "proved"  # not below the worst-case ε for the stated unit and adjacency
-    UNPROVED = "unproved"  # below it
-    VIOLATED = "violated"  # below a lower bound on the true ε
+    PROVED = "proved"  # the reported ε is not below the worst-case ε for the stated unit and adjacency
+    UNPROVED = "unproved"  # the reported ε is below the worst-case ε
+    VIOLATED = "violated"  # the reported ε is below a lower bound on the true ε
     UNCHECKED = "unchecked"  # the entry does not say enough to compute a worst-case ε
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Problem of an entry: a stable code, a sentence, and whether the entry is rejected for it."""
+    """Problem of an entry: a stable code, a sentence, and True if the entry is rejected because of it."""
 
     code: str
     text: str
@@ -86,7 +87,7 @@ class Assessed:
     bound: Bound | None
     lower: float | None
     problems: tuple[Problem, ...]
-    #: Rank in a table of the leaderboard; None outside of it, or if the entry is not ranked.
+    #: Rank in a table of the leaderboard, from 1; None in other places, or if the entry is not ranked.
     rank: int | None = None
 
     @property
@@ -114,7 +115,8 @@ class Assessed:
     def ranked(self) -> bool:
         """Return True if the entry may be ranked.
 
-        Its ε is proved at a δ that protects each record, and its accuracy is not the best of several.
+        The ε of a ranked entry is proved, its δ is small enough to protect each record, and its accuracy is not the
+        best of several on the test set.
         """
         excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
         return self.status is Status.PROVED and not self.rejected and not excluded
@@ -136,7 +138,7 @@ class Assessed:
 
 
 def assess(entry: Entry, folder: Path | None = None) -> Assessed:
-    """Check an entry; `folder` contains the file that it attaches, if any."""
+    """Return the assessment of `entry`; `folder` is the folder of its attached file, if it has one."""
     problems = list(_flags(entry))
     try:
         return _assess(entry, folder, problems)
@@ -153,7 +155,7 @@ def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Asses
     if entry.attachment and folder:
         entry, votes = _with_attached(entry, folder)
     bound = _worst_case(entry)
-    if bound is not None:  # digits that depend on the order of sums, such as the number of threads, are left out
+    if bound is not None:  # drop the digits that depend on the number of threads
         bound = replace(bound, epsilon=float(f"{bound.epsilon:.10g}"))
     claim, least, lower = entry.claim, bound.epsilon if bound else None, entry.audited
     if bound is None or least is None:
@@ -164,18 +166,18 @@ def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Asses
         status = Status.PROVED
     else:
         status = Status.UNPROVED
-        text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but what is proved for all data is ε ≤ "
+        text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but the worst-case bound for all data is ε ≤ "
         problems.append(Problem("below-worst-case", f"{text}{at_most(least)} ({bound.accountant}: {bound.source})"))
         problems.extend(_data_dependent(entry, votes))
         found = _lower_bound(entry)
         lower = max([value for value in (lower, found and float(f"{found:.10g}")) if value is not None], default=None)
     if lower is not None and least is not None and lower > least * (1 + ROUNDED):
-        text = f"the lower bound {at_least(lower)} is above the proved ε ≤ {at_most(least)}, so one of them is wrong"
+        text = f"the lower bound ε ≥ {at_least(lower)} contradicts the worst-case bound ε ≤ {at_most(least)}"
         problems.append(Problem("contradiction", f"{text}; correct audited or the mechanism", rejected=True))
     if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
         status = Status.VIOLATED
         why = f": {entry.mechanism.because}" if isinstance(entry.mechanism, NoNoise) else ""
-        text = f"ε = {claim.epsilon:g} is stated, but at least {at_least(lower)} is lost{why}"
+        text = f"ε = {claim.epsilon:g} is stated, but the true ε is at least {at_least(lower)}{why}"
         problems.append(Problem("refuted", text))
     return Assessed(entry, status, bound, lower, tuple(problems))
 
@@ -191,21 +193,22 @@ _EXPECTED: Mapping[str, tuple[str, ...]] = {
 
 
 def _flags(entry: Entry) -> Iterator[Problem]:
-    """Yield a problem for everything that the entry must or should state and does not, and for choices on test data."""
+    """Yield a problem for each missing statement, each contradiction, and each choice made on test data."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
         if getattr(privacy, name) is None:
-            yield Problem(f"missing-{name}", f"privacy.{name} is missing; an ε means nothing without it", True)
+            yield Problem(f"missing-{name}", f"privacy.{name} is missing; an ε has no meaning without it", True)
     if entry.claim.kind is Kind.AUDITED_LOWER:
-        yield Problem("claims-lower-bound", "claim.kind is an audited lower bound, which protects nobody", True)
+        text = "claim.kind is a lower bound, which proves no privacy; state an upper bound"
+        yield Problem("claims-lower-bound", text, True)
     if (usual := _usual_name(entry.data.private)) != entry.data.private:
-        yield Problem("data-name", f"data.private is '{entry.data.private}'; other entries call it '{usual}'", True)
+        yield Problem("data-name", f"data.private is '{entry.data.private}'; call it '{usual}' as elsewhere", True)
     teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
     if teachers and entry.data.records and teachers > entry.data.records:
         text = f"{teachers} teachers have more shards than there are records ({entry.data.records}), so shards overlap"
         yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
     if isinstance(entry.mechanism, GaussianComposition | PureSteps) and entry.origin is Origin.WRITTEN:
-        yield Problem("stated-cost", "mechanism.because gives the reason for this cost, which people must check")
+        yield Problem("stated-cost", "the cost rests on mechanism.because, which only a person can check")
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
     if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):
@@ -220,7 +223,7 @@ def _flags(entry: Entry) -> Iterator[Problem]:
         yield Problem("missing-spread", f"accuracy.std over {plural(entry.accuracy.seeds, 'seed')} is missing")
     sampled = entry.mechanism.parts if isinstance(entry.mechanism, SampledGaussian) else []
     if any(part.sampling is None and part.rate < 1 for part in sampled):
-        yield Problem("unknown-sampling", "the sampling is not stated, so no ε can be computed: Poisson or shuffled")
+        yield Problem("unknown-sampling", "sampling is missing, so no ε can be computed; state poisson or shuffled")
     unstated = [
         f"{part}.{name}"
         for part, names in _EXPECTED.items()
@@ -230,21 +233,21 @@ def _flags(entry: Entry) -> Iterator[Problem]:
     if unstated:
         yield Problem("not-stated", f"not stated: {', '.join(unstated)}")
     if entry.hygiene.best_on_test:
-        yield Problem("best-on-test", "the accuracy is the best of several on the test set, so it is too high")
+        yield Problem("best-on-test", "the accuracy is the best of several on the test set, so it is biased upwards")
     if entry.hygiene.true_labels not in (None, "none"):
         yield Problem("true-labels", f"chosen with true labels: {entry.hygiene.true_labels}")
 
 
 def _usual_name(dataset: str) -> str:
-    """Return the name of a data set in other entries, if it differs from `dataset` by case and punctuation only."""
+    """Return the usual spelling of the name `dataset`, which may differ in case and punctuation."""
     usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
     return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return the entry with the numbers that attached labels or votes give, and the votes if these are attached.
+    """Return the entry with the numbers of queries and teachers of its attached array, and the attached votes, if any.
 
-    Raises PatebenchError if they contradict the entry.
+    Raises PatebenchError if the array contradicts the entry.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -262,7 +265,8 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
             raise PatebenchError(text, code="attachment")
     if mechanism.classes is not None and array.max() >= mechanism.classes:
         raise PatebenchError(
-            f"{attachment.file} contains the class {array.max()} of {mechanism.classes}", code="attachment"
+            f"{attachment.file} contains class {array.max()}, but mechanism.classes is {mechanism.classes}",
+            code="attachment",
         )
     entry = entry.model_copy(update={"mechanism": mechanism.model_copy(update=values)})
     if array.ndim == 1:
@@ -273,11 +277,11 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 def _read(path: Path, name: str) -> NDArray[np.integer]:
     """Read labels (queries,) or votes (teachers, queries) from an .npz file."""
     try:
-        if not path.is_file():  # reading a pipe would wait
-            raise PatebenchError("it is no file")
+        if not path.is_file():  # reading from a pipe could block
+            raise PatebenchError("it is not a file")
         with zipfile.ZipFile(path) as archive:
             if (size := sum(item.file_size for item in archive.infolist())) > _MOST_BYTES:
-                raise PatebenchError(f"it unpacks to {size} bytes, more than {_MOST_BYTES}")
+                raise PatebenchError(f"it unpacks to {size} bytes, which exceeds {_MOST_BYTES}")
         with np.load(path, allow_pickle=False) as arrays:
             array: NDArray[Any] = arrays[name]
     except Exception as fault:  # a damaged archive may raise anything
@@ -289,8 +293,8 @@ def _read(path: Path, name: str) -> NDArray[np.integer]:
         or not array.ndim - 2 <= array.min() <= array.max() <= np.iinfo(np.int64).max
     ):
         raise PatebenchError(
-            f"'{name}' is {array.dtype} of shape {array.shape}; labels (queries,) of integers from −1 or votes "
-            "(teachers, queries) of integers from 0 are needed",
+            f"the array '{name}' has type {array.dtype} and shape {array.shape}; give labels (queries,), integers "
+            "from −1, or votes (teachers, queries), integers from 0",
             code="attachment",
             where=path,
         )
@@ -298,9 +302,9 @@ def _read(path: Path, name: str) -> NDArray[np.integer]:
 
 
 def _worst_case(entry: Entry) -> Bound | None:
-    """Return the least worst-case bound for the stated unit, adjacency and δ; None if too little is stated.
+    """Return the smallest worst-case bound for the stated unit, adjacency and δ; None if too little is stated.
 
-    Raises PatebenchError for an invalid mechanism, or one that no theorem covers for this unit and adjacency.
+    Raises PatebenchError if the mechanism is invalid, or if no theorem covers it for this unit and adjacency.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     unit, change, delta = privacy.unit, privacy.adjacency, privacy.delta
@@ -311,7 +315,7 @@ def _worst_case(entry: Entry) -> Bound | None:
     with located("mechanism"):
         match mechanism:
             case VoteMechanism():
-                if unit is Unit.OWNER:  # whose records may be in several shards
+                if unit is Unit.OWNER:  # the records of an owner may be in several shards
                     raise _no_theorem(mechanism.name, unit, change)
                 # A record added to a shard may change the votes of its teacher in any way.
                 alone = mechanism.teachers is not None and mechanism.teachers == entry.data.records
@@ -345,22 +349,27 @@ def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:
 
 def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
     return PatebenchError(
-        f"no theorem bounds {what} if the {unit} is {change}; state the unit and adjacency of its proof",
+        f"no theorem here bounds ε of {what} if one {unit} is {change}; state the unit and adjacency of its proof",
         code="no-theorem",
     )
 
 
 @lru_cache(maxsize=4096)
 def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
-    """Return the least worst-case bound of a VoteMechanism in JSON if a teacher is replaced or, with `added`, added.
+    """Return the smallest worst-case bound of a `VoteMechanism`; None if no theorem covers added teachers.
 
-    If the number of answers is stated and gives a smaller ε, the bound is for at most that number of answers. The
-    result is None if no theorem covers teachers that are added.
+    If the number of answers is stated and gives a smaller ε, the bound is for at most that number of answers.
+
+    Parameters
+    ----------
+    stated : the mechanism as JSON text, which can be a key of the cache.
+    added : True if adjacent data sets differ in an added or removed teacher, False for a replaced teacher.
+    delta : δ of the bound.
     """
     of = VoteMechanism.model_validate_json(stated)
     values = dict(of.parameters)
     if of.rounds > 1 and "k" in values:
-        values["k"] *= of.rounds  # rounds compose like more votes of a teacher in one round
+        values["k"] *= of.rounds  # several rounds compose like one round with more votes per teacher
     mechanism = make_mechanism(of.name, values)
     if of.rounds > 1:
         check_adaptive(of.name, mechanism)
@@ -383,7 +392,7 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
-    """Return the bound of sampled steps; replacing a record is removing one and adding another (group privacy)."""
+    """Return the bound of sampled steps; a replaced record counts as one removed and one added (group privacy)."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
     kinds = [_steps(part) for part in mechanism.parts]
@@ -395,7 +404,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if two changes of one record each are (2 `epsilon`, δ)-DP."""
+        """Return True if the steps are (2 `epsilon`, δ)-DP for two changes of one record each."""
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
 
@@ -409,14 +418,14 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _steps(part: Steps) -> SubsampledGaussian:
-    """Return steps for the accountant; shuffling puts each record in one batch per epoch, without amplification."""
+    """Return the steps as the accountant takes them; shuffled ones become full steps, one per epoch, unamplified."""
     if part.sampling == "shuffled":
         return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
     return SubsampledGaussian(part.noise, part.rate, part.steps)
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return μ of tables of votes and the reason for it."""
+    """Return the μ of Gaussian DP of tables of votes, and its source as text."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -426,10 +435,10 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 
 
 def _lower_bound(entry: Entry) -> float | None:
-    """Return a lower bound on the ε of what is claimed, if its mechanism gives one.
+    """Return a lower bound on the true ε of an entry's mechanism; None if none is known.
 
-    A claim about all votes is compared with the worst pair of votes that a search finds. A data-dependent ε is not,
-    since it does not speak of those votes.
+    It is ∞ without noise. For a claim about all votes, it is the exact ε of the worst pair of vote histograms that a
+    search finds. A data-dependent ε is about other votes, so this search says nothing about it.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -452,7 +461,10 @@ def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, d
 
 
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if a claim about all votes can only hold for votes that agree."""
+    """Yield a problem if the ε stated as worst case is a data-dependent ε.
+
+    It is one if it is at least the data-dependent ε of the attached votes or, without votes, of unanimous votes.
+    """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):
         return
@@ -469,6 +481,4 @@ def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     bounds = checked.bounds(votes, [votes.queries], delta, publishable=False)
     dependent = [bound.epsilon for bound in bounds if bound.kind is Kind.DATA_DEPENDENT]
     if dependent and entry.claim.epsilon >= min(dependent):
-        yield Problem(
-            "data-dependent", f"ε = {entry.claim.epsilon:g} is stated as worst case but depends on the teachers' votes"
-        )
+        yield Problem("data-dependent", f"ε = {entry.claim.epsilon:g} is stated as worst case but depends on the votes")

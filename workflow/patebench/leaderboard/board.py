@@ -1,8 +1,8 @@
-"""Write the leaderboard: rows per data set, the most accurate proved entries, ranks of methods, and its pages.
+"""Write the pages of the leaderboard: rows by data set, the most accurate proved entries, and ranks of methods.
 
 Only entries whose ε is proved are ranked. They are compared within one data set, unit of privacy and adjacency, at the
-worst-case ε that our accountants compute. The pages are Markdown with HTML tables, for the documentation site; they
-depend on files of the repository alone.
+worst-case ε that our accountants compute. The pages are Markdown with HTML tables, for the documentation site. They
+depend only on files of the repository.
 """
 
 import json
@@ -29,7 +29,7 @@ from patebench.reporting.tables.table import DASH
 from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.wording import in_words
 
-#: Largest ε at which the best entries are shown and methods ranked over data sets, and that of sentences on the lead.
+#: Target ε at which the best entries are shown and methods are ranked; target ε of the sentences on leads.
 TARGETS = (0.1, 1.0, 3.0, 8.0)
 LEAD_AT = 1.0
 
@@ -38,11 +38,11 @@ _FIRST = ("fashion_mnist", "mnist", "cifar10", "cifar10-jpeg", "svhn", "adult")
 #: Meaning of each status.
 MEANINGS = {
     Status.PROVED: "The reported ε is not below the worst-case ε that our accountants compute. Only these are ranked.",
-    Status.UNPROVED: "The reported ε is below what we can prove: it depends on private votes, or has no proof here.",
+    Status.UNPROVED: "The reported ε is below what we can prove: it depends on private votes, or we know no proof.",
     Status.VIOLATED: "The reported ε is below a lower bound on the true ε, so it is wrong.",
     Status.UNCHECKED: "The source does not state enough to compute an ε.",
 }
-#: Colour of the chip of a verdict, as that of a status.
+#: Status whose colour each verdict is shown in.
 _CHIPS = {
     **dict.fromkeys((Verdict.REPRODUCED, Verdict.BETTER), Status.PROVED),
     **{Verdict.SHORT: Status.UNPROVED, Verdict.UNSOUND: Status.VIOLATED},
@@ -52,8 +52,8 @@ _CHIPS = {
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
     """Return the rows of each data set: ranked entries by unit and accuracy, then the others by accuracy.
 
-    Entries without an accuracy are left out, and so is an entry if another one of the same method, unit and status is
-    as accurate at the same or a smaller ε.
+    Entries without an accuracy are left out. An entry is also left out if another entry of the same method, unit and
+    status is at least as accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
     for row in entries:
@@ -70,7 +70,7 @@ def source(row: Assessed) -> str:
 
 
 def best_within_epsilon(rows: Iterable[Assessed]) -> list[Assessed]:
-    """Return the rows, by ε, that no other one exceeds in accuracy at the same or a smaller ε."""
+    """Return the Pareto front of the rows, by ε: no other row is more accurate at the same or a smaller ε."""
     best: list[Assessed] = []
     for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.entry.name)):
         if not best or row.accuracy > best[-1].accuracy:
@@ -96,12 +96,12 @@ def _ranked(rows: list[Assessed]) -> list[Assessed]:
 
 
 def units(rows: Sequence[Assessed]) -> list[str]:
-    """Return the units of ranked rows, those of single records first."""
+    """Return the units of privacy of the ranked rows, single records first."""
     return sorted({row.unit for row in rows if row.ranked}, key=lambda unit: (unit[:6] != "record", unit))
 
 
 def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | None:
-    """Return the most accurate ranked row of a unit with ε at most `target`, with the smallest ε of equal ones."""
+    """Return the most accurate ranked row of a unit with ε at most `target`; ties go to the smallest ε."""
     within = [row for row in rows if row.ranked and row.unit == unit and row.epsilon <= target * (1 + 1e-9)]
     return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.entry.method), default=None)
 
@@ -113,7 +113,7 @@ def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
 
 
 def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
-    """Return a sentence on the lead of the best row over the best one of another method; "" if there is none."""
+    """Return a sentence on how far the best row leads the best row of another method; "" without another method."""
     first = leader(rows, unit, target)
     second = leader([row for row in rows if first and row.entry.method != first.entry.method], unit, target)
     if first is None or second is None:
@@ -125,16 +125,16 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
         return f"{text}; without common seeds there is no interval."
     theirs, ours = ([values[seed] for seed in seeds] for values in by_seed)
     low, high = difference_interval(theirs, ours, paired=True)
-    narrow = f", too narrow for fewer than {ENOUGH_SEEDS}" if len(seeds) < ENOUGH_SEEDS else ""
+    narrow = f", too narrow with fewer than {ENOUGH_SEEDS}" if len(seeds) < ENOUGH_SEEDS else ""
     interval = f"{100 * low:.2f} to {100 * high:.2f}"
     return f"{text} ({CONFIDENCE:.0%} interval over {plural(len(seeds), 'common seed')} {interval}{narrow})."
 
 
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
-    """Rank the methods that have a proved entry of `unit` with ε at most `target` on several data sets.
+    """Rank the methods that have a proved entry of `unit` with ε at most `target` on each of several data sets.
 
-    Of all sets of data sets, the one with the most entries of at least three common methods is used; None if there is
-    none with two data sets.
+    The ranks use the two or more data sets on which at least three methods have an entry. If several choices of data
+    sets are possible, the choice with the most entries is used; without one, the result is None.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -241,9 +241,9 @@ def _figure(name: str, rows: Sequence[Assessed]) -> str:
 
 
 def draw_board(dataset: str, rows: Sequence[Assessed]) -> Figure:
-    """Draw each row, whose ε is finite: filled if its ε is proved, open otherwise; colours show the unit of privacy.
+    """Draw accuracy against ε, which must be finite; markers of ranked rows are filled, and colours show the unit.
 
-    A line joins the ranked rows of a unit that no other one of this unit exceeds at the same or a smaller ε.
+    For each unit of privacy, a line joins the Pareto front of the ranked rows.
     """
     figure, (axis,) = panels([in_words(dataset)], alone=WIDE)
     for unit, style in styles_in_order(units(rows)).items():
@@ -291,7 +291,7 @@ def _public(data: Data) -> str:
 
 
 def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
-    """Yield what the section of an entry states: pairs of a term and its text; unknown facts are left out."""
+    """Yield the facts of an entry for its section, as (term, text) pairs; the text of most unknown facts is empty."""
     entry, bound = assessed.entry, assessed.bound
     paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
     yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
@@ -322,7 +322,7 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 
 
 def _plain(content: Mapping[str, Any]) -> str:
-    """Return nested JSON as text: "name = value" by commas."""
+    """Return nested JSON as text: “name = value” pairs separated by commas."""
     parts = []
     for name, value in content.items():
         if isinstance(value, Mapping):
@@ -356,7 +356,7 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return a sentence for each way in which the ε of a paper fails, with the reason of the first value or entry."""
+    """Return one sentence per way in which the ε of a paper fails, with the reason for the first value or entry."""
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
     if not unsound.empty:
@@ -376,7 +376,7 @@ def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
 def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
     rows = [_value_row(row) for row in evidence.to_dict("records")]
     missing = [folder.name for folder in kept_runs(reference) if not (folder / "tables" / "verdicts.csv").is_file()]
-    words = f"The verdicts of {len(missing)} runs are not kept and follow from their tables: {listing(missing, 40)}."
+    words = f"{len(missing)} runs have no table of verdicts; other tables give their verdicts: {listing(missing, 40)}."
     return _render("values.md", rows=rows, not_kept=words if missing else "")
 
 

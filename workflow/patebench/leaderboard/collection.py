@@ -59,13 +59,13 @@ WRITTEN = Path("leaderboard", "entries")
 _PUBLISHED = Path("config", "published.csv")
 _KEPT = Path("results", "reference")
 
-#: Numbers of private records and of classes of the data sets; no number of records for SVHN, whose use differs.
+#: Number of private records and number of classes by data set; papers use different parts of SVHN.
 _RECORDS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000, "adult": 32_561}
 _RECORDS |= {"cifar10-jpeg-30000": 30_000}
 _CLASSES = {**dict.fromkeys([*_RECORDS, "svhn"], 10), "adult": 2, "glyph": 150}
 
-#: Squared sensitivity of a noisy sum of PET-DL's sound forms (docs/explanation/proofs-systems.md); with hints, every
-#: second sum is of vectors of any sign.
+#: Mean squared L2 sensitivity, in squared clips, of the noisy sums in PET-DL's sound forms
+#: (docs/explanation/proofs-systems.md). Half of the sums with hints are of vectors with entries of any sign.
 _SQUARES = {"noisy-gradient": 4.0, "noisy-knowledge": 2.0, "noisy-knowledge with hints": 3.0}
 
 _PETDL_NOISE = NoNoise(
@@ -85,7 +85,7 @@ _PAPERS: Mapping[str, tuple[str, int]] = {
     "DP-SGD 2016": ("Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang", 2016),
 }
 
-#: Choices with true labels in kept runs of MNIST whose line in runs.yaml names none.
+#: Choices with true labels in kept runs on MNIST whose entry in runs.yaml does not state them.
 _CHOSEN = "default settings of methods and models"
 
 #: Unit and change of the adjacency of a private model.
@@ -96,10 +96,10 @@ _ADJACENCIES: Mapping[str, tuple[Unit, Change]] = {
     Adjacency.REPLACE_LABEL: (Unit.LABEL, Change.REPLACED),
 }
 
-#: Paper of an entry until that of its run is known.
+#: Placeholder for the paper of an entry from a kept run; `kept_entries` replaces it.
 _UNNAMED = Paper(title="patebench")
 
-#: Papers that quote results of other papers, some of them wrongly, and the only mechanism of their own.
+#: Papers that also quote results of others, with their own mechanism; entries are made for this mechanism only.
 _QUOTING = {"PET-DL 2019": PETDL, "Private-kNN 2020": PRIVATE_KNN}
 
 #: Quantities of published.csv that are accuracies at the ε in the same row.
@@ -107,9 +107,10 @@ _ACCURACIES = ("student_accuracy", "private_model_accuracy", "accuracy_at_epsilo
 
 
 def assess_all(root: Path) -> list[Assessed]:
-    """Return every entry of the repository at `root` with its assessment: written, kept, published.
+    """Return every entry of the repository at `root` with its assessment.
 
-    Names are unique. Raises PatebenchError for a file that is not an entry.
+    Entries written by hand come first, then those of kept runs and of published values. Names are unique. Raises
+    PatebenchError for a file that is not an entry.
     """
     written = [assess(read_entry(path), path.parent) for path in written_files(root)]
     known = {_number_of(assessed.entry) for assessed in written}
@@ -118,7 +119,7 @@ def assess_all(root: Path) -> list[Assessed]:
 
 
 def _number_of(entry: Entry) -> tuple[str, float, float | None]:
-    """Return what identifies a printed number, so that an entry written by hand replaces a derived one."""
+    """Return data set, ε and accuracy; an entry written by hand replaces a derived one with the same values."""
     return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
 
@@ -173,7 +174,10 @@ _SETTING = (("dataset", "private_model"), ("dataset", "ensemble", "mechanism", "
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the accuracy of each seed, by the columns `_SETTING`, from a kept run's records; empty without them."""
+    """Return accuracies by seed from a kept run's archive of records, by the values of the columns `_SETTING`.
+
+    The result is empty if there is no archive.
+    """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
         return found
@@ -203,7 +207,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _making(run: str, manifest: Mapping[str, Any]) -> Making:
-    """Return how a kept run was made; the minutes are those of all its jobs."""
+    """Return hardware, command, commit and total minutes of all jobs of a kept run."""
     hardware, seconds = manifest["hardware"], sum(rule["seconds"] for rule in manifest["rules"])
     return Making(
         hardware=", ".join([f"{hardware['cores']} cores of {hardware['processor']}", *map(str, hardware["gpus"])]),
@@ -300,7 +304,7 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the steps of DP-SGD, whose noise is the least one that keeps the target ε, as in training."""
+    """Return the steps of DP-SGD, with the smallest noise that meets the target ε, as in training."""
     form, model = DPSGD_FORMS[row["form"]], row["private_model"]
     rate, steps = _number(model, "rate", form.rate), int(row["queries"])
     noise = _least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
@@ -308,7 +312,7 @@ def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _on_features(model: str) -> GaussianComposition | PureSteps:
-    """Return the releases of a method on public features, with the noise that keeps its target ε, as in training."""
+    """Return the releases of a method on public features, with the noise that meets its target ε, as in training."""
     name, *parts = model.split("_")
     options = {
         part: int(_number(model, part)) for part in FEATURE_METHODS.fact(name, "options") if f"_{part}-" in model
@@ -369,7 +373,7 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
 
 
 def _facts_of(facts: Mapping[str, int], dataset: str) -> int | None:
-    """Return the number for a data set, or for the one of which it is a variant; None if unknown."""
+    """Return the number in `facts` for a data set, or for the known data set that it varies; None if unknown."""
     return facts.get(dataset, facts.get(_base(dataset)))
 
 
@@ -384,7 +388,10 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 
 
 def published_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each accuracy in published.csv with an ε in its row, once for each quoted pair."""
+    """Yield an entry for each accuracy in published.csv whose row in the paper prints an ε.
+
+    A pair of ε and accuracy that another paper quotes is yielded once.
+    """
     published = read_published(root / _PUBLISHED)
     epsilons = {
         _row(value): value.value for value in published.values if value.quantity in ("epsilon_chosen", "epsilon")
@@ -401,7 +408,10 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row(value: Value) -> tuple[str | None, ...]:
-    """Return what an accuracy has in common with its ε; "Clean Votes" beside NZC's labels are of another mechanism."""
+    """Return the fields that an accuracy shares with its ε.
+
+    The mechanism is one of them, because NZC prints “Clean Votes”, of another mechanism, in the rows of its own labels.
+    """
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
@@ -437,7 +447,7 @@ def _printed_mechanism(value: Value) -> Release | None:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:
         return None
-    return VoteMechanism(  # the printed number of answers depends on the votes, so it is no limit
+    return VoteMechanism(  # no `answers`: the printed number depends on the votes and is not a limit
         type="votes",
         name=value.mechanism,
         parameters=dict(value.parameters),

@@ -1,7 +1,7 @@
 """Entry of the leaderboard: one method on one data set at one ε, as JSON.
 
 Entries written by hand are files of `leaderboard/entries/` at the root of the repository. Those of kept runs and of
-`config/published.csv` are derived from these files whenever they are needed. A page reads all of them by
+`config/published.csv` are derived from these files whenever they are needed. To read all entries:
 
     for assessed in patebench.leaderboard.collection.assess_all(root):
         assessed.entry        # what the entry states: this module
@@ -10,7 +10,7 @@ Entries written by hand are files of `leaderboard/entries/` at the root of the r
         assessed.lower        # largest known lower bound on ε, or None
         assessed.problems     # problems, each with a code and a sentence
 
-A field is null where the source does not say; `assessment` reports this. Accuracies are fractions.
+A field is null if the source does not state it; `assessment` lists such fields. Accuracies are fractions.
 """
 
 import json
@@ -28,10 +28,10 @@ from patebench.core.text import in_json
 #: An ε; in JSON, infinity is the text "inf".
 Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=True), PlainSerializer(in_json, when_used="json")]
 
-#: Largest number in an entry, so that its bounds can be computed in little memory.
+#: Maximum of the counts in an entry, which limits the memory needed to compute its bounds.
 MOST = 10**9
 
-_Count = Annotated[int, Field(ge=1, le=MOST, strict=True)]  # so that true is not 1
+_Count = Annotated[int, Field(ge=1, le=MOST, strict=True)]  # strict: JSON true is not the number 1
 
 
 class Unit(StrEnum):
@@ -87,7 +87,7 @@ class Privacy(_Part):
     """Statement of privacy: unit, adjacency and δ."""
 
     unit: Unit | None = Field(None, description="What differs between adjacent data sets.")
-    adjacency: Change | None = Field(None, description="How it differs.")
+    adjacency: Change | None = Field(None, description="Change of that unit between adjacent data sets.")
     delta: float | None = Field(None, ge=SMALLEST_DELTA, lt=1)
 
 
@@ -109,18 +109,18 @@ class VoteMechanism(_Part):
         None,
         ge=0,
         le=MOST,
-        description="Largest number of answers of a mechanism that tests each query, fixed before any vote.",
+        description="Maximum number of answers, fixed before the first vote, of a mechanism that tests each query.",
     )
     teachers: _Count | None = Field(None, description="Number of teachers.")
     classes: int | None = Field(None, ge=2, le=1_000_000, description="Number of classes.")
-    rounds: _Count = Field(1, description="Rounds, in each of which a teacher's limit of votes counts again.")
+    rounds: _Count = Field(1, description="Number of rounds; a limit on a teacher's votes applies to each round.")
 
 
 class Steps(_Part):
     """Equal noisy steps on samples of the records."""
 
     sampling: Literal["poisson", "shuffled"] | None = Field(
-        None, description="Poisson sampling, or batches of shuffled records, for which no amplification counts."
+        None, description="Poisson sampling, or batches of shuffled records, which get no privacy amplification."
     )
     rate: float = Field(gt=0, le=1, description="Share of the records in a step: batch size / number of records.")
     noise: float = Field(ge=0, description="Noise multiplier: standard deviation divided by the clipping norm.")
@@ -135,16 +135,16 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Tables of votes, each record's vote of length 1 at most, with Gaussian noise on each cell.
+    """Tables of the votes of records, with Gaussian noise on each cell; each vote has an L2 norm of at most 1.
 
-    If the unit is a label, a vote is in the cells of its label, so that votes for two labels are orthogonal.
+    If the unit is a label, each vote occupies only the cells of its label, so votes for two labels are orthogonal.
     """
 
     type: Literal["table"]
-    sigma: float = Field(gt=0, description="Standard deviation of the noise, for votes of length 1.")
+    sigma: float = Field(gt=0, description="Standard deviation of the noise, for votes with an L2 norm of at most 1.")
     tables: _Count = Field(1, description="Number of tables.")
-    non_negative: bool = Field(False, description="True if votes cannot have an inner product below 0.")
-    records_per_owner: _Count = Field(1, description="Largest number of records of one owner.")
+    non_negative: bool = Field(False, description="True if no two votes have a negative inner product.")
+    records_per_owner: _Count = Field(1, description="Maximum number of records of one owner.")
 
 
 class GaussianComposition(_Part):
@@ -165,7 +165,7 @@ class PureSteps(_Part):
 
 
 class NoNoise(_Part):
-    """Release that no noise protects."""
+    """Release without effective noise, so its ε is ∞."""
 
     type: Literal["no noise"]
     because: str = Field(min_length=1, description="Reason why the stated noise does not protect.")
@@ -199,7 +199,7 @@ class Hygiene(_Part):
 
 
 class Making(_Part):
-    """Hardware, time and command of the numbers."""
+    """Hardware, time and command that produced the numbers."""
 
     hardware: str | None = None
     minutes: float | None = Field(None, ge=0)
@@ -213,7 +213,7 @@ class Attachment(_Part):
     file: str = Field(pattern=r"^[A-Za-z0-9._-]+\.npz$", description="Name of the file, in the entry's folder.")
     array: str = Field(
         min_length=1,
-        description="Its array: labels (queries,), −1 for no answer, or votes (teachers, queries), both of integers.",
+        description="Name of the integer array: labels (queries,), −1 for no answer, or votes (teachers, queries).",
     )
 
 
@@ -225,7 +225,7 @@ class Entry(_Part):
     data: Data
     privacy: Privacy
     claim: Claim = Field(description="ε as reported.")
-    mechanism: Release | None = Field(None, description="Mechanism with everything that its worst-case ε needs.")
+    mechanism: Release | None = Field(None, description="Mechanism with all parameters of its worst-case ε.")
     audited: Epsilon | None = Field(None, description="Largest lower bound on ε that an audit found.")
     accuracy: Accuracy | None = Field(None, description="Null if only labels were released.")
     hygiene: Hygiene = Hygiene()
@@ -239,7 +239,7 @@ class Entry(_Part):
     @model_validator(mode="before")
     @classmethod
     def _without_comment(cls, content: Any) -> Any:
-        """Ignore `$schema`, by which editors find the schema."""
+        """Drop the key `$schema`, which only tells editors where the schema is."""
         return {key: content[key] for key in content if key != "$schema"} if isinstance(content, dict) else content
 
 
@@ -254,7 +254,7 @@ def schema_text() -> str:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dictionary; refuse a repeated name, of which readers would see different values."""
+    """Return a JSON object as a dictionary; raise ValueError for a repeated name, whose value would be ambiguous."""
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
@@ -265,7 +265,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_entry(path: Path) -> Entry:
     """Read the entry in a JSON file.
 
-    Raises PatebenchError, with one fault per invalid field, if it is not an entry.
+    Raises PatebenchError, with one fault per invalid field, if the file is not an entry.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repetition)
