@@ -355,20 +355,21 @@ def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
     settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # integers stay integers
-    return settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
+    return settings.drop(columns=list(_OF_NOISE), errors="ignore").map(_as_text)
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     """Append to the column `learner` the settings in which rows of one method differ, to make rows distinguishable.
 
-    `settings` contains the text of each setting (column) for each row of `frame`.
+    `settings` contains the text of each setting (column) for each row of `frame`, or "none", which is not appended.
     """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
         for name in mine:
             if mine[name].nunique(dropna=False) > 1:
-                learners[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
+                stated = mine[name][mine[name] != "none"]
+                learners[stated.index] += f", {str(name).replace('_', ' ')}: " + stated
     return frame.assign(learner=learners)
 
 
