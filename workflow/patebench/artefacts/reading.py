@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Number of samples for which predictions of a fitted learner are checked; a diverged learner predicts NaN for all.
 _CHECKED_SAMPLES = 1000
 
-#: What to do about files of rounds that do not belong together.
+#: Advice about files of rounds that do not belong together.
 OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run snakemake again"
 
 
@@ -46,7 +46,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def check_partners(private: Artefact, public: Artefact) -> None:
-    """Refuse private and public SAMPLES of different data sets, classes or shapes."""
+    """Raise ArtefactError unless private and public SAMPLES have the same data set, classes, shape and data type."""
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
@@ -60,7 +60,7 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return the facts on the inputs of a private model that its result stores."""
+    """Return what a private model's result stores about its inputs: digests, data set, split and seed."""
     return {
         "private": private.digest,
         "pool": pool.digest,
@@ -73,15 +73,16 @@ def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Pat
 
 
 def private_features(encoder: "Encoder", x: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the features (records, features) of private records `x`, each computed alone, and report progress."""
+    """Return the features (records, features) of private records `x`, computed record by record, and show progress."""
     with progress("features of private records", len(x), "records") as done:
         return encoder.features_alone(x, done)
 
 
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
-    """Raise ArtefactError unless the inputs of a stage were made from each other, as the digests in them show.
+    """Raise ArtefactError if the digests stored in a stage's inputs show that they do not belong together.
 
-    A layout lists, as `parents`, the inputs whose digests its files store.
+    An artefact stores the digest of each of the `parents` of its layout. Two inputs belong together if one stores the
+    digest of the other, or both store the same digest of a common parent.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 @contextmanager
 def locate_faults(samples: Artefact) -> Iterator[None]:
-    """Convert a NotFiniteError of a model to an error that names the file and row of SAMPLES or a POOL."""
+    """Convert a NotFiniteError raised in the block to an error with the file and row of `samples` (SAMPLES or POOL)."""
     try:
         yield
     except NotFiniteError as fault:
@@ -112,14 +113,14 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
 
 
 def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
-    """Refuse a fitted learner that predicts NaN for any of the first samples of `source`; `name` is for the message."""
+    """Raise PatebenchError if a fitted learner, called `name` in the message, predicts NaN on samples of `source`."""
     with locate_faults(source):
         predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
         check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
-    """Read the encoder that was learnt from this POOL; raise ArtefactError if it is another one or damaged."""
+    """Return the encoder trained on this POOL; raise ArtefactError if it belongs to another pool or is damaged."""
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
@@ -130,12 +131,12 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
 
 
 def encoder_of(pool: Artefact) -> str:
-    """Return the type of encoder that computes the features of a POOL, as its file states it."""
+    """Return the type of encoder that computes the features of a POOL, as stored in the POOL's file."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """Read a partition; raise ArtefactError unless its shards are disjoint and of these private samples."""
+    """Return a partition; raise ArtefactError unless its shards are disjoint and consist of these private samples."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -147,10 +148,10 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
-    """Read an artefact of votes, and return it with its votes on the pool.
+    """Return the artefact VOTES in `path` and its votes on the pool.
 
-    Abstentions are refused unless the artefact allows its teachers to abstain, which is a public property of their
-    model. For votes made in rounds, the votes store the number of queries of each round, so that each is accounted for.
+    Raises PatebenchError for abstentions, unless the artefact states that its teachers may abstain, a public property
+    of their model. If queries were selected in rounds, the votes include the number of queries of each round.
     """
     source = read_arrays(path, VOTES)
     with located(path):
@@ -177,34 +178,35 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Refuse a POOL of private samples unless only labels are protected, by a PARTITION or, if `labels_only`, a method.
+    """Raise ArtefactError if a POOL does not fit what the PARTITION or the method protects.
 
-    Such a method also needs this pool.
+    A pool of private samples requires that only labels are protected: by `partition` or, if `labels_only`, by the
+    method. A method with `labels_only` requires a pool of private samples.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
-        fault = "it consists of private samples, of which only the labels are protected"
+        fault = "it consists of private samples with protected labels, but the other files protect whole samples"
     elif labels_only and not drawn:
-        fault = "it consists of other samples than those with private labels"
+        fault = "it does not consist of the private samples whose labels are protected"
     else:
         return
     raise ArtefactError(pool.path, fault, "make both with --protects labels, or both without", code="labels")
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the facts on a partition that labels store, from a PARTITION or from a CHUNK or VOTES of it.
+    """Return the `PARTITION_FACTS`, which labels store, from a PARTITION or from a CHUNK or VOTES made with it.
 
-    They are None for votes without a partition, such as a table.
+    The values are None for votes without a partition, such as a table.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
 
 
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
-    """Refuse LABELS that were drawn from other votes than `votes` of `source`, by the facts that the labels store.
+    """Raise ArtefactError if the facts in LABELS show that they were not drawn from `votes`, the votes of `source`.
 
     Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not, so other
-    votes are not noticed if they have the same pool, classes, number of teachers and partition rule.
+    votes are not detected if they have the same pool, classes, number of teachers and partition rule.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -225,9 +227,9 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return facts on a CHUNK whose records vote by public features; nothing if teachers were trained instead.
+    """Return facts on a CHUNK whose records vote by public features; an empty dict if teachers were trained.
 
-    These are the number of queries on which each record votes, and whether its votes have weights.
+    `neighbours` is the number of queries on which each record votes; `weighted` is True if its votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -248,9 +250,10 @@ def check_whole_pool(source: Artefact) -> None:
 
 
 def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = None) -> NDArray[np.integer]:
-    """Return the positions of the queries of LABELS in a pool of `pool` samples; if not stored, the first ones.
+    """Return the positions (queries,) of the queries of LABELS in a pool of `pool` samples.
 
-    `of` is the file that the message names if a position is not in the pool or occurs twice.
+    Without stored positions, the queries are the first samples of the pool. Raises ArtefactError if a position is not
+    in the pool or occurs twice; the message names the pool's file `of` and ends with the advice `fix`.
     """
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
@@ -262,13 +265,13 @@ def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = Non
 class Selected:
     """The queries that one or several rounds selected, in order.
 
-    `files` are the QUERIES of each round. `positions` in the pool and the student's `predictions` are for all rounds
-    together.
+    `files` contains the QUERIES of each round. `positions` (queries,) in the pool and the student's `predictions`
+    (queries, classes) are joined over all rounds.
     """
 
     files: list[Artefact]
     positions: NDArray[np.integer]
-    #: Their positions among the queries of the votes.
+    #: Index of each selected query among the queries of the votes, (queries,).
     columns: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
 
@@ -287,7 +290,7 @@ class Selected:
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that labels and bounds store: strategy, student, number of queries and digest per round."""
+        """Return the facts that labels and bounds store per round: strategy, student, number of queries, digest."""
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
             for file in self.files

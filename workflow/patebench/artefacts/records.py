@@ -1,8 +1,8 @@
-"""Read artefacts into records, the data of figures and tables, and read the manifest of a run.
+"""Read artefacts into records, which are the data of figures and tables; read the manifest of a run.
 
-Names of splits, trainings, students and rounds are derived from facts of artefacts, never from paths. The facts are
-read into the models that declare them (config/parameters.py), whose slugs also name folders. Names in tables and
-folders are therefore equal, and a new parameter appears in both.
+Names of splits, trainings, students and rounds are derived from facts in artefacts, never from paths. The facts are
+read into the parameter classes of `config.parameters`, whose slugs also name folders. Tables and folders therefore use
+equal names, and a new parameter appears in both.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
-    """Return the entries `names` of `content`, read from the artefact `path`; raise ArtefactError for a missing one."""
+    """Return the entries `names` of `content`; raise ArtefactError about the file `path` if one is missing."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
             raise ArtefactError(path, f"it lacks '{name}'")
@@ -52,16 +52,16 @@ def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
 
 
 def select_present(content: Facts, names: Iterable[str]) -> Facts:
-    """Return the entries `names` that `content` contains; older artefacts lack some."""
+    """Return those entries among `names` that `content` contains, since older artefacts lack some."""
     return {name: content[name] for name in names if name in content}
 
 
 def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of records that describe the split of an artefact.
 
-    `setting` is the slug of the split without its seed, `beside_pool` also without the settings of its pool.
-    `encoder_data` and `features_data` are the public data, besides the pool, that the encoder and the data set's own
-    features have seen.
+    `setting` is the slug of the split without its seed; `beside_pool` is this slug without the settings of the pool.
+    `encoder_data` names the public data, besides the pool, on which the encoder was trained. `features_data` names the
+    data from which the data set's own features were learnt.
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
@@ -73,12 +73,12 @@ def split_columns(path: Path, content: Facts) -> Facts:
 
 
 def training_slug(path: Path, content: Facts) -> str:
-    """Return the slug of a model's training, without parameters at their defaults."""
+    """Return the slug of the training parameters of a model; parameters at their defaults are left out."""
     return _training(path, content).slug
 
 
 def ensemble_slug(path: Path, summary: Facts) -> str:
-    """Return the column `ensemble` of records from the summary that join_votes writes."""
+    """Return the name of the ensemble (column `ensemble`) from the summary that join_votes writes."""
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
     if summary.get("imported"):
         return slug(("teachers", facts["teachers"]), facts["partition"], str(summary.get("model")))
@@ -86,7 +86,7 @@ def ensemble_slug(path: Path, summary: Facts) -> str:
 
 
 def baseline_record(path: Path, content: Facts) -> Facts:
-    """Return the record of a model that was trained without privacy (kind "baseline")."""
+    """Return the record (kind "baseline") of a model that was trained without privacy."""
     facts = select_entries(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     measured = select_present(content, BESIDE_ACCURACY)
@@ -94,13 +94,13 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record of the accuracy of clusters labelled by true labels (kind "naming")."""
+    """Return the record (kind "naming") with the accuracy of clusters labelled by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
 
 def private_model_records(path: Path, content: Facts) -> list[Facts]:
-    """Return one record (kind "private_model") per bound on ε of a private model, such as one of DP-SGD."""
+    """Return the records (kind "private_model") of a private model, such as DP-SGD: one per bound on ε."""
     check_kind(path, content, PRIVATE_MODEL_KINDS)
     facts = select_entries(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **split_columns(path, content), **facts}
@@ -115,7 +115,7 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
-    """Raise ArtefactError if the kind that the artefact `path` states is not among `kinds`."""
+    """Raise ArtefactError about the file `path` if the kind in its `content` is not among `kinds`."""
     if content["kind"] not in kinds:
         raise ArtefactError(
             path, f"it is of the kind '{content['kind']}', but a file of the kind {' or '.join(kinds)} is needed"
@@ -123,7 +123,7 @@ def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the slug of a student's method and options; for the whole pool also the number of queries it used."""
+    """Return the slug of a student's method and options; with `whole_pool` also with its number of queries."""
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
@@ -133,8 +133,8 @@ def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
 
     `strategy` and `round` (from 0) are those of the last round; `selection` describes all rounds.
 
-    `rounds` starts with the student, since each has queries and labels of its own. For the whole pool all columns are
-    empty or 0.
+    `rounds` starts with the slug of the student, since each student has its own queries and labels. Without rounds, all
+    columns are empty or 0.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
@@ -158,7 +158,7 @@ def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
 
 
 def read_records(files: Iterable[Path]) -> "Records":
-    """Return the records in all `files`; raise ArtefactError for the first unsound one.
+    """Return the records in all `files`; raise ArtefactError for the first invalid file.
 
     `files` may be collected records of ensembles, baselines, named clusters, audits and private models, in any order.
     """
@@ -180,7 +180,7 @@ def _collected(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audited(path: Path, content: Facts) -> list[Facts]:
-    """Return one record per stated bound on ε that an audit compared, and per lower bound on ε that it found."""
+    """Return the records of an audit: one per stated bound on ε and one per audited lower bound."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}
@@ -209,10 +209,10 @@ def read_releases(
     students: Sequence[Path] = (),
     pools: Sequence[Path] = (),
 ) -> "list[Release]":
-    """Return the releases in `labels`, in their order.
+    """Return the releases in the files `labels`, in the same order, with their bounds, students and pools.
 
-    Bounds, students and pools belong to the labels whose digests they store. Raises ArtefactError for labels that are
-    not a release, and for a file that belongs to none of the labels.
+    Bounds and students store the digest of their labels; labels store the digest of their pool. Raises ArtefactError
+    for labels that are not a release, for labels without bounds or pool, and for bounds and students of other labels.
     """
     from patebench.reporting.publishable import Release, Student
 
@@ -246,17 +246,20 @@ def read_releases(
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels among `released` from which a file was made, and the content of the file."""
+    """Return the digest of the labels that a file was made from, and the file's content.
+
+    Raises ArtefactError if these labels are not among `released`.
+    """
     content = read_json(path, kind)
     if content.get("labels") not in {release.digest for release in released}:
         raise ArtefactError(
-            path, "the labels from which it was made are not among the given ones", "give these labels too"
+            path, "it was made from labels that are not among the given files", "give the file of these labels too"
         )
     return content["labels"], content
 
 
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:
-    """Read a manifest; raise ArtefactError if the file is not one, or lacks an entry or one of `more`."""
+    """Return the content of a manifest; raise ArtefactError if it lacks a standard entry or one of `more`."""
     content = read_json(path, "manifest")
     for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished", *more):
         if entry not in content:

@@ -1,4 +1,4 @@
-"""The data that a student sees, for stages that train a student or select queries for it."""
+"""Collect the data that a student sees, for stages that train a student or select queries."""
 
 import logging
 from itertools import accumulate, pairwise
@@ -23,9 +23,9 @@ def student_data(
 ) -> "StudentData":
     """Return the data that a student learns from: the pool and the labels of the first `queries` queries.
 
-    If a table of noisy counts was released, the data with `whole_table` contain the table. Without it, the most likely
-    labels are computed from the table: for each query separately, or for all together with the `features` of the pool.
-    Labels that are more likely wrong than right are left out if their class has enough other labels.
+    With `whole_table`, the data contain the released table of noisy counts. Otherwise, if a table was released, the
+    most likely labels are computed from it: for each query separately or, given the `features` of the pool, for all
+    queries together. A label that is more likely wrong than right is left out if its class has enough other labels.
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read
@@ -76,9 +76,9 @@ def student_data(
 
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
-    """Return the noisy counts of LABELS on all queries, whose positions in the pool are `asked`.
+    """Return the table of noisy counts in LABELS; `asked` (queries,) are the positions of its queries in the pool.
 
-    Raise ArtefactError if there is no table, or one that table students cannot use.
+    Raises ArtefactError if there is no table or if table students cannot use it.
     """
     from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable
@@ -87,12 +87,12 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
         raise ArtefactError(
             released.path,
             "it contains no table of noisy counts of records' votes on their nearest queries",
-            "give labels by sparse-gnmax or sparse-lnmax from teachers of nearest-query",
+            "give labels by the mechanism sparse-gnmax or sparse-lnmax from teachers of the model nearest-query",
         )
     if len(asked) < len(released["labels"]):
         raise ArtefactError(
             released.path,
-            f"the student uses its whole table, not {len(asked)} queries of it",
+            f"the student needs the whole table, but only {len(asked)} of its queries were chosen",
             f"give --queries {len(released['labels'])}",
         )
     neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]
@@ -105,7 +105,9 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
     variance = noise_of(released.meta).variance
     if variance == 0:
         raise ArtefactError(
-            released.path, "its table has no noise, so the student's likelihood of labels is not defined", "add noise"
+            released.path,
+            "its table has no noise, so the student's likelihood of labels is not defined",
+            "give labels of a mechanism with noise",
         )
     counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
     return NoisyTable(
@@ -119,6 +121,6 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
-    """Return, for each round, how many of the first `queries` queries it selected; nothing without rounds."""
+    """Return how many of the first `queries` queries each round selected; an empty list without rounds."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

@@ -22,11 +22,11 @@ from patebench.core.files import META, Artefact
 from patebench.core.text import plural
 from patebench.data.division import digest_counts
 
-#: Value for a table of votes in place of the digest of a pool. It does not depend on the votes, since released labels
-#: store it.
+#: Stored for a table of votes in place of the digest of a pool. Released labels store this value, so it must not depend
+#: on the votes.
 NO_POOL = "queries of a table of votes"
 
-#: File of the array in a .npz file of others; any other .npz file is read as an artefact.
+#: Archive member with the votes in a .npz file that patebench did not write; other .npz files are read as artefacts.
 _ARRAY = "votes.npy"
 
 
@@ -59,7 +59,7 @@ def read(path: Path, labels: bool = False, classes: int | None = None, teachers:
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """Read votes as `read` does, and return their artefact too; that of a table states no pool and no partition."""
+    """Return the artefact in `path` and its votes, as `read` does; a table has no pool and no partition."""
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         source, votes = read_votes(path)
         if teachers not in (None, votes.teachers):
@@ -79,7 +79,7 @@ def read_source(
 
 
 def report_sizes(source: Artefact, votes: Votes) -> None:
-    """Print the numbers of teachers, queries and classes that were read from a table, to reveal a transposed one."""
+    """Print the numbers of teachers, queries and classes read from a table, so that a transposed table is noticed."""
     if source.meta["kind"] != "table":
         return
     what = "counts" if votes.matrix is None else "votes"

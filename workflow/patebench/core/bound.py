@@ -1,9 +1,9 @@
 """The bound record: an ε together with its δ, kind, adjacency, accountant and source.
 
-The adjacency names the pairs of data sets that ε compares: for labels, those that differ in one teacher's shard.
+The adjacency states how the two data sets that ε compares differ: for labels, in one teacher's shard.
 
-A curve is one record of the bounds of one accountant at many numbers of queries. Its `queries` (ascending) and
-`epsilon` are lists of equal length; Rényi orders are left out.
+A curve holds the bounds of one accountant for several numbers of queries. Its lists `queries` (ascending) and `epsilon`
+have equal lengths. Curves do not store Rényi orders.
 """
 
 import math
@@ -40,12 +40,12 @@ _WORDS = {
 
 
 class Adjacency(StrEnum):
-    """Adjacency: the pairs of data sets whose outputs ε compares."""
+    """Neighbouring relation: how the two data sets differ whose outputs ε compares."""
 
     REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
     ADD_OR_REMOVE_RECORD = "add_or_remove_record"  # one private sample is present or absent
-    REPLACE_RECORD = "replace_record"  # one private sample, with its label, is another one
-    REPLACE_LABEL = "replace_label"  # one private sample, which is public itself, has another label
+    REPLACE_RECORD = "replace_record"  # one private sample and its label are replaced
+    REPLACE_LABEL = "replace_label"  # the label of one sample differs; the samples are public
 
 
 class Conversion(StrEnum):
@@ -144,9 +144,9 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound, marked as not publishable if it is worst case and not of a `release`.
+        """Return this bound; unless `release` is True, a worst-case bound is marked as not publishable.
 
-        Seeded noise can be reproduced, so no bound protects the votes in that case.
+        Noise from a seed can be reproduced and subtracted, so it protects nothing.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
@@ -159,7 +159,7 @@ class Bound:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Bound":
-        """Return the bound of a record; raise PatebenchError if a field is missing, unknown or out of range."""
+        """Return the bound stored in `record`; raise PatebenchError if a field is missing, unknown or out of range."""
         names = {field.name for field in fields(cls)}
         record = {"add_or_remove": None, **record}  # older records lack it
         if set(record) != names:
@@ -189,7 +189,7 @@ class Bound:
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
-    """Group the bounds that differ only in the number of queries; return each group as a curve in strict JSON."""
+    """Return `bounds` as curves in strict JSON: one per group of bounds that differ only in the number of queries."""
     groups: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:
         statement = replace(bound, epsilon=0.0, queries=0, order=None, add_or_remove=None)
@@ -202,7 +202,7 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """Return one bound per number of queries of a curve, without Rényi orders.
+    """Return the bounds of a curve, one per number of queries; their `order` is None.
 
     Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon` have different lengths.
     """

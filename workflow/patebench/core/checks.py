@@ -93,11 +93,11 @@ def shorten(text: str) -> str:
 
 
 class NotFiniteError(PatebenchError):
-    """A model computed NaN or infinities from the samples `x`.
+    """Error: a model computed NaN or infinities from the samples `x`.
 
     Parameters
     ----------
-    what : sentence that names the model and the numbers that are not finite
+    what : start of the message, which names the model and the numbers that are not finite
     x : (samples, …) training or prediction samples of the model
     rows : (samples,) row of each sample in the user's data, if known
     """
@@ -108,14 +108,14 @@ class NotFiniteError(PatebenchError):
 
 
 def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = False) -> None:
-    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN, or ±∞ unless `infinite`."""
+    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN or, unless `infinite`, ±∞."""
     values = np.asarray(numbers, np.float64)
     if np.isnan(values).any() or not (infinite or np.isfinite(values).all()):
         raise NotFiniteError(what, x)
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return a hint for the user: the largest value of `x`, which may be the cause, and what to do."""
+    """Return advice for the user with the largest absolute value of `x`, which may be the cause."""
     if x.dtype.kind != "f":
         return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))

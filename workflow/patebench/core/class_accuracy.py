@@ -31,8 +31,8 @@ def class_accuracy(
     -------
     dict
         `accuracy`, the share of correct predictions; `largest_class`, the share of samples in the largest class;
-        `recall`, by class name the share of its samples with a correct prediction, None without a sample; and
-        `balanced_accuracy`, the mean recall. Without any sample all are None.
+        `recall`, a dict from class name to the share of the class's samples that are predicted correctly (None if the
+        class has no sample); `balanced_accuracy`, the mean recall. All values are None if there are no samples.
     """
     truth = np.asarray(truth, np.int64)
     samples = np.bincount(truth, minlength=len(names))
@@ -49,11 +49,10 @@ def class_accuracy(
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the accuracy may hide a class: a large one, or one of which most samples are wrong.
+    """Return True if the accuracy may mislead because one class dominates or one class is mostly predicted wrong.
 
-    The share of the largest class exceeds `UNBALANCED`/classes, or a recall is below half the mean recall.
-
-    `largest_class` and `recall` are the values that `class_accuracy` returns.
+    This is the case if the share of the largest class exceeds `UNBALANCED`/classes or if the recall of a class is below
+    half the mean recall. `largest_class` and `recall` are the values that `class_accuracy` returns.
     """
     if not recall or largest_class is None:
         return False

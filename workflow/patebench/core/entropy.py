@@ -33,10 +33,10 @@ _LARGEST_TABLE = 2.0**22
 
 
 class Entropy:
-    """Random source that uses the operating system's entropy; it has the methods of a NumPy generator that are needed.
+    """Random source based on the operating system's entropy, with those NumPy generator methods that mechanisms use.
 
-    A scale is rounded up by one unit in the last place, so that a rounded scale such as 1/γ never gives less noise than
-    the accountant assumes.
+    Every scale is rounded up by one unit in the last place. A scale that was rounded before, such as 1/γ, therefore
+    never gives less noise than the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
@@ -67,7 +67,7 @@ class Entropy:
         return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        """Draw uniformly from low … high − 1 without bias: words beyond the last multiple of the range are redrawn."""
+        """Draw integers from low … high − 1 with exactly equal probabilities, by rejection sampling."""
         span = high - low
         if not 1 <= span <= 2**63:
             raise PatebenchError(f"cannot draw integers from {low} to {high - 1}; give a range of 1 to 2^63 integers")
@@ -77,15 +77,15 @@ class Entropy:
         return (words % np.uint64(span)).astype(np.int64) + low
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Return this source `n_children` times, since all its draws are independent."""
+        """Return a list that contains this source `n_children` times; all its draws are independent."""
         return [self] * n_children
 
 
 class Rehearsal(Entropy):
     """Source of constant values, to check all noise scales of a mechanism before it draws real noise.
 
-    Every value is the largest possible one if `most` is True, else the smallest. Scales are checked as in `Entropy`. A
-    mechanism may draw some noise only if an earlier value passes a threshold, so it is run once with each extreme.
+    Every value is the largest possible one if `most` is True, else the smallest. Scales are checked as in `Entropy`.
+    Run a mechanism once with each extreme, since it may draw some noise only if an earlier value passes a threshold.
     """
 
     def __init__(self, most: bool) -> None:
@@ -127,7 +127,7 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
 
 @lru_cache(maxsize=8)
 def _distribution(scale: float) -> NDArray[np.float64]:
-    """Return Pr[noise ≤ x] for all integers x within 9 times the scale; cached, as many teachers share a scale."""
+    """Return Pr[noise ≤ x] for all integers x from −⌈9·scale⌉ to ⌈9·scale⌉; cached, since teachers share a scale."""
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
     result: NDArray[np.float64] = below / below[-1]
@@ -150,7 +150,10 @@ class Draws:
 
     @classmethod
     def of(cls, release: bool, seed: int | None, stream: str | None) -> "Draws":
-        """Return the source for a command's options: a seed and a stream, or `release` without them."""
+        """Return the source for a command's options: either `seed` and `stream`, or `release`.
+
+        Raises PatebenchError if both or neither are given.
+        """
         if release and (seed is not None or stream is not None):
             raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")
         if not release and (seed is None or stream is None):
@@ -165,7 +168,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return an independent source for one use of noise within the stage, which `names` identify."""
+        """Return an independent source for the use of noise that `names` identify within the stage."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -181,9 +184,9 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size`: the output of an OpenDP measurement for an input of zeros.
+    """Draw noise of shape `size` from an OpenDP measurement, whose output for an input of zeros is the noise alone.
 
-    `measurement` is a function that returns this measurement for an input domain.
+    `measurement` is a function that takes the input domain and returns the OpenDP measurement.
     """
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features

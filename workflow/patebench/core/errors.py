@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class PatebenchError(Exception):
-    """A fault that the user can fix. Commands print it as one line and exit with status 2.
+    """Error that the user can fix. Commands print its message as one line and exit with status 2.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class PatebenchError(Exception):
 
 
 class FaultsError(PatebenchError):
-    """Several faults found together. Its message is that of the first; commands print each of `faults` as one line."""
+    """Several errors found together. The message is that of the first; commands print each of `faults` as one line."""
 
     def __init__(self, faults: Sequence[PatebenchError]) -> None:
         first = faults[0]
@@ -39,7 +39,7 @@ def separate(fault: PatebenchError) -> list[PatebenchError]:
 
 
 def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Call every function in `calls` and return their results; raise all their PatebenchErrors as one."""
+    """Call every function in `calls` and return their results; if some raise a PatebenchError, raise all as one."""
     results: list[T] = []
     faults: list[PatebenchError] = []
     for call in calls:
@@ -53,7 +53,7 @@ def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
 
 
 class ArtefactError(PatebenchError):
-    """A file that is missing, damaged, or not what the stage needs; `where` is its path."""
+    """Error about a file that is missing, damaged, or not the file that the stage needs; `where` is its path."""
 
     def __init__(self, path: Path | str, fault: str, fix: str | None = None, *, code: str = "artefact") -> None:
         super().__init__(f"{path}: {fault}; {fix or _fix(Path(path))}.", code=code, where=path)
@@ -70,7 +70,7 @@ def located(where: Path | str) -> Iterator[None]:
 
 
 def _fix(path: Path) -> str:
-    """Return advice about a faulty file: to delete and recreate it only if patebench wrote it."""
+    """Return advice about a faulty file: delete and recreate it if patebench wrote it, else give another file."""
     if is_own_file(path):
         return "delete the file and run snakemake again to recreate it"
     return (

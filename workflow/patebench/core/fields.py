@@ -1,7 +1,7 @@
 """Base class and types of parameters, each declared once: a field with its type, default, bounds and help text.
 
 The configuration, command options, path names, the schema for editors and the reference page are derived from these
-declarations. A fault is one line that starts with the path of its key.
+declarations. An error message is one line that starts with the path of the faulty key.
 """
 
 import sys
@@ -47,7 +47,7 @@ NOT_IN_PATH: dict[str, Any] = {"in_path": False}
 
 
 class Parameters(BaseModel):
-    """Parameters that belong together. A key without a value takes its default; unknown keys are refused."""
+    """Base class of groups of parameters. A key without a value takes its default; unknown keys raise an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class Parameters(BaseModel):
     def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
         """Validate `given`, the value of the key `where`, and return it as a model.
 
-        If `record`, `given` was read from a record, and its names need not be in the registries of this installation.
+        With `record`, `given` comes from a stored record, and names in it need not be registered in this installation.
         Raises PatebenchError for the first mistake.
         """
         try:
@@ -93,7 +93,7 @@ class Parameters(BaseModel):
         return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
-        """Return the required parameters and those that differ from their defaults, by the names of command options."""
+        """Return required parameters and those that differ from their defaults, as a dict from option name to value."""
         fields = type(self).model_fields
         return {
             option_name(name): getattr(self, name)
@@ -107,9 +107,9 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *others: str) -> list[Part]:
-        """Return these parameters as the parts of a slug, without the names in `others` and those `NOT_IN_PATH`.
+        """Return these parameters as the parts of a slug, except the names in `others` and parameters `NOT_IN_PATH`.
 
-        Text is a part without its name; a number follows its name. The slug leaves out a parameter that is None.
+        A text value is a part without its name; other values are pairs of name and value. A slug leaves out None.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -185,8 +185,8 @@ def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
     return AfterValidator(check)
 
 
-# Types of values. Text is converted to a number or a truth value where one is needed: command lines give text, and YAML
-# reads 1e-5 as text.
+# Types of values. Text is converted to a number or bool where the type requires it, since command lines give text and
+# YAML reads 1e-5 as text.
 
 
 def _needed(what: str) -> PydanticCustomError:
@@ -203,7 +203,7 @@ def _number(value: Any) -> Any:
         raise _needed("a number")
     if not -sys.float_info.max <= value <= sys.float_info.max:
         raise _needed("a finite number")
-    return float(number(value))  # as in slugs and commands, so that each spelling stands for one value
+    return float(number(value))  # rounded as in slugs and commands, so that equal spellings are equal values
 
 
 def _whole(value: Any) -> Any:
@@ -232,7 +232,7 @@ def _text(value: Any) -> Any:
         return str(value)
     if not isinstance(value, str):
         raise _needed("text")
-    # Line breaks and surrogates are not possible in paths, commands and pages.
+    # Paths, commands and pages cannot contain line breaks and surrogates.
     if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value):
         raise _needed("text on one line, without control characters")
     return value
@@ -288,16 +288,16 @@ Text = Annotated[str, BeforeValidator(_text)]
 Map = Annotated[dict[str, T], BeforeValidator(_mapping)]
 Names = Annotated[dict[str, T], BeforeValidator(_named)]
 List = Annotated[list[T], BeforeValidator(_list)]
-#: One value or a list of different ones; always a tuple afterwards.
+#: One value or a list of different values; converted to a tuple.
 OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct), BeforeValidator(listed)]
-#: The same, but it may be empty.
+#: One value or a list of different values, which may be empty; converted to a tuple.
 AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(listed)]
-#: One value or a list, in which values may repeat.
+#: One value or a list in which values may repeat; converted to a tuple.
 Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of a field without None, with its bounds."""
+    """Return the type of a field with its bounds; for an optional field, the type other than None."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind
@@ -306,7 +306,7 @@ def single_kind(field: FieldInfo) -> Any:
 def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, str]) -> type[Parameters]:
     """Return a copy of `model` whose parameters `lists` accept one value or a list of values.
 
-    The parameters in `by_default` become optional; each text there describes what the default is.
+    The parameters in `by_default` become optional. `by_default` maps each of their names to a text about its default.
     """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
@@ -321,7 +321,7 @@ def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, st
 
 
 def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
-    """Return the PatebenchError for an error that pydantic found in `given`."""
+    """Return the PatebenchError for `error`, which pydantic found in `given`, the value of the key `where`."""
     place, scalar, value = where, False, given
     for step in error["loc"]:
         if isinstance(value, Mapping) and step in value:

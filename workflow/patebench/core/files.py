@@ -1,8 +1,8 @@
 """Artefact files: written atomically, checked on every read, never unpickled.
 
 An array artefact is an uncompressed `.npz` that plain NumPy opens. Its member `meta.json` holds the kind, facts about
-the artefact and a SHA-256 digest of all content. A JSON artefact holds a kind and a digest too. Bytes depend only on
-content (no time stamps), so equal experiments give equal files.
+the artefact and a SHA-256 digest of all content. A JSON artefact also holds a kind and a digest. The bytes of a file
+depend only on its content (there are no time stamps), so equal experiments give equal files.
 """
 
 import errno
@@ -27,7 +27,7 @@ META = "meta.json"
 PATIENCE_S = 60.0
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
 
-#: Error numbers of a file that cannot be written → what to do.
+#: Advice by error number of a failed write.
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space and run the same command again"),
     errno.EFBIG: "raise the limit on the size of files and run the same command again",
@@ -36,9 +36,9 @@ _REFUSALS = {
 }
 
 
-#: What to do about an undamaged file of another kind, which must not be deleted.
+#: Advice about an undamaged file of the wrong kind, which must not be deleted.
 _RIGHT = "give the right file"
-#: What to do if a stage's output does not fit its own layout.
+#: Advice if a stage's output does not fit its own layout.
 _NOT_WRITTEN = "this is a bug in the stage that wrote the file: please report it with the log"
 #: Exceptions that reading a damaged archive may raise besides ValueError. A flipped bit may request a password or
 #: another compression (RuntimeError), or too much memory (MemoryError).
@@ -49,9 +49,9 @@ UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, Runti
 class Field:
     """Requirements on one array of an artefact.
 
-    `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes; axes of the same name have
-    equal lengths in all arrays; a trailing "..." stands for any further axes. `low` is the least value allowed. `below`
-    names a meta entry that exceeds every value.
+    `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes. Axes of the same name have
+    equal lengths in all arrays, and a trailing "..." stands for any further axes. `low` is the smallest allowed value.
+    `below` names the meta entry that all values must be below.
     """
 
     kinds: str
@@ -93,7 +93,7 @@ class Artefact:
     def require(self, entry: str, expected: object, of: str) -> None:
         """Raise ArtefactError unless `meta[entry]` equals `expected`.
 
-        `expected` is the value, mostly a digest, in another artefact, which the message calls `of`.
+        `expected` is the value in another artefact, usually a digest. The message calls that artefact `of`.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
@@ -150,8 +150,8 @@ def _refused(path: Path, fault: OSError) -> ArtefactError:
 def file_lock(path: Path) -> Iterator[None]:
     """Hold the lock of a file, waiting up to `PATIENCE_S` while another process holds it.
 
-    The lock is a file too, since `flock` fails on some shared file systems and is limited to one node on others. The
-    lock of a process that has certainly ended, which is known only on its own host, is taken over.
+    The lock is a file too, since `flock` fails on some shared file systems and is limited to one node on others. A lock
+    is taken over if the process that holds it ran on this host and has ended.
     """
     from filelock import SoftFileLock, Timeout
 
@@ -165,7 +165,7 @@ def file_lock(path: Path) -> Iterator[None]:
         raise ArtefactError(path, fault, fix, code="locked") from None
     except OSError as refused:
         why = os.strerror(refused.errno) if refused.errno else str(refused)
-        fix = "see that its folder exists and is writable"
+        fix = "check that its folder exists and is writable"
         raise ArtefactError(path, f"it cannot be locked ({why})", fix, code="not-writable") from None
     with held:
         yield
@@ -194,7 +194,10 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
-    """Write an array artefact and return its digest; refuse, before writing, arrays that do not fit the layout."""
+    """Write an array artefact and return its digest.
+
+    Raises ArtefactError, before writing, if an array or a meta entry does not fit `layout`.
+    """
     path = Path(path)
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     facts = {**meta, "kind": layout.kind}
@@ -279,7 +282,7 @@ def _damaged(path: Path, fault: Exception) -> ArtefactError:
 
 
 def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
-    """Write a JSON artefact of the given kind atomically; NaN and infinities are refused."""
+    """Write a JSON artefact of the given kind atomically; raise ValueError for NaN and infinities."""
     content = {"kind": kind, **payload}
     digest = hashlib.sha256(_canonical(content)).hexdigest()
     text = json.dumps({**content, "digest": digest}, indent=1, ensure_ascii=False, allow_nan=False)
@@ -287,7 +290,7 @@ def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path | str, kind: str) -> dict[str, Any]:
-    """Read a JSON artefact of the given kind and check its digest."""
+    """Return the content of a JSON artefact; raise ArtefactError if it is damaged or of another `kind`."""
     path = Path(path)
     content = _read_object(path)
     if content.get("kind") != kind:
@@ -297,7 +300,7 @@ def read_json(path: Path | str, kind: str) -> dict[str, Any]:
 
 
 def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
-    """Read a JSON artefact of any kind; return it and its digest."""
+    """Return the content and the digest of a JSON artefact of any kind; raise ArtefactError if it is damaged."""
     path = Path(path)
     content = _read_object(path)
     if "kind" not in content:
@@ -378,7 +381,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
 
 
 def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:
-    """Return what is wrong with an array, or None; `lengths` are those of the axes of the arrays before."""
+    """Return the fault of an array as text, or None; `lengths`, the axis lengths found so far, is updated."""
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
         return f"has dtype {array.dtype} instead of a {wanted} type"

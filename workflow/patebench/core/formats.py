@@ -10,7 +10,7 @@ _X = Field("uf", ("samples", "..."))
 _Y = Field("iu", ("samples",), low=0, below="classes")
 _ROW = Field("iu", ("samples",), low=0)
 
-#: Images whose features `x` contains, for students that learn from public images.
+#: Images from which the features `x` were computed, for students that learn from public images.
 _IMAGES = Field("u", ("samples", "channels", "height", "width"), optional=True)
 
 #: Labelled samples: the private data, the public data before the split, the test set. `owner` is the number of the
@@ -34,8 +34,8 @@ FEATURES = Layout(
     "features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"), ("pool", "encoder")
 )
 
-#: The network that computes these features for samples of one shape: weights in order, mean and spread of the inputs.
-#: `network` is the content of the file of the user's own network.
+#: The network that computes features of samples of one shape: weights in order, mean and standard deviation of the
+#: inputs. `network` is the content of the file of the user's own network.
 ENCODER = Layout(
     "encoder",
     {
@@ -52,7 +52,8 @@ ENCODER = Layout(
 #: The true labels of the pool, for evaluation only; no student reads them.
 TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"), ("pool",))
 
-#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`. Samples that are also public have no owner.
+#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`. Private samples that are also public belong
+#: to no teacher.
 PARTITION = Layout(
     "partition",
     {"indices": Field("iu", ("owned",), low=0, below="samples"), "offsets": Field("iu", ("bounds",), low=0)},
@@ -60,7 +61,7 @@ PARTITION = Layout(
     parents=("private", "public"),
 )
 
-#: Votes with weights are stored as rows of weights instead, each with its label and its teacher.
+#: Weighted votes are stored as rows of weights instead; each row has one label and one teacher.
 _VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes", optional=True)
 WEIGHTS = {
     "weights": Field("i", ("rows", "queries"), optional=True),
@@ -140,8 +141,8 @@ _OF_SHARES = (
     *("abstentions", *PARTITION_FACTS),
 )
 
-#: Shares of one chunk of teachers for one aggregator: words modulo 2⁶⁴, uniform on their own. `session` identifies the
-#: splitting into shares.
+#: Shares of one chunk of teachers for one aggregator: integers modulo 2⁶⁴, uniform on their own. `session` identifies
+#: the run that split the votes into shares.
 SHARES = Layout(
     "shares",
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},

@@ -12,7 +12,7 @@ log = logging.getLogger("patebench")
 
 _SECONDS_BETWEEN_LINES = 30.0
 
-#: Number of bars on the terminal; nested work draws none.
+#: Number of progress bars on the terminal, 0 or 1: nested work draws no bar.
 _bars = 0
 
 
@@ -23,7 +23,7 @@ class Report(Protocol):
 
 
 def silent(done: int, of: int | None = None, /) -> None:
-    """Report nothing; the default callback of functions that report their progress."""
+    """Ignore the progress; the default callback of functions that report progress."""
 
 
 @contextmanager

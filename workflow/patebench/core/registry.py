@@ -1,10 +1,10 @@
-"""Registries: names of implementations, each of which is imported on first use.
+"""Registries, which map names to implementations and import an implementation on first use.
 
-Imports are lazy, so that stages which only count votes never import torch, and so that a configuration can be checked
-against the names without imports.
+Imports are lazy for two reasons: stages that only count votes never import torch, and the names in a configuration are
+checked without imports.
 
-Other packages add names by entry points, which are read when all names are listed or a name that is not built in is
-used. Built-in names cannot be replaced.
+Other packages add names by entry points. Entry points are read when all names are listed or a name is not built in.
+Built-in names cannot be replaced.
 
 A name may have facts, such as the options of a method. Facts of built-in entries are in the registry and need no
 import; facts of another package's entries are attributes of the loaded object.
@@ -35,7 +35,8 @@ def imported(target: str) -> Any:
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
     """Return a check that an object can be called with `arguments`.
 
-    They are passed by position or, if `by_name`, as keywords; then the object may require further arguments.
+    Arguments are passed by position, or as keywords if `by_name`. With keywords, the object may have further required
+    arguments.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -101,7 +102,9 @@ class Registry:
         Raises PatebenchError if the name is taken.
         """
         if name in self._targets:
-            raise PatebenchError(f"the {self.kind} '{name}' is registered twice: {self._targets[name]} and {target}")
+            raise PatebenchError(
+                f"the {self.kind} '{name}' is registered twice: {self._targets[name]} and {target}; remove one"
+            )
         self._targets[name], self._facts[name] = target, facts
 
     def names(self) -> list[str]:
@@ -134,7 +137,7 @@ class Registry:
         return check(thing) if check else None
 
     def origin(self, thing: object) -> str | None:
-        """Describe the entry point of another package that provides `thing`; None if `thing` is built in."""
+        """Return a description of the entry point that provides `thing`, or None if `thing` is built in."""
         value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
         return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
@@ -164,7 +167,7 @@ class Registry:
         return getattr(self.load(name), fact, default)
 
     def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
-        """Return a function that returns a true or false fact of a name; it raises as `fact` does."""
+        """Return a function that takes a name and returns its fact `fact` as a bool; see `fact` for errors."""
         return lambda name: bool(self.fact(name, fact, default))
 
     @cached_property
@@ -216,7 +219,7 @@ class Registry:
 
 
 def check_groups(registries: Iterable[Registry]) -> None:
-    """Refuse entry points in a group of patebench that does not exist, such as a misspelt one."""
+    """Raise PatebenchError if a package registers an entry point in a group of patebench that does not exist."""
     groups = [registry.group for registry in registries if registry.group]
     for point in _points_like(groups[0]):
         if point.group not in groups:
@@ -227,7 +230,7 @@ def check_groups(registries: Iterable[Registry]) -> None:
 
 
 def _points_like(group: str | None) -> Iterator["EntryPoint"]:
-    """Yield the entry points of all groups whose names start like `group`, up to the first dot."""
+    """Yield the entry points of all groups whose names agree with `group` up to the first dot."""
     if group is None:
         return
     from importlib.metadata import entry_points

@@ -1,7 +1,7 @@
 """Named random streams: every stage draws from a generator derived from (base seed, stream name).
 
-The stream name is derived from the artefact's folder below the results. The same experiment therefore gives the same
-bytes for any location of the results, any order of jobs and any division into chunks.
+The stream name is derived from the artefact's folder, relative to the results. An experiment therefore gives the same
+bytes wherever the results are stored, in any order of jobs and with any chunk size.
 """
 
 import hashlib
@@ -36,8 +36,8 @@ class Source(Protocol):
     def spawn(self, n_children: int) -> Sequence[Self]: ...
 
 
-#: Renamed words of folder names → the words that stream names keep. Add a line when you rename a folder, a parameter or
-#: a registry entry, so that no random number changes.
+#: From each renamed word of folder names to its first spelling, which stream names keep. Add a line when you rename a
+#: folder, a parameter or a registry entry, so that random numbers do not change.
 RENAMED: Mapping[str, str] = {}
 
 
@@ -45,7 +45,7 @@ def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
     The name is the folder's path. If a word of the path is renamed, such as `sigma-20` in `gnmax/sigma-20_release`,
-    the stream keeps the first spelling of that word (see `RENAMED`), so that no random number changes.
+    the stream keeps the first spelling of that word (see `RENAMED`), so that random numbers do not change.
     """
     return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
 

@@ -20,16 +20,16 @@ def number(value: float) -> str:
 
 
 def slug(*parts: Part) -> str:
-    """Return a folder name, the parts joined by "_": ("skew", 0.8), "mlp", ("epochs", 5) gives "skew-0.8_mlp_epochs-5".
+    """Return `parts` as a folder name: ("skew", 0.8), "mlp", ("epochs", 5) gives "skew-0.8_mlp_epochs-5".
 
-    A string is unchanged. A pair gives `name-value`, with dashes for underscores in the name and floats formatted by
-    `number`. None and pairs with the value None are left out.
+    Parts are joined by "_". A string is unchanged. A pair becomes `name-value`, with dashes for underscores in the name
+    and floats formatted by `number`. None and pairs with the value None are left out.
     """
     return "_".join(word for part in parts if (word := _word(part)) is not None)
 
 
 def parameters_slug(parameters: Mapping[str, float]) -> str:
-    """Return the slug of a mechanism's parameters in their order: "sigma1-4_sigma2-10"."""
+    """Return the slug of a mechanism's parameters in the given order, such as "sigma1-4_sigma2-10"."""
     return slug(*(f"{name}-{number(value)}" for name, value in parameters.items()))
 
 
@@ -52,7 +52,7 @@ def command_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def shell_words(options: Mapping[str, Any]) -> str:
-    """Return `options` as quoted text for a shell."""
+    """Return `options` as one string, quoted for a shell."""
     return shlex.join(command_words(options))
 
 

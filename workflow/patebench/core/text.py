@@ -1,8 +1,7 @@
 """Format words and numbers for people and JSON.
 
-Bounds are rounded in the direction in which they remain valid, starting from the shortest decimal representation of the
-floating-point number. The printed number, read back, is therefore never on the wrong side, not even by one unit in the
-last place.
+Upper bounds are rounded up and lower bounds down, starting from the shortest decimal representation of the
+floating-point number. A printed bound, read back, therefore remains valid to the last digit.
 """
 
 import math
@@ -29,8 +28,8 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 #: Decimal precision: enough digits for the largest float with many decimal places.
 _PRECISION = 400
 
-#: Upper bounds on ε below the first number are shown as the second one. Their exact value is rounding error or, at a
-#: large δ, zero; no release that depends on private data is reported as ε = 0.
+#: Upper bounds on ε below the first number are shown as the second one. Smaller values are rounding errors or, at a
+#: large δ, zero, but no release that depends on private data is reported as ε = 0.
 _NEXT_TO_NOTHING, _SHOWN_INSTEAD = 1e-12, 1e-4
 
 
@@ -40,7 +39,7 @@ def in_json(value: float) -> float | str:
 
 
 def cell_in_json(cell: Any) -> Any:
-    """Return a cell of a table: None if a number is missing, and "inf" if it is infinite."""
+    """Return a cell of a table for JSON: NaN (a missing number) becomes None, and ∞ becomes "inf"."""
     if not isinstance(cell, float):
         return cell
     return None if math.isnan(cell) else in_json(cell)
