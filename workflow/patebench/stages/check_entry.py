@@ -14,9 +14,9 @@ from patebench.core.text import at_most
 def run(*, files: tuple[Path, ...], as_json: Json) -> None:
     """Check leaderboard entries (JSON): compute their ε from mechanism, parameters and queries or steps.
 
-    Print one line per problem, and one with the status of each entry. The exit status is 1 if an entry is rejected,
-    because its file is invalid, or because its unit of privacy, adjacency or δ is missing. Labels or votes that an
-    entry names are read from its folder.
+    Print one line per problem, and one line per entry with its status. The exit status is 1 if an entry is rejected,
+    for example because its file is invalid, or because its unit of privacy, adjacency or δ is missing. Labels or votes
+    attached to an entry are read from its folder.
     """
     from patebench.leaderboard.assessment import assess
     from patebench.leaderboard.entry import read_entry
@@ -46,7 +46,7 @@ def run(*, files: tuple[Path, ...], as_json: Json) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Return text with each character that ends a line or controls a terminal escaped, since entries may hold any."""
+    """Escape line ends and terminal control characters, because the text of an entry may contain any character."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

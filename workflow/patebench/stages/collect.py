@@ -41,17 +41,17 @@ def run(
     ensemble: Annotated[Path, "Summary of the ensemble, from the stage join_votes."],
     votes: Annotated[Path, "Votes of the ensemble."],
     truth: Annotated[Path | None, "True labels of the pool, unless votes on unknown samples were imported."] = None,
-    labels: Annotated[Sequence[Path], "Labels; repeat for each label set."] = (),
-    bounds: Annotated[Sequence[Path], "Bounds; repeat for each label set."] = (),
+    labels: Annotated[Sequence[Path], "Released labels; repeat for each label set."] = (),
+    bounds: Annotated[Sequence[Path], "Bounds on ε; repeat for each label set."] = (),
     students: Annotated[Sequence[Path], "Results of a student; repeat for each student."] = (),
     distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each network."] = (),
     out: Annotated[Path, "Output file with the records."],
 ) -> None:
     """Collect all results of one ensemble as flat records: its label sets, their bounds and the students.
 
-    An ensemble that votes in rounds has no ensemble record, because its votes are on few samples that a student
-    selected. Neither have imported votes without true labels, because their accuracy is unknown. Students and bounds
-    are matched to label sets by digest. Files of other votes, another pool or other labels are refused.
+    Votes in rounds give no ensemble record, because they cover only the few samples that a student selected. Imported
+    votes without true labels give none either, because their accuracy is unknown. Students and bounds are matched to
+    label sets by digest. Files of other votes, another pool or other labels are refused.
     """
     source, vote_matrix = read_votes(votes)
     truths = None if truth is None else read_arrays(truth, TRUTH)
@@ -103,14 +103,14 @@ class _LabelSet:
         }
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
-            raise ArtefactError(path, f"it does not contain exactly one label for each query of {votes.path}", _FIX)
+            raise ArtefactError(path, f"it does not contain one label for each query of {votes.path}", _FIX)
         self.positions = query_positions(
             self.labels, counted.queries if truth is None else len(truth), votes.path, _FIX
         )
         self.truth = None if truth is None else truth[self.positions]
 
     def record(self, votes: Votes) -> Record:
-        """Return the record of the label set: its numbers of answers and the accuracy of its labels.
+        """Return the record of the label set: its number of answers and the accuracy of its labels.
 
         The expected accuracy is computed for continuous noise on the whole pool. It is None for releases (discrete
         noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
@@ -122,7 +122,7 @@ class _LabelSet:
         return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
 
     def measured(self, queries: int) -> Record:
-        """Return how many of the first `queries` were answered or kept a student's label, and the labels' accuracy.
+        """Return the numbers of answers and of kept student labels among the first `queries`, and the labels' accuracy.
 
         A label of the student counts as a label, not as an answer of the teachers. Accuracies are None if no query was
         answered, or if the true labels are unknown.
@@ -212,9 +212,10 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
-    """Return the expected number of correct labels divided by that of answers, over the noise of `mechanism`.
+    """Return the expected number of correct labels divided by the expected number of answers, over the noise.
 
-    Return None if no query is ever answered, or if the mechanism does not compute the distribution of its labels.
+    `truth` contains the true labels, shape (queries,). The result is None if no query is ever answered, or if the
+    mechanism does not compute the distribution of its labels.
     """
     log_p = mechanism.log_outcome_probabilities(votes)
     if log_p is None:

@@ -1,7 +1,7 @@
 """Command `compare`: compare the settings and the numbers of two folders of results.
 
-A difference is between means over seeds, with a bootstrap interval (`reporting.significance`). If the runs share at
-least two seeds, only these seeds count, and they are resampled in pairs. With a single seed there is no interval.
+Each difference of means over the seeds has a bootstrap interval (`reporting.significance`). If the runs share at least
+two seeds, only these seeds are used, and they are resampled in pairs. With a single seed there is no interval.
 """
 
 import json
@@ -39,7 +39,7 @@ _COMPARED = (
     ("baselines", "accuracy without privacy", ["dataset", "setting", "learner"], "accuracy"),
     ("namings", "accuracy of named clusters", ["dataset", "setting", "clusters"], "accuracy"),
     ("distillations", "accuracy of a distilled student", DISTILLED, "accuracy"),
-    ("teacher_costs", "ε of the teacher that pays most", [*LABEL_SET, *_ROUNDS, "queries", "delta"], "composed_most"),
+    ("teacher_costs", "largest ε of a teacher", [*LABEL_SET, *_ROUNDS, "queries", "delta"], "composed_most"),
     ("private_models", "accuracy of a private model", PRIVATE_MODEL, "accuracy"),
     ("students", "balanced accuracy of a student", STUDENT, "balanced_accuracy"),
     ("students", "recall of a student", STUDENT, "recall"),
@@ -50,14 +50,16 @@ _COMPARED = (
     ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
 )
 
-#: Signs of columns of numbers in a setting's description.
+#: Symbols of numeric columns in the description of a setting.
 _SIGNS = {"teachers": "n", "queries": "T", "delta": "δ"}
-#: Columns that are left out of a setting's description, because other columns describe the same.
+#: Columns left out of the description of a setting, because other columns contain the same information.
 _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
 
 
 def compare_records(one: Records, other: Records) -> pd.DataFrame:
-    """Return one row per quantity and setting that both runs have, differences far from 0 in their interval first.
+    """Return one row per quantity and setting that both runs measured, the clearest differences first.
+
+    A difference is the clearer, the larger it is in units of the width of its interval.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
         seeds_one, seeds_other : numbers of seeds
         difference : other minus one
         low, high : ends of the interval of the difference; NaN with a single seed
-        paired : True if means and differences are only of the seeds that both runs have, which are at least two
+        paired : True if the runs share at least two seeds; then only common seeds are used
         largest_class_one, largest_class_other : for accuracies, fraction of samples in the largest class; NaN if
         unknown
     """
@@ -107,7 +109,7 @@ def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 class _Number:
     """One quantity in one setting, as text, with its values by seed in each run.
 
-    `largest` are the fractions of the largest class among the samples of an accuracy.
+    For an accuracy, `largest` contains, for each run, the fractions of samples in the largest class.
     """
 
     what: str
@@ -116,7 +118,7 @@ class _Number:
     largest: tuple[list[float], list[float]]
 
     def compared(self) -> list[Any]:
-        """Return the row of `compare_records`; only the seeds of both runs count if there are at least two."""
+        """Return the row of `compare_records`; if there are at least two common seeds, only these are used."""
         one, other = self.sides
         common = sorted(set(one) & set(other))
         paired = len(common) > 1
@@ -178,7 +180,7 @@ def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
 
 
 def _less(one: float, other: float) -> float:
-    """Return `one - other`; 0 for two infinite bounds and for values that differ only by rounding."""
+    """Return `one - other`; 0 if both are infinite or differ only by rounding."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
@@ -216,7 +218,7 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
 
 
 def _records(folder: Path) -> "Records":
-    """Read all records below a folder; foreign and damaged files are skipped with a note."""
+    """Read all records below a folder; skip files that are damaged or not of a run, with a note."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []
@@ -244,7 +246,7 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _show_settings(one: Path, other: Path) -> None:
-    """Show which settings differ, if each folder has one run."""
+    """Print the settings that differ, if each folder contains exactly one run."""
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(paths) for paths in manifests] != [1, 1]:
         counts = " and ".join(str(len(paths)) for paths in manifests)
@@ -260,9 +262,9 @@ def _show_settings(one: Path, other: Path) -> None:
 def _show_numbers(frame: pd.DataFrame) -> None:
     equal = int((frame["difference"] == 0).sum())
     clear = int(((frame["low"] > 0) | (frame["high"] < 0)).sum())
-    click.echo(f"{len(frame)} common numbers: {equal} equal, {clear} with an interval of the difference without 0.")
+    click.echo(f"{len(frame)} common numbers: {equal} equal, {clear} whose interval of the difference excludes 0.")
     if 0 < frame["seeds_one"].min() < ENOUGH_SEEDS:
-        click.echo(f"Intervals of fewer than {ENOUGH_SEEDS} seeds are too narrow.")
+        click.echo(f"Intervals from fewer than {ENOUGH_SEEDS} seeds are too narrow.")
     differing = frame[frame["difference"] != 0]
     if differing.empty:
         return

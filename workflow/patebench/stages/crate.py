@@ -50,7 +50,7 @@ def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), lea
     """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
     The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
-    Labels and private data are not included, and votes only from folders of `export_votes` (--votes). With
+    Labels and private data are not included; votes are included only from folders of `export_votes` (--votes). With
     --leaderboard, the entries and pages that the command `leaderboard` wrote are packed too. A run in release mode is
     refused, because its tables leak information on the private data.
     """
@@ -76,7 +76,7 @@ def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), lea
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
         whole = Path(place) / "crate"
         write_crate(whole, manifest, pages, workflow)
-        shutil.move(whole, out)  # atomic, as both are on one file system
+        shutil.move(whole, out)  # atomic within one file system
     click.echo(f"{out} contains the crate of {len(pages)} results")
 
 
@@ -87,7 +87,7 @@ def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _exported(folder: Path) -> dict[str, Path]:
-    """Return the files in a folder of `export_votes`; refuse any other folder, and changed or additional files."""
+    """Return the files of a folder that `export_votes` wrote; raise PatebenchError if a file was changed or added."""
     files = _list_files(folder, ("*",))
     try:
         entries = json.loads(files["croissant.json"].read_bytes())["distribution"]
@@ -96,7 +96,7 @@ def _exported(folder: Path) -> dict[str, Path]:
         stated = {}
     found = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
     if not stated or found != {**stated, "croissant.json": found.get("croissant.json")}:
-        line = "its files are not those of export_votes, as croissant.json lists them; export the votes again"
+        line = "its files differ from those that croissant.json lists; export the votes again with export_votes"
         raise PatebenchError(line, code="not-exported", where=str(folder))
     return files
 

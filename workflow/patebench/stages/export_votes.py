@@ -1,7 +1,7 @@
 """Command `export_votes`: pack the votes of an ensemble for publication.
 
-The metadata follow Croissant 1.0 (Akhtar et al. 2024, *Croissant: A Metadata Format for ML-Ready Datasets*). The format
-describes no arrays of NumPy, so the metadata list the files and facts about them, but no records.
+The metadata follow Croissant 1.0 (Akhtar et al. 2024, *Croissant: A Metadata Format for ML-Ready Datasets*). Croissant
+cannot describe NumPy arrays, so the metadata list the files and facts about them, but no records.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from patebench.core.files import read_json, write_text
 from patebench.core.text import plural
 from patebench.data import known_outline
 
-#: Facts of an ensemble that the metadata state.
+#: Keys of the ensemble's summary that become facts in the metadata.
 _FACTS = ("dataset", "split", "seed", "teachers", "partition", "class_names", "model", "recipe", "epochs", "training")
 _TERMS = (
     "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset"
@@ -58,13 +58,13 @@ def run(
     creator: Annotated[str, "Person or group that trained the teachers."],
     cite: Annotated[str, "Citation of the votes and of their data set."],
     url: Annotated[str | None, "Page from which the votes can be downloaded."],
-    manifest: Annotated[Path | None, "Manifest of the run, for a declared copy of a public data set."],
+    manifest: Annotated[Path | None, "Manifest of the run; required for a declared copy of a public data set."],
     out: Annotated[Path, "Output folder."],
 ) -> None:
     """Pack the votes of an ensemble on a public data set as a folder, with Croissant metadata (croissant.json).
 
-    Votes reveal the records from which teachers learned. The command therefore refuses votes on a user's own data set,
-    unless the configuration in the run's --manifest declares the public data set of which it is a copy (copy_of).
+    Votes reveal the records on which teachers were trained. The command therefore refuses votes on a user's own data
+    set, unless --manifest shows that the configuration declares it as a copy of a public data set (copy_of).
     """
     source, matrix = read_votes(votes)
     facts = read_json(summary, "join_votes")
@@ -76,13 +76,13 @@ def run(
     copies = read_manifest(manifest, "copies")["copies"] if manifest else {}
     if known_outline(str(copies.get(about["dataset"], about["dataset"]))) is None:
         line = (
-            f"the data set '{about['dataset']}' may be private, and its votes would reveal records; export only votes"
+            f"the data set '{about['dataset']}' may be private, and votes reveal its records; export only votes"
             " on built-in data sets, or on copies of them that the run's --manifest declares"
         )
         raise PatebenchError(line, code="private-data", where=str(votes))
     if "queries_files" in source.meta:
-        fix = "export the votes of an ensemble that votes on the whole pool or on selected queries"
-        raise ArtefactError(votes, "it contains votes of rounds, whose queries a student selected", fix, code="rounds")
+        fix = "export the votes of an ensemble that votes on the whole pool or on clusters"
+        raise ArtefactError(votes, "it contains votes on queries that a student selected in rounds", fix, code="rounds")
     if out.exists():
         raise PatebenchError(f"{out} already exists; give the name of a new folder", code="exists")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def run(
         stated = {"license": licence, "creator": creator, "cite": cite, "url": url}
         content = _metadata(whole, about, matrix, source.digest, stated)
         write_text(whole / "croissant.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        shutil.move(whole, out)  # atomic, as both are on one file system
+        shutil.move(whole, out)  # atomic within one file system
     click.echo(f"{out} contains votes of {plural(matrix.teachers, 'teacher')} on {plural(matrix.queries, 'query')}")
 
 

@@ -49,7 +49,7 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
 def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
     """Return versions, commit, hardware and times of a run.
 
-    The times come from the folder `benchmarks`, in which each of the `jobs` has a file named after it.
+    The times come from the folder `benchmarks`, which contains one file per job, named after the job.
     """
     ends = end_times(benchmarks, jobs)
     older = _with_older_jobs(commit(), ends.values())
@@ -69,7 +69,7 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any] | None:
-    """Return the git commit of patebench's source; `dirty` is True if files differ from it. None outside a checkout."""
+    """Return the git commit of the source, with `dirty` = True if files were changed since; None outside a checkout."""
     here = Path(__file__)
     if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
         return None
@@ -79,7 +79,7 @@ def commit() -> dict[str, Any] | None:
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Add to `commit` the entry `older_jobs`: the number of jobs that ended before it was made, so ran older code."""
+    """Add to `commit` the entry `older_jobs`, the number of jobs that ended before this commit and ran older code."""
     if commit is None:
         return None
     moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])

@@ -81,9 +81,9 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(written: Mapping[str, Any]) -> str:
-    """Return the title of a report: the name of the configuration, with the selected experiments if they are few.
+    """Return the title of a report: the name of the configuration `written`, with its selected experiments if few.
 
-    `written` is the configuration. If it has no name, the title lists its experiments.
+    If the configuration has no name, the title lists its experiments.
     """
     from patebench.config import shown
 
