@@ -309,7 +309,7 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
     other = {**made.votes(1).meta, "partition": "0" * 64}
     write_arrays(tmp_path / "other.npz", VOTES, made.votes(1).arrays, other)
     again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": tmp_path / "ledger"}
-    with pytest.raises(ArtefactError, match="its votes have another partition than"):
+    with pytest.raises(ArtefactError, match="it was drawn from votes of another partition than"):
         aggregate.run(**{**again, "votes": tmp_path / "other.npz"})
     with pytest.raises(ArtefactError, match="it does not contain the release"):
         aggregate.run(**{**again, "ledger": tmp_path / "elsewhere"})

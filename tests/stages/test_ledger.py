@@ -101,7 +101,7 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
     for words, fault in (
         ((second.path, "patients"), "the name 'patients' belongs to the data of this ledger; choose another name"),
         ((first.path, "clients"), "its data already has the permanent name 'patients', not 'clients'"),
-        ((tmp_path, "clients"), "give the path of the ledger whose data you name"),
+        ((tmp_path, "clients"), "give the path of the ledger whose data you want to name"),
         ((second.path, "../clients"), "cannot be the name of a folder"),
     ):
         refused = CliRunner().invoke(cli, ["ledger", str(words[0]), "--private", words[1]])
@@ -123,13 +123,13 @@ def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limi
         enter_draw(tmp_path, "cd" * 32, entry(), None)
     assert len(list(tmp_path.glob("*.json"))) == 1
     enter_draw(tmp_path, "cd" * 32, entry(), LIMIT)
-    assert "is not recognised, and the 1 other ledger" in capsys.readouterr().err
+    assert "has no ledger yet, and the 1 other ledger" in capsys.readouterr().err
     with refuses("not-recognised"):
         enter_draw(tmp_path, "ef" * 32, entry(), None, "patients")
     for name, path in zip(("one", "two"), sorted(tmp_path.glob("*.json")), strict=True):
         name_ledger(path, name)
     enter_draw(tmp_path, "ef" * 32, entry(), None, "patients")
-    assert "is not recognised, and the 2 other ledgers" in capsys.readouterr().err
+    assert "has no ledger yet, and the 2 other ledgers" in capsys.readouterr().err
     assert len(list(tmp_path.glob("*.json"))) == 3
     with refuses("no-limit"):
         enter_draw(tmp_path, "01" * 32, entry(), None, "Patients")
@@ -185,7 +185,7 @@ def test_a_damaged_ledger_allows_no_draw(tmp_path: Path, change: str) -> None:
         if change == "digest"
         else change
     )
-    with pytest.raises(ArtefactError, match=rf"{path.name}: .*; restore it from a copy") as refused:
+    with pytest.raises(ArtefactError, match=rf"{path.name}: .*; restore the ledger from a backup") as refused:
         enter_draw(tmp_path, PRIVATE, entry(), LIMIT)
     assert "delete" not in str(refused.value)
 

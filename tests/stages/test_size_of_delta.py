@@ -106,14 +106,14 @@ def test_the_calculator_refuses_warns_and_publishes_nothing(tmp_path: Path) -> N
     shown = command(*asked)
     assert shown.exit_code == 0
     assert "warning: δ = 0.5" in shown.stderr
-    assert "Nothing to publish at δ = 0.5" in shown.stdout
+    assert "Nothing to publish: δ = 0.5" in shown.stdout
     assert "0.0000" not in shown.stdout.replace("0.00001", "")
     found = json.loads(command(*asked, "--json").stdout)
     assert found["released"] is None
     assert not any(bound["publishable"] for bound in found["bounds"])
     given = ("calibrate", "--mechanism", "gnmax", "--epsilon", 1, "--queries", 10, "--delta", 0.5)
     assert "is not below 1/n for n = 100 teachers" in str(command(*given, "--release", "--teachers", 100).exception)
-    assert "Nothing to publish at δ = 0.5" in command(*given, "--teachers", 100).stdout
+    assert "Nothing to publish: δ = 0.5" in command(*given, "--teachers", 100).stdout
     assert "n is not known here" in command(*given).stderr
     audit = ("audit", "--mechanism", "gnmax", "--sigma", 40, "--teachers", 20, "--classes", 3, "--runs", 2000)
     assert "warning: δ = 0.5" in command(*audit, "--delta", 0.5).stderr

@@ -290,12 +290,12 @@ def test_votes_that_are_not_recognised_beside_other_ledgers_need_a_limit_or_a_na
     for path in (fewer, without_partition(tmp_path / "votes.npz", votes[:, 1:])):
         refused = released(tmp_path, path)
         assert refused.exit_code == 1
-        assert "is not recognised, and the 1 other ledger may be of the same data" in str(refused.exception)
+        assert "has no ledger yet, and the 1 other ledger may be of the same data" in str(refused.exception)
         assert "--private" in str(refused.exception)
     assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
     allowed = released(tmp_path, fewer, "--ledger-budget", 50, "--ledger-delta", "1e-5")
     assert allowed.exit_code == 0
-    assert "is not recognised, and the 1 other ledger may be of the same data" in allowed.output
+    assert "has no ledger yet, and the 1 other ledger may be of the same data" in allowed.output
     named = released(tmp_path, table(tmp_path, "csv", counts[2:]), "--private", "mine")
     assert "name the data of the others first" in str(named.exception)
     for number, path in enumerate((tmp_path / "ledger").glob("*.json")):

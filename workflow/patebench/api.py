@@ -11,8 +11,8 @@
 Pass votes as counts (queries × classes), or together with `classes` as a matrix (teachers × queries) of labels
 0 … classes − 1. Arrays, DataFrames and `Votes` are accepted. A matrix with more teachers than queries may be transposed
 by mistake, so pass `teachers` to confirm its shape. A mechanism is a name in `MECHANISMS` with its parameters as
-keywords, or a `Mechanism`. Use `make_mechanism` if a parameter has the same name as an argument. ε is always for data
-sets that differ in one teacher's shard, in nats. All errors are `PatebenchError`s of one line.
+keywords, or a `Mechanism`. Use `make_mechanism` if a parameter has the same name as an argument. Every ε (in nats) is
+for data sets that differ in one teacher's shard. All errors are `PatebenchError`s of one line.
 
 Each function checks its arguments and calls the function named in its docstring. No file is read or written.
 """
@@ -146,19 +146,20 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """Audit a mechanism: test if an ε lower bound exceeds one of its stated bounds on ε, which would refute it.
+    """Audit a mechanism: test whether a lower bound on ε exceeds one of its stated bounds, which would refute it.
 
-    The audit covers one query, and each number of queries in `queries`. It searches for the worst pair of adjacent
-    votes and computes the ε of this pair exactly. It also draws labels from two adjacent votes many times and derives
-    an ε lower bound from them. Each of the `findings` contains the `stated` bounds, each with a `verdict`: `holds` (not
-    contradicted), `violated`, `disagrees` (labels do not follow the stated distribution, so the bound may not apply),
-    or `vacuous` (too large to test). See `audit.verdict.run_audit`.
+    The audit covers one query and each number of queries in `queries`. It searches for the worst pair of neighbouring
+    votes and computes the ε of this pair exactly. It also draws labels from two neighbouring votes many times and
+    derives a lower bound on ε from them. Each of the `findings` contains the `stated` bounds. Each of these has a
+    `verdict`: `holds` (not contradicted), `violated`, `disagrees` (labels do not follow the stated distribution, so the
+    bound may not apply), or `vacuous` (too large to test). See `audit.verdict.run_audit`.
 
     Parameters
     ----------
-    teachers, classes : size of the votes on a query that the audit constructs
+    teachers, classes : numbers of teachers and classes of the votes that the audit constructs
+    delta : δ of all bounds
     queries : further numbers of queries to audit
-    runs : number of labels drawn from each of the two adjacent votes
+    runs : number of labels drawn from each of the two neighbouring votes
     confidence : probability with which the ε lower bound from the runs is valid
     seed : seed of these draws
 
@@ -182,7 +183,7 @@ def audit(
 
 
 class Audit(verdict.Audit):
-    """Result of an audit, which `print` shows as tables."""
+    """Result of an audit; `print` shows it as tables."""
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -206,7 +207,7 @@ def calibrate(
     release: bool = False,
     **parameters: float,
 ) -> Calibration:
-    """Find the least noise or the largest number of queries at which the worst-case ε at `delta` is at most `epsilon`.
+    """Find the smallest noise or the most queries for which the worst-case ε at `delta` is at most `epsilon`.
 
     To find the noise, give `queries` and all parameters of the mechanism except one. To find the number of queries,
     omit `queries` and give all parameters, or a `Mechanism`. See `calculator.calculations.solve`.
@@ -225,8 +226,8 @@ def calibrate(
     Raises
     ------
     PatebenchError
-        If the target cannot be reached, if not exactly one number is left to find, and for `release` of a mechanism
-        without a discrete form.
+        If the target cannot be reached, if more or less than one number is left to find, and for `release` of a
+        mechanism without a discrete form.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
     epsilon, release, delta = check_real("epsilon", epsilon), check_truth("release", release), check_delta(delta)
@@ -283,7 +284,7 @@ def train_student(
 
 
 def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
-    """Return the name of a mechanism, as messages and tables show it, and the mechanism object.
+    """Return the name of a mechanism for messages and tables, and the `Mechanism` itself.
 
     Raises PatebenchError for a `release` of a mechanism without a discrete form.
     """
@@ -302,7 +303,7 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Refuse a `release` at δ ≥ 1/`teachers`. Without `release`, or if `teachers` is unknown, only warn about δ."""
+    """Raise PatebenchError for a `release` at δ ≥ 1/teachers; warn without `release` or if `teachers` is None."""
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)
@@ -310,7 +311,7 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
 
 
 def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """Convert a table to `Votes`, and check its number of teachers, since it may be transposed by mistake."""
+    """Return a table as `Votes`; raise PatebenchError if its number of teachers shows that it may be transposed."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
     converted = _read_votes(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):

@@ -1,4 +1,4 @@
-# Models that are compared with students of released labels: private models, and models without privacy.
+# Train models to compare with students of released labels: private models, and models without privacy.
 
 
 rule distil:
@@ -81,7 +81,7 @@ rule train_baseline:
         " --out {output:q} --threads {threads} --log {log:q}"
 
 
-# The same on true labels of the pool instead of private data.
+# Train a model on true labels of the pool instead of private data.
 use rule train_baseline as train_baseline_on_truth with:
     input:
         pool="<results>/<split>/pool.npz",

@@ -134,7 +134,7 @@ def _file_options(files, names):
 
 
 def known(table, folder):
-    """Return a function that looks up a job's folder in a table of the run; it returns an empty list by default.
+    """Return a function that looks up a job's folder in `table`, and returns an empty list if it is missing.
 
     Example: RUN.chunks is {"digits/seed-0_pool-400/teachers-50_iid_mlp": ["0-24", "25-49"], …}.
     """
@@ -159,31 +159,31 @@ def gathered(kind, folder):
 
 
 def rounds_so_far(wildcards):
-    """Return the rounds from the first to that of the job, such as ["r1", "r1/r2"] for "r1/r2"."""
+    """Return all rounds up to the job's round, such as ["r1", "r1/r2"] for a job of "r1/r2"."""
     parts = wildcards.rounds.split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def round_before(wildcards):
-    """Return the round before that of the job as a list, such as ["r1"] for "r1/r2" and [] for "r1"."""
+    """Return a list of the previous round, such as ["r1"] for a job of "r1/r2" and [] for a job of "r1"."""
     return rounds_so_far(wildcards)[-2:-1]
 
 
 def memory(mb):
-    """Return the memory of a job: `mb` MB times the number of the attempt."""
+    """Return a function that computes a job's memory in MB: `mb` times the number of the attempt."""
     return lambda wildcards, attempt: mb * attempt
 
 
 def once(file):
-    """Protect a release from being drawn twice, which would spend its privacy twice.
+    """Return the output `file`, protected in release mode from a second draw, which would cost its ε again.
 
-    With `update`, a failed job does not remove the file. With `protected`, no later job overwrites it.
+    With `update`, a failed job does not remove the file. With `protected`, no later job overwrites the file.
     """
     return protected(update(file)) if RUN.mode == "release" else file
 
 
 def shown(kind, names):
-    """Return figures or tables for Snakemake's report, each with its caption if it has one."""
+    """Return the files of figures or tables for Snakemake's report, with captions from report/<kind>/<name>.rst."""
     files = []
     for name in names:
         words = {"category": kind.capitalize(), "labels": {"name": name}}

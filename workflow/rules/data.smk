@@ -28,7 +28,7 @@ rule data:
 rule split:
     input:
         public="<results>/<data>/public.npz",
-        # Read only if its samples are public and only their labels private.
+        # Needed only if the pool consists of private samples whose labels alone are private.
         private=used(RUN.label_splits, SPLIT, "<results>/<data>/private.npz"),
     output:
         pool="<results>/<split>/pool.npz",

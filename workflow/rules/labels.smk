@@ -26,7 +26,7 @@ rule extract_features:
         " --out {output.features:q} --encoder {output.encoder:q} --threads {threads} --log {log:q}"
 
 
-# Queries selected before any teacher votes.
+# Select queries before any teacher votes.
 rule select_queries:
     input:
         pool="<results>/<split>/pool.npz",
@@ -52,7 +52,7 @@ rule select_queries:
         " --out {output:q} --threads {threads} --log {log:q}"
 
 
-# Queries of a round, given the labels and the student of the round before.
+# Select the queries of a round, given the labels and the student of the previous round.
 use rule select_queries as select_queries_in_round with:
     input:
         pool="<results>/<split>/pool.npz",
@@ -90,8 +90,8 @@ rule aggregate:
         "patebench aggregate --votes {input.votes:q} {params.rounds} {params.options} --out {output:q} --log {log:q}"
 
 
-# Labels of a round, appended to those of the round before. RUN.chunks contains a round if the teachers vote in it;
-# otherwise the votes are those of the ensemble.
+# Label the queries of a round and append the labels to those of the previous round. RUN.chunks contains a round if the
+# teachers vote in it; otherwise the votes are those of the ensemble.
 use rule aggregate as aggregate_in_round with:
     input:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
@@ -142,7 +142,7 @@ use rule account as account_in_round with:
         "<benchmarks>/account/<round>.tsv"
 
 
-# Empirical ε lower bounds of mechanisms. They need only the numbers of teachers and classes, so all seeds share an audit.
+# Estimate lower bounds on ε of mechanisms. An audit needs only the numbers of teachers and classes; all seeds share it.
 rule audit:
     input:
         samples=used(RUN.audited_votes, AUDIT, [], otherwise="<results>/<data>/private.npz"),

@@ -49,7 +49,7 @@ if AGGREGATORS:
         shell:
             "patebench secure_sum {params.shares} --out {output:q} --log {log:q}"
 
-    # Anyone can add the published sums to noisy counts and labels.
+    # Anyone can add up the published sums to get the noisy counts and the labels.
     rule secure_open:
         input:
             sums=[f"<results>/<labels>/secure/aggregator-{i}/sum.npz" for i in AGGREGATORS],

@@ -57,7 +57,7 @@ rule join_votes:
         " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
 
 
-# Votes of a file, in place of those of trained teachers. A plain table of votes has no pool.
+# Import votes from a file instead of training teachers. A plain table of votes has no pool.
 rule import_votes:
     input:
         votes=known(RUN.own_files, ENSEMBLE),
@@ -88,7 +88,7 @@ rule import_votes:
 ruleorder: import_votes > join_votes
 
 
-# Votes in rounds, for teachers that vote only on given queries.
+# Train teachers that vote only on the queries of one round.
 use rule train_teachers as train_teachers_in_round with:
     input:
         private="<results>/<data>/private.npz",

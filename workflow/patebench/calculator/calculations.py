@@ -1,8 +1,8 @@
 """Compute the ε of labels, and the noise or the number of queries that a budget (ε, δ) allows.
 
 `patebench epsilon`, `patebench calibrate` and the Python interface use this module. A budget is compared with
-worst-case bounds only, so neither the noise nor the number of queries depends on votes. For a `release`, these are the
-bounds for discrete noise, which the release states; otherwise those for continuous noise.
+worst-case bounds only, so neither the noise nor the number of queries depends on votes. With `release`, the bounds are
+those for discrete noise, which a release states; otherwise those for continuous noise.
 """
 
 import math
@@ -23,7 +23,7 @@ from patebench.core.text import at_most, plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_releasable, json_parameters, make_mechanism
 
-#: Largest number of queries that is searched.
+#: Largest number of queries that the search considers.
 MOST_QUERIES = 1_000_000
 
 #: Relative tolerance of the search for discrete noise, where each step takes seconds.
@@ -35,11 +35,11 @@ Setting = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Setting of a mechanism that keeps the target ε, with all its worst-case bounds, the smallest first.
+    """Setting of a mechanism whose worst-case ε is at most `target`, with all its worst-case bounds, smallest first.
 
-    `solved` is "queries" or the name of the noise parameter that was solved for. `classes` is None if the cost does not
-    depend on it. `bounds` hold for discrete noise if `release`, otherwise for continuous noise. `released` is the
-    smallest bound for discrete noise; None if the mechanism has no discrete form, or if δ is at least 1/teachers.
+    `solved` is "queries" or the name of the noise parameter that was found. `classes` is None if the cost does not
+    depend on it. `bounds` are valid for discrete noise if `release` is True, otherwise for continuous noise. `released`
+    is the smallest bound for discrete noise, or None if the mechanism has no discrete form or δ is at least 1/teachers.
     """
 
     mechanism: str
@@ -55,7 +55,7 @@ class Calibration:
     released: Bound | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for strict JSON; its ε and accountant are those of the least bound."""
+        """Return a dictionary for strict JSON; `epsilon` and `accountant` are those of the smallest bound."""
         return {
             "mechanism": self.mechanism,
             "parameters": json_parameters(self.parameters),
@@ -82,21 +82,21 @@ def solve(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the smallest noise with which `queries` queries cost at most ε at δ, or the most queries at given noise.
+    """Find the smallest noise at which `queries` queries cost at most ε at δ, or the most queries at given noise.
 
     Parameters
     ----------
     parameters
         Parameters of the mechanism. With `queries`, exactly one must be missing: the noise to find.
     classes, teachers
-        Needed by mechanisms whose worst case depends on them.
+        Number of classes and of teachers; required by mechanisms whose worst case depends on them.
     release
-        Use the bounds for discrete noise, which a release states.
+        Use the bounds for discrete noise, which a release states, instead of those for continuous noise.
 
     Raises
     ------
     PatebenchError
-        If no value costs at most ε, or for `release` of a mechanism without a discrete form.
+        If no noise or number of queries costs at most ε, or for `release` of a mechanism without a discrete form.
     """
     if queries is None:
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
@@ -114,7 +114,10 @@ def queries_for(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the most queries to `mechanism` that cost at most ε at δ; `name` is its name in messages. See `solve`."""
+    """Find the largest number of queries to `mechanism` that cost at most ε at δ; see `solve`.
+
+    `name` is the mechanism's name in messages.
+    """
     _check(epsilon, delta)
     setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
     if release:
@@ -156,7 +159,7 @@ def worst_case(
         for bound in accountant.bounds_of_both([queries], delta)
     ]
     if not bounds:
-        raise PatebenchError(f"{kind} has no worst-case bound on ε, so it can keep no target; choose another mechanism")
+        raise PatebenchError(f"{kind} has no worst-case bound on ε to compare with a target; choose another mechanism")
     return sorted(bounds, key=lambda bound: bound.epsilon)
 
 
@@ -212,7 +215,7 @@ def _noise_for(
 
 
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, float], queries: int) -> str:
-    """Return the name of the only parameter that is not given, which is the noise to find."""
+    """Return the name of the only missing parameter, the noise to find; raise PatebenchError if not exactly one is."""
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
@@ -225,10 +228,10 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
 
 @dataclass(frozen=True)
 class Account:
-    """Bounds on the first `queries` queries to a mechanism at one δ; for a `release`, those for discrete noise.
+    """Bounds on ε at one δ for the first `queries` queries to a mechanism; with `release`, those for discrete noise.
 
-    `released` is the least worst-case bound for discrete noise. It is None if the mechanism has no discrete form, if δ
-    is at least 1/teachers, or if `unprotected` gives a reason why an ε protects nobody.
+    `released` is the smallest worst-case bound for discrete noise, or None if the mechanism has no discrete form or δ
+    is at least 1/teachers. `unprotected` is the reason why ε protects nobody, or None.
     """
 
     mechanism: str
@@ -242,7 +245,7 @@ class Account:
     unprotected: str | None = None
 
     def beside(self, other: "Account") -> "Account":
-        """Return this account with the bounds of `other`, an account of the same queries, appended."""
+        """Return this account with the bounds of `other` appended; `other` is an account of the same queries."""
         return replace(self, bounds=[*self.bounds, *other.bounds])
 
     def to_json(self) -> dict[str, Any]:
@@ -268,15 +271,14 @@ def epsilon(
     release: bool = False,
     publishable: bool | None = None,
 ) -> Account:
-    """Compute the bounds on ε at `delta` of labelling the first `queries` queries of `votes` (all by default).
+    """Compute the bounds on ε at `delta` for labels of the first `queries` queries of `votes` (all by default).
 
     Parameters
     ----------
     noise
-        Also draw the sanitised bounds with this noise; each draw is a further release.
+        Also draw sanitised bounds with this noise; each draw is a further release. Not allowed with `release`.
     release
-        Return only bounds that hold if labels are drawn with discrete noise. Sanitised bounds do not, so they
-        are left out.
+        Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable
         Return only the bounds that may be published (True) or only the others (False).
 
@@ -291,7 +293,8 @@ def epsilon(
         check_releasable(mechanism, type(checked))
         if noise is not None:
             raise PatebenchError(
-                "sanitised bounds do not hold for the discrete noise of a release; leave one of them out"
+                "sanitised bounds are not valid for the discrete noise of a release; leave out the release or the "
+                "sanitised bounds"
             )
     (count,) = check_queries([queries or votes.queries], votes.queries)
     bounds = checked.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)

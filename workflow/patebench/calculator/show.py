@@ -1,4 +1,4 @@
-"""Show accounts and calibrations as a table or as one JSON object."""
+"""Format accounts and calibrations as a table or as one JSON object."""
 
 import json
 import math
@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return one JSON object; an upper bound on ε that rounds to 0 is shown as a number above 0."""
+    """Return `result` as the text of one JSON object; upper bounds on ε that round to 0 become a number above 0."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -26,7 +26,7 @@ def as_json(result: Account | Calibration) -> str:
 
 
 def account_table(result: Account) -> "RenderableType":
-    """Return a table of bounds by ascending ε, with the ε to publish if all bounds may be published, and advice."""
+    """Return a table of bounds in ascending order of ε, the ε to publish if all may be published, and advice."""
     from rich.console import Group
 
     bounds = sorted(result.bounds, key=lambda bound: bound.epsilon)
@@ -39,7 +39,7 @@ def account_table(result: Account) -> "RenderableType":
 
 
 def calibration_table(result: Calibration) -> "RenderableType":
-    """Return a sentence with the noise or number of queries found, a table of its bounds, and the ε to publish."""
+    """Return a sentence with the solution (noise or number of queries), a table of bounds, and the ε to publish."""
     from rich.console import Group
 
     title = f"Worst-case cost of {plural(result.queries, 'query')} at δ = {result.delta:g}"
@@ -62,7 +62,7 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _outward(result: Calibration, value: float) -> str:
-    """Return the noise found with few digits, rounded towards more noise so that ε stays below the target."""
+    """Return the noise `value` as text with few digits, rounded towards more noise, so that ε is at most the target."""
     from patebench.calculator.calculations import worst_case
     from patebench.mechanisms.base import make_mechanism
 
@@ -112,7 +112,7 @@ def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """Return ε rounded up, as text of four decimals, or of four digits below 0.1; "∞" if infinite, never 0."""
+    """Return ε as text, rounded up to four decimals (below 0.1: four significant digits); "∞" if infinite, never 0."""
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)
@@ -120,13 +120,13 @@ def four_digits(epsilon: float) -> str:
 
 
 def _to_publish(result: Account | Calibration) -> str:
-    """Return the ε to publish, which is that of labels released with discrete noise, or why there is none."""
+    """Return a sentence with the ε to publish, that of labels released with discrete noise, or the reason for none."""
     bound = result.released
     if isinstance(result, Account) and result.unprotected:
         return f"Nothing to publish: {result.unprotected}."
     if large_delta(result.delta, result.teachers):
         number = f"n = {result.teachers} teachers" if result.teachers else "the number n of teachers, which is unknown"
-        return f"Nothing to publish at δ = {result.delta:g}: it is not below 1/n for {number}."
+        return f"Nothing to publish: δ = {result.delta:g} is not below 1/n for {number}."
     if bound is None:
         return (
             f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels cannot be released."
@@ -143,15 +143,13 @@ def _to_publish(result: Account | Calibration) -> str:
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Return sentences on sanitised bounds, which are drawn again with each call, and on private bounds."""
+    """Return advice on sanitised bounds, which are drawn again with each call, and on bounds not to be published."""
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
             f"ε = {four_digits(drawn[0].epsilon)} ({drawn[0].accountant}) was drawn with noise just now. Publish one "
-            "draw only, and do not choose the best of several. It holds for continuous noise."
+            "draw only, and do not choose the best of several. The bound is valid for continuous noise."
         )
     if not all(bound.publishable for bound in bounds):
-        sentences.append(
-            "Bounds that may not be published depend on the votes, so that the number itself leaks, or have no proof."
-        )
+        sentences.append("Do not publish bounds marked “no”: they leak information about the votes, or are not proven.")
     return sentences

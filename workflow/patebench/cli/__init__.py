@@ -122,7 +122,7 @@ def _message(fault: Exception) -> str:
     """Return the message of an error."""
     match fault:
         case MemoryError():
-            return f"not enough memory; give the job more ({fault or 'none was left'})"
+            return f"memory ran out ({fault or 'none was left'}); give the job more memory"
         case click.UsageError():
             words = fault.format_message().rstrip(".")
             path = fault.ctx.command_path if fault.ctx else "patebench"

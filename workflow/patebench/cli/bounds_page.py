@@ -1,6 +1,6 @@
 """Write docs/reference/bounds.md, a table of mechanisms and their theorems: `python -m patebench.cli.bounds_page`.
 
-The rows are those that each mechanism states for its example parameters.
+The rows are the bounds that each mechanism states for its example parameters.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, make_mechanism
 from patebench.reporting.wording import in_words
 
-#: Suffix of accountants that bound the loss of each teacher over all queries, not of the worst teacher per query.
+#: Suffix of accountants that bound the privacy loss of each teacher over all queries, not of the worst one per query.
 _PER_TEACHER = "-per-teacher"
 _TEACHERS, _QUERIES, _CLASSES, _DELTA = 60, 5, 3, 1e-5
 
@@ -60,7 +60,10 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield table cells (accountant, kind, noise, theorem) per bound; per-teacher and per-query bounds share them."""
+    """Yield the cells accountant, kind, noise and theorem, joined by "|", of one row per bound of `mechanism`.
+
+    A per-teacher bound shares its row with the per-query bound of the same accountant.
+    """
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
         for bound in _stated(mechanism, discrete):
@@ -84,7 +87,7 @@ def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
 
 
 def _votes(mechanism: Mechanism) -> Votes:
-    """Return example votes of teachers of whom about 90 % agree; if they may abstain, each votes on one query."""
+    """Return example votes, on which about 90 % of the teachers agree; if abstentions are allowed, one per teacher."""
     votes = np.where(np.random.default_rng(0).random((_TEACHERS, _QUERIES)) < 0.9, 0, 1)
     if not mechanism.abstentions:
         return Votes.of(votes, _CLASSES)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FILE = click.Path(path_type=Path)
-#: Types of options for a number of things, of classes, and for a seed.
+#: Option types for a count, a number of classes, and a seed.
 COUNT, CLASSES, SEED = click.IntRange(min=1), click.IntRange(min=2), click.IntRange(min=0)
 
-#: Argument `as_json` of a command, for its option --json.
+#: Annotation of the argument `as_json` of a command, which becomes the option --json.
 Json = Annotated[bool, "Print one JSON object."]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -82,9 +82,9 @@ def stage_command(
     """Return the command of a stage, named after its module; the docstring of `run` is its help.
 
     Options come from `decorators` and from the signature of `run`. There, `Annotated[int, "Number of shards."]` is an
-    option with its help text, of a type that a third entry may limit; it may be optional or a sequence, and a Path is a
-    file or folder. A model of parameters yields one option per field. `seed` yields the options `--seed` and
-    `--stream`.
+    option with a type and a help text; a third entry replaces the type. The type may be optional or a sequence, and a
+    Path is a file or folder. A `Parameters` class becomes one option per field. An argument `seed` becomes the options
+    `--seed` and `--stream`.
     """
     name = run.__module__.rpartition(".")[2]
 
@@ -129,7 +129,7 @@ def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
 
 
 def combine_options(*options: Decorator) -> Decorator:
-    """Combine several options into one decorator; the help lists them in this order."""
+    """Return one decorator that adds all `options`; the help lists them in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -145,9 +145,10 @@ def file_option(name: str, help: str = "", *, needed: bool = True, several: bool
 
 
 def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
-    """Return one option per field of the model; the command's function receives the checked model as argument `name`.
+    """Return a decorator that adds one option per field of `model`.
 
-    If the fields are not `needed` and no option is given, it receives None.
+    The command's function receives the checked model as the argument `name`, or None if the options are not `needed`
+    and none is given.
     """
     fields = model.model_fields
 
@@ -181,12 +182,12 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """Return the name under which click passes the field `key` of a model; no other option has its prefix."""
+    """Return the argument name for the field `key` of a model; its prefix avoids the names of other options."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Return the option type for a field of this annotation, and True if the option may be repeated."""
+    """Return the option type for a field with this annotation, and True if the option may be repeated."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return _kind(next(kind for kind in inner if kind is not NoneType))
@@ -268,19 +269,19 @@ _log = click.option(
     "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
 )
 
-#: Number of torch threads of a stage.
+#: Option for the number of torch threads of a stage.
 threads = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_threads,
     help="Number of processors to use.",
 )  # fmt: skip
 
-#: Number of processes of a stage without torch; results do not depend on it.
+#: Option for the number of processes of a stage without torch; results do not depend on it.
 processes = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_processes,
     help="Number of processors to use.",
 )  # fmt: skip
 
-#: The same for interactive commands, which use all processors by default.
+#: Option for the number of processes of interactive commands, which use all processors by default.
 all_processes = click.option(
     "--threads", type=click.IntRange(min=1), default=workers.available, show_default="all", expose_value=False,
     callback=_use_processes, help="Number of processors to use.",

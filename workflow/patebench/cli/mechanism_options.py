@@ -1,6 +1,6 @@
-"""Commands with a mechanism, whose parameters are options: `--sigma 10` is the same as `--parameter sigma=10`.
+"""Commands that accept the parameters of a mechanism as options: `--sigma 10` is the same as `--parameter sigma=10`.
 
-The names of the parameters are read from the mechanisms.
+The names of these options are read from the mechanisms.
 """
 
 import math
@@ -15,9 +15,9 @@ from patebench.mechanisms import MECHANISMS
 
 
 class MechanismCommand(StageCommand):
-    """Command with one option per parameter of every mechanism; its function receives them as `parameters`.
+    """Command with one option per parameter of every mechanism; its function receives the values as `parameters`.
 
-    A parameter with the name of another option of the command is spelt `--mechanism-<name>`.
+    If a parameter has the name of another option of the command, its option is `--mechanism-<name>`.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -36,14 +36,14 @@ class MechanismCommand(StageCommand):
         return rest
 
 
-#: Prefix of the name under which click passes the value of such an option.
+#: Prefix of the argument names of these options.
 _VALUE = "mechanism_parameter_"
 
 
 def _options(taken: set[str]) -> list[click.Option]:
-    """Return one option per parameter of any mechanism that can be loaded; the command itself has the options `taken`.
+    """Return one option per parameter of all mechanisms that can be loaded; `taken` are the command's other options.
 
-    The help names the mechanisms with the parameter, and the limits of its value.
+    The help of an option names the mechanisms with this parameter and the limits of its value.
     """
     from patebench.mechanisms.base import limits
 

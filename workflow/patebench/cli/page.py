@@ -60,7 +60,7 @@ def _section(name: str, command: click.Command, level: int) -> str:
 
 
 def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield a table row for each option, except the parameters of mechanisms, which have their own documentation."""
+    """Yield a table row per option of `command`; parameters of mechanisms, documented elsewhere, are left out."""
     for option in command.params:
         record = option.get_help_record(context)
         if record and isinstance(option, click.Option):

@@ -1,4 +1,4 @@
-"""Conditions of a release, on its mechanism, noise, δ, partition and output file."""
+"""Check the conditions of a release: its mechanism, noise, δ, partition and output file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,16 +15,16 @@ from patebench.mechanisms.base import Answering, Mechanism, make_mechanism
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism that an artefact's facts describe; an infinite parameter is the text "inf"."""
+    """Return the mechanism described by an artefact's facts, in which an infinite parameter is the text "inf"."""
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Refuse a release if one of `deltas` is at least 1/n for n `teachers` or n records; only warn for seeded labels.
+    """Raise PatebenchError for a release if a δ is at least 1/n for n `teachers` or n records; else print a warning.
 
-    `votes` are VOTES or a CHUNK, which store the number of records. A release is refused because of that number only if
-    the partition protects the replacement of a record and nothing else. Otherwise the number is private, and there is
-    only a warning.
+    Seeded labels get a warning only. `votes` are VOTES or a CHUNK, which store the number of records. This number is
+    public if the partition protects the replacement of a record and nothing else. Otherwise the number is private, so
+    a δ of at least 1/records gives a warning only.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -40,9 +40,9 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 
 
 def reason_unprotected(source: Artefact) -> str | None:
-    """Return the reason why ε of a release from these VOTES, CHUNK or LABELS protects nobody, or None.
+    """Return the reason why the ε of a release from VOTES, a CHUNK or LABELS protects nobody, or None.
 
-    For votes without a partition, such as a table, ε is for the votes of one teacher, and the result is None.
+    The result is None for votes without a partition, such as a table: there ε protects the votes of one teacher.
     """
     if source.meta.get("protects") is None or source.meta["protects"]:
         return None
@@ -51,26 +51,26 @@ def reason_unprotected(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Refuse a release from VOTES, a CHUNK or LABELS whose partition protects nothing, or only labels."""
+    """Raise ArtefactError for a release from VOTES, CHUNK or LABELS whose partition protects nobody or only labels."""
     if mode is Mode.RELEASE and source.meta.get("protects") == [Change.LABEL]:
-        why = "it protects only labels, and the ledger of releases adds up the ε of whole records"
-        raise ArtefactError(source.path, why, "use labels from a seed", code="labels")
+        why = "its partition protects only labels, but the ledger of releases adds up the ε of whole records"
+        raise ArtefactError(source.path, why, "draw labels from a seed, which are not a release", code="labels")
     if mode is Mode.RELEASE and (fault := reason_unprotected(source)):
         fix = f"use votes of a partition by one of {protecting()}"
         raise ArtefactError(source.path, fault, fix, code="unprotected")
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the facts on votes that are needed to compute labels from a released table; empty if none is released.
+    """Return the facts on VOTES (or shares of them) that students need to compute labels from a released table.
 
-    `source` are the VOTES, or shares of them.
+    The result is empty if the mechanism does not release a table.
     """
     names = ("neighbours", "weighted") if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}
 
 
 def refuse_second_release(out: Path | str, mode: Mode) -> None:
-    """Refuse a release to an existing file, since a second release would cost its ε again."""
+    """Raise ArtefactError if a release would replace the existing file `out`, since it would cost its ε again."""
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,

@@ -1,8 +1,8 @@
-"""The ledger of releases: one file per private data set, into which every draw is entered before it is made.
+"""Keep the ledger of releases: one file per private data set, in which every draw is entered before it is made.
 
-The data of a ledger are recognised by a digest of the private records, or of the counts of a table of votes, and by the
-name that a user gives to the data. If a record or a query changes, the digest changes, and only the name recognises the
-data. The ledger is as private as the data. It does not contain draws that were made with another folder.
+A ledger identifies its data by a digest of the private records (or of the counts of a table of votes) and by the name
+that the user gives to the data. If a record or a query changes, the digest changes, and only the name identifies the
+data. The ledger is as private as the data. It does not contain draws that were entered in another folder.
 """
 
 import logging
@@ -39,7 +39,7 @@ from patebench.mechanisms.base import (
 log = logging.getLogger("patebench")
 _KIND = "ledger"
 
-#: Number of hexadecimal digits of a digest that a ledger stores to recognise its data.
+#: Number of hexadecimal digits of a digest that a ledger stores to identify its data.
 _DIGITS = 32
 
 #: The (ε, δ) for which the Rényi order of a ledger is optimised if the first draw has no limit.
@@ -48,11 +48,12 @@ _NOMINAL = LedgerParameters(budget=4.0, delta=1e-5)
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """An entry for one draw: its output file (`what`), mechanism, number of queries and privacy cost.
+    """Entry for one draw: output file (`what`), mechanism, number of queries and privacy cost (`spent`).
 
-    `key` is a random word that the release also stores; it is the only link between a release and its entry. `ensemble`
-    is the number of all teachers; None for draws other than labels, and in older ledgers. `votes` is the digest of the
-    votes, which is allowed since a ledger is private; None on the secure path, where nobody sees all votes.
+    `key` is a random identifier that the release also stores, the only link between a release and its entry.
+    `ensemble` is the number of all teachers; None for draws other than labels, and in older ledgers. `votes` is the
+    digest of the votes, which a ledger may store since it is private; None for secure aggregation, where nobody sees
+    all votes.
     """
 
     what: str
@@ -68,9 +69,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a stage enters a release: folder of the ledgers, limit of all releases and name of the data.
+    """Where a stage enters a release: folder of the ledgers, total (ε, δ) limit and name of the private data.
 
-    Without a folder nothing is written, since labels from a seed are not a release.
+    `folder` is None for labels from a seed. They are not a release, so nothing is entered.
     """
 
     folder: Path | None
@@ -81,9 +82,9 @@ class Place:
     def of(
         cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None, private: str | None
     ) -> "Place":
-        """Return the place that a command's options name.
+        """Return the place given by a command's options.
 
-        Raise PatebenchError for a release without a ledger, and for labels from a seed with one.
+        Raises PatebenchError for a release without a ledger, and for labels from a seed with a ledger.
         """
         options = {"ledger": folder, "ledger-budget": budget, "ledger-delta": delta, "private": private}
         if mode is Mode.SEEDED and (used := [f"--{name}" for name, value in options.items() if value is not None]):
@@ -107,9 +108,10 @@ class Place:
         key: str | None = None,
         **more: Any,
     ) -> list[str]:
-        """Enter a draw by a mechanism on `votes` of VOTES or a CHUNK, whose output will be `out`.
+        """Enter a draw by `mechanism` on `votes`, to be written to `out`; return a list with the entry's key.
 
-        Returns a list with the entry's key, empty for labels from a seed. `more` are arguments of `release_cost`.
+        `source` is the VOTES or CHUNK with the votes, `name` the mechanism's name, and `more` are further arguments of
+        `release_cost`. For labels from a seed nothing is entered and the list is empty.
         """
         if self.folder is None:
             return []
@@ -125,9 +127,9 @@ class Place:
         return [entry.key]
 
     def check_same_shards(self, source: Artefact, before: Artefact) -> None:
-        """Refuse VOTES whose partition differs from that with which LABELS of earlier rounds (`before`) were drawn.
+        """Raise ArtefactError if VOTES have another partition than LABELS of earlier rounds (`before`).
 
-        The bound on several rounds together is for a change of one shard, so all rounds must have the same shards.
+        The bound on all rounds together is for a change of one shard, so all rounds must use the same shards.
         """
         if self.folder is None:
             return
@@ -136,37 +138,38 @@ class Place:
         drawn = {entry.key: entry.spent.partition for entry in ledger.entries if entry.key in own}
         if drawn.keys() != own:
             fault = f"it does not contain the release {before.path}"
-            raise ArtefactError(ledger.path, fault, "give the ledger in which this was entered", code="not-entered")
+            fix = "give the folder of the ledger in which this release was entered"
+            raise ArtefactError(ledger.path, fault, fix, code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
-            fault = f"its votes have another partition than {source.path}"
+            fault = f"it was drawn from votes of another partition than {source.path}"
             raise ArtefactError(before.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
 
     def enter(self, records: str, entry: Entry) -> None:
-        """Enter a draw from the private records with digest `records`; do nothing for labels from a seed."""
+        """Enter a draw from the private records that have the digest `records`; do nothing for labels from a seed."""
         if self.folder is not None:
             enter_draw(self.folder, records, entry, self.limit, self.private)
 
 
 def records_of(source: Artefact) -> str:
-    """Return a digest that identifies the private data behind VOTES, a CHUNK or a table, whatever its name.
+    """Return a digest that identifies the private data behind VOTES, a CHUNK or a table.
 
-    It is the digest of the private records that the file stores; else that of the partition, so that ensembles on the
-    same shards share a ledger; else that of the counts.
+    The digest is that of the private records, if the file stores it. Otherwise it is that of the partition, so that
+    ensembles on the same shards share a ledger. For a table without a partition it is that of the counts.
     """
     known = source.meta.get("records") or source.meta["partition"]
     return str(known or digest_counts(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
 
 
 def shards_of(source: Artefact) -> str:
-    """Return a digest of the partition of VOTES, a CHUNK or a table; if equal, each teacher has the same shard."""
+    """Return a digest of the partition of VOTES, a CHUNK or a table; equal digests mean equal shards."""
     return str(source.meta["partition"] or records_of(source))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """All entered draws from one private data set.
+    """The ledger of one private data set, with an entry for each draw.
 
-    A release belongs to this ledger if the digest of its private records is in `records`, or if its data has the name
+    A release belongs to this ledger if the digest of its private records is in `records` or its data has the name
     `private`.
     """
 
@@ -189,10 +192,10 @@ class Ledger:
 
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
-        """Return the ledger of the data with the digest `records` or the name `private`; an empty one if there is none.
+        """Return the ledger of the data with the digest `records` or the name `private`, or an empty ledger.
 
-        Raises ArtefactError for a damaged ledger in the folder, since it may be the ledger of these data, and if two
-        ledgers match.
+        Raises ArtefactError if two ledgers match, or if any ledger in the folder is damaged, since it may be the ledger
+        of these data.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
         matching = [ledger for ledger in known if records in ledger.records or ledger.has_name(private)]
@@ -227,7 +230,7 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
-        fix = "restore it from a copy; without it, releases from this data are not counted"
+        fix = "restore the ledger from a backup; without it, earlier releases from this data are not counted"
         try:
             content = read_json(path, _KIND)
         except ArtefactError as fault:
@@ -267,21 +270,31 @@ def release_cost(
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
 ) -> Spending:
-    """Return the worst-case cost of labelling the queries of `votes` with discrete noise, as a ledger adds it up.
+    """Return the worst-case cost, for a ledger, of labelling the queries of `votes` with discrete noise.
 
-    `name` is the mechanism's name and `partition` the result of `shards_of`. `teachers` (first, last) are given for a
-    chunk of teachers; `adaptive` is True for queries selected in rounds. The release's own `budget` (ε, δ) is a filter
-    at one Rényi order, which limits the cost at that order and all lower ones.
+    Parameters
+    ----------
+    name : name of the mechanism, for messages
+    partition : digest of the partition, the result of `shards_of`
+    teachers : first and last teacher, for a draw of one chunk of teachers
+    adaptive : True if the queries were selected in rounds
+    budget : (ε, δ) at which the release stops answering. A filter at one Rényi order enforces the budget and limits the
+        cost at that order and all lower orders.
+
+    Raises
+    ------
+    PatebenchError
+        If the mechanism has no bound in Rényi DP, or has ε = ∞.
     """
     check_abstentions(mechanism, votes)
     valid = valid_for_discrete_noise(mechanism.accountants(votes))
     worst_case = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
     if worst_case is None:
-        line = f"the mechanism '{name}' has no bound in Rényi DP, in which a ledger counts; use another mechanism"
+        line = f"the mechanism '{name}' has no bound in Rényi DP, which a ledger adds up; use another mechanism"
         raise PatebenchError(line, code="no-bound")
     divergences, failure = worst_case
     if np.isinf(divergences).all():
-        line = f"'{name}' with these parameters has ε = ∞, so its labels cannot be released; add noise"
+        line = f"the mechanism '{name}' has ε = ∞ with these parameters, so its labels cannot be released; add noise"
         raise PatebenchError(line, code="no-noise")
     if budget is not None:
         keeper = keeper_of(check_budget(name, mechanism, votes.teachers, votes.classes), *budget)
@@ -293,12 +306,13 @@ def release_cost(
 def enter_draw(
     folder: Path, records: str, entry: Entry, limit: LedgerParameters | None, private: str | None = None
 ) -> Ledger:
-    """Enter a draw before it is made; raise PatebenchError and write nothing if it is not allowed.
+    """Enter a draw before it is made and return the new ledger; if the draw is not allowed, raise PatebenchError.
 
     Parameters
     ----------
+    folder : folder of the ledgers
     records : digest of the private records
-    limit : total (ε, δ) of all draws from the data; fixed with the first draw, and without it no second is allowed
+    limit : total (ε, δ) of all draws from the data, fixed with the first draw; without a limit only one draw is allowed
     private : permanent name of the private data
     """
     with file_lock(folder / "ledgers"):
@@ -325,10 +339,13 @@ def enter_draw(
 
 
 def name_ledger(path: Path, private: str) -> None:
-    """Give the data of a ledger a permanent name; raise PatebenchError if they have another, or the name is taken."""
+    """Give the data of a ledger the permanent name `private`.
+
+    Raises PatebenchError if the data have another name, or if the name belongs to another ledger.
+    """
     LedgerSettings.checked({"private": private}, "ledger")
     if not path.is_file():
-        line = f"{path} is not the file of a ledger; give the path of the ledger whose data you name"
+        line = f"{path} is not a file; give the path of the ledger whose data you want to name"
         raise PatebenchError(line, code="missing-file", where=path)
     with file_lock(path.parent / "ledgers"):
         ledger = Ledger.read(path)
@@ -347,17 +364,17 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Refuse a first draw without a limit if an existing ledger may be of the same data in another form.
+    """Raise ArtefactError for a first draw without a limit if another ledger may be of the same data.
 
-    That is any ledger without a name or, if the draw has no name, any ledger. Otherwise a warning states that the draw
-    is counted separately.
+    If the draw names its data, these are the ledgers without a name, otherwise all ledgers. With a limit, or if all
+    data have names, a warning states that the draw is counted separately.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     doubtful = [other for other in ledgers if private is None or other.private is None]
     if not ledgers:
         return
     others = plural(len(doubtful or ledgers), "other ledger")
-    words = f"this private data is not recognised, and the {others} may be of the same data in another form"
+    words = f"this private data has no ledger yet, and the {others} may be of the same data in another form"
     if doubtful and limit is None:
         name = (
             "name the data (ledger: {private: …} in a configuration, --private of a command)"
@@ -370,15 +387,16 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
             f"{name}, or give a limit (ledger: {{budget: …, delta: …}}, --ledger-budget and --ledger-delta)",
             code="not-recognised",
         )
-    click.echo(f"{folder}: {words}; it is counted separately, unless --private gives their name", err=True)
+    click.echo(f"{folder}: {words}; the draw is counted separately, unless --private gives their name", err=True)
 
 
 def _check(
     before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
 ) -> None:
-    """Refuse a draw beyond the limit `kept`, and a limit `asked` that differs from `kept`, that of the first draw.
+    """Raise ArtefactError if a draw exceeds the limit `kept` of the first draw, or if `asked` is another limit.
 
-    `now` are the costs of the draws in the ledger `before` and of the new draw; `order` is the ledger's Rényi order.
+    `now` lists the costs of the draws in the ledger `before` and, last, of the new draw. `order` is the ledger's Rényi
+    order. Without a limit, a second draw is allowed only if it costs no teacher more.
     """
     drawn = len(before.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
@@ -388,8 +406,8 @@ def _check(
                 before.path,
                 f"{made} made from this private data already ({before.entries[-1].what}) without a limit. A "
                 "limit that is given afterwards is not valid for earlier draws, so no further draw is allowed",
-                "give a limit with the first draw where several may follow (ledger: {budget: …, delta: …} in a "
-                "configuration, --ledger-budget and --ledger-delta of a command)",
+                "for other data, give a limit with the first draw if more may follow (ledger: {budget: …, delta: …} in "
+                "a configuration, --ledger-budget and --ledger-delta of a command)",
                 code="no-limit",
             )
     elif asked is not None and asked != kept:
@@ -411,12 +429,12 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return the start of a message on the ε at `delta` of all draws with the costs `now`, the last of them new."""
+    """Return the start of a message: the ε at `delta` of all draws with the costs `now`, the last of which is new."""
     failure = spending.together(now)[1]
     if failure >= delta:
-        return f"this draw and {len(now) - 1} before it fail with probability {failure:g} or less, so there is no ε"
+        return f"this draw and {len(now) - 1} before it have a failure probability of up to {failure:g}, so ε = ∞"
     epsilon = f"ε = {four_digits(spending.epsilon(now, delta, order))}, counted at the Rényi order of the first draw,"
-    return f"this draw and {len(now) - 1} before it would cost {epsilon}" if now[1:] else f"it costs {epsilon}"
+    return f"this draw and {len(now) - 1} before it would cost {epsilon}" if now[1:] else f"this draw costs {epsilon}"
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:

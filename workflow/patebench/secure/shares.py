@@ -1,4 +1,4 @@
-"""Additive secret sharing modulo 2⁶⁴: the shares add up to a value, and all but one of them are independent of it."""
+"""Additive secret sharing modulo 2⁶⁴: all shares add up to a value, but any set without one of them leaks nothing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Integers = NDArray[np.int64]
 
 
 def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list[Words]:
-    """Draw uniform shares for all aggregators except the last; they are independent of the value to share."""
+    """Draw uniform shares of `shape` for all aggregators except the last; they do not depend on the shared value."""
     return [uniform_words(source, shape) for _ in range(aggregators - 1)]
 
 
 def closing_share(drawn: list[Words], values: Integers) -> Words:
-    """Return the last aggregator's share, so that it and the shares `drawn` add up to `values`.
+    """Return the last aggregator's share: `values` minus the sum of the shares `drawn`, modulo 2⁶⁴.
 
-    It looks uniform to anyone who lacks at least one of the other shares.
+    It is uniform to anyone who lacks at least one of the other shares.
     """
     return values.astype(np.uint64) - sum_shares(drawn, values.shape)
 
@@ -55,7 +55,7 @@ def encode_votes(votes: NDArray[np.integer], classes: int) -> Integers:
 
 @dataclass(frozen=True)
 class Party:
-    """Settings that all parties of a secure release share: mechanism, number of teachers and source of random draws."""
+    """Settings common to all parties of a secure release: mechanism, number of teachers and source of random draws."""
 
     name: str
     mechanism: NoiseShares
@@ -74,7 +74,7 @@ class Party:
         return cls(mechanism, noise_shares, teachers, draws)
 
     def meta(self, aggregators: int) -> dict[str, Any]:
-        """Return the metadata that all files of shares of this release store."""
+        """Return the metadata that every file of shares of this release stores."""
         return {
             "mechanism": self.name,
             "parameters": json_parameters(self.mechanism.parameters()),
@@ -86,9 +86,10 @@ class Party:
     def cut(
         self, teachers: NDArray[np.integer], votes: NDArray[np.integer], classes: int, aggregators: int
     ) -> list[Words]:
-        """Split votes (teachers × queries) into shares, teachers × queries × classes for each aggregator.
+        """Split `votes` (teachers × queries) into shares: one array (teachers × queries × classes) per aggregator.
 
-        The selection of counted votes depends only on a teacher's row and its number in the ensemble, not on its chunk.
+        `teachers` (teachers,) are the teachers' numbers in the ensemble. The votes that count depend only on a
+        teacher's row and number, not on its chunk.
         """
         masks, noise = (self.draws.source(*names).spawn(self.teachers) for names in (("masks",), ()))
         rows = zip(teachers.tolist(), self.mechanism.counted(votes, teachers), strict=True)
@@ -100,9 +101,9 @@ class Party:
     ) -> list[Words]:
         """Split one teacher's counted votes into shares, one for each aggregator.
 
-        The masks are drawn first and from their own stream, so that the shares of all aggregators except the last do
-        not depend on a vote. The teacher's noise is the same as without secure aggregation. It is also added where the
-        teacher abstains, since a cell without noise would reveal that.
+        The masks are drawn first and from their own stream, so the shares of all aggregators except the last do not
+        depend on a vote. The teacher's noise is the same as without secure aggregation. Noise is also added where the
+        teacher abstains, since a cell without noise would reveal the abstention.
         """
         shape = len(counted), classes
         masks = draw_masks(for_masks, aggregators, shape)
@@ -110,20 +111,21 @@ class Party:
         return [*masks, closing_share(masks, encode_votes(counted, classes) + noise)]
 
     def session(self) -> str:
-        """Return a random name for this set of shares, so that shares of different sets are never mixed."""
+        """Return a random identifier of this set of shares (16 hexadecimal digits), so that sets are never mixed."""
         return f"{int(uniform_words(self.draws.source('session'), 1)[0]):016x}"
 
 
 def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
-    """Return the mechanisms that work with secure aggregation; with `abstentions`, if teachers may abstain too."""
+    """Return the names of the mechanisms that support secure aggregation; with `abstentions`, abstentions too."""
     kinds = {name: MECHANISMS.load(name) for name in MECHANISMS}
     return [name for name, kind in kinds.items() if kind.secure and (kind.abstentions or not abstentions)]
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Refuse duplicate `teachers`, and fewer of the `ensemble` than must add noise shares for the stated noise.
+    """Raise PatebenchError for duplicate `teachers`, or if too few of the `ensemble` teachers add the stated noise.
 
-    `where` is the file that the message names for duplicates.
+    `teachers` (teachers,) are the numbers of the teachers that sent shares. The message on duplicates names the file
+    `where`.
     """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(
