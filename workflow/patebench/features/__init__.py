@@ -70,18 +70,18 @@ ENCODERS.add(
 
 #: Default encoder.
 DEFAULT = "contrastive"
-#: True for the name of an encoder whose outputs, before any principal axes, depend on the sample alone.
+#: Return True for the name of an encoder whose outputs, before any principal axes, depend only on the sample.
 learns_nothing = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the class of the encoder `name`; a name that is not registered stands for a network of the user's own."""
+    """Return the encoder class registered as `name`, or the class of a user's own network for any other name."""
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 
 
 def check_input(encoder: str, shape: tuple[int, ...]) -> None:
-    """Refuse samples of `shape`, (features,) or (channels, height, width), that an encoder does not read."""
+    """Raise PatebenchError if `encoder` does not read samples of `shape`, (features,) or (channels, height, width)."""
     reads = ENCODERS.fact(encoder, "reads") if encoder in ENCODERS else "images"
     if reads is not None and (len(shape) == 3) != (reads == "images"):
         raise PatebenchError(
@@ -91,7 +91,7 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
 
 
 def data_seen(*encoders: str | None) -> str:
-    """Return the public data, besides the pool, that registered encoders have seen; "" if there is none."""
+    """Return the names of the public data, other than the pool, on which these encoders were trained; "" if none."""
     facts = (ENCODERS.fact(name, "seen", "") for name in encoders if name is not None and name in ENCODERS)
     return "; ".join(dict.fromkeys(filter(None, facts)))
 
@@ -99,7 +99,7 @@ def data_seen(*encoders: str | None) -> str:
 def one_by_one(
     compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report
 ) -> NDArray[AnyFloat]:
-    """Return the numbers (samples, numbers) that `compute` gives for each sample of `x` alone."""
+    """Return the results (samples, numbers) of `compute`, called separately for each sample of `x` (samples, …)."""
     rows = []
     for row in range(len(x)):
         rows.append(compute(x[row : row + 1]))
@@ -111,7 +111,7 @@ class Encoder(ABC):
     """Map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
 
     shape: tuple[int, ...]
-    #: True if features of a sample have the same digits in any batch.
+    #: True if the features of a sample are bitwise the same in any batch.
     exact: ClassVar[bool] = False
 
     @classmethod
@@ -124,7 +124,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Return features (samples, features); PatebenchError for samples of another shape."""
+        """Return features (samples, features) of `x`; raise PatebenchError for samples of another shape."""
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         """Return features (records, features) of private records `x`, each computed alone.
@@ -144,10 +144,10 @@ class Encoder(ABC):
     @classmethod
     @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Create an encoder from its `arrays`; PatebenchError if they belong to another kind."""
+        """Create an encoder from its `arrays`; raise PatebenchError if they belong to another kind of encoder."""
 
     def check_shape(self, x: NDArray[Any]) -> None:
-        """Refuse samples `x` (samples, …) of another shape; raises PatebenchError."""
+        """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""
         if tuple(x.shape[1:]) != self.shape:
             raise PatebenchError(
                 f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}; give samples of"

@@ -3,15 +3,16 @@
 Each query is a public sample, and its cell contains the samples with similar features.
 
 A sample belongs to the cell with the nearest mean, or to its several nearest queries. With the model `nearest-query`, a
-private record votes with its own label on the query of its cell, or on its several queries. So a shard of one record
-has one vote, and a teacher abstains on all queries to which none of its records belongs. The cells do not depend on
-labels.
+private record votes with its own label on the query of its cell, or on its several nearest queries. So a shard of one
+record has one vote, and a teacher abstains on all queries to which none of its records belongs. The cells do not depend
+on labels.
 
 With the model `feature-votes`, a record has a weight on each query (`Directions`): the similarity of their features,
-minus what all queries share. Its vote consists of the sample's centred features along the first principal axes of the
-pool, scaled to a common length, and of a constant, from which the number of records per class follows. These numbers,
-as many as there are queries, are rotated (orthogonal Procrustes problem; Schönemann 1966), so that each belongs to one
-query. Noise of equal variance in all directions is the same after a rotation, so the rotation changes no information.
+minus the component common to all queries. Its vote consists of the sample's centred features along the first principal
+axes of the pool, scaled to a common length, and of a constant, from which the number of records per class follows.
+These numbers, as many as there are queries, are rotated (orthogonal Procrustes problem; Schönemann 1966), so that each
+belongs to one query. Noise of equal variance in all directions is the same after a rotation, so the rotation changes no
+information.
 """
 
 from collections.abc import Iterator
@@ -188,5 +189,5 @@ class Directions:
 
     @cached_property
     def total(self) -> Array:
-        """Weights (queries,) of the rows of a table, whose weighted sum is the number of records per class."""
+        """Weights (queries,) with which the rows of a table add up to the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

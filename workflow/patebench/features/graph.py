@@ -80,11 +80,11 @@ class GraphEncoder(Encoder):
 
 
 def walked(vectors: NDArray[np.floating]) -> Array:
-    """Return, for each of `vectors` (samples, features), their mean over the endpoints of a random walk from it.
+    """Return the mean of `vectors` (samples, features) over the endpoints of a random walk from each vector.
 
-    The means (samples, features) are scaled to unit length. In the graph of the walk, samples are joined
-    if one is among the nearest neighbours of the other. An edge has weight exp(−d²/(rᵢrⱼ)), with d the distance and r
-    that to the last neighbour (Zelnik-Manor & Perona 2004), so that sparse regions stay connected.
+    The means (samples, features) are scaled to unit length. In the graph of the walk, samples are joined if one is
+    among the nearest neighbours of the other. An edge has weight exp(−d²/(rᵢrⱼ)), with d the distance of both samples
+    and r a sample's distance to its last neighbour (Zelnik-Manor & Perona 2004), so that sparse regions stay connected.
     """
     near = min(NEIGHBOURS, len(vectors) - 1)
     distance, neighbour = NearestNeighbors(n_neighbors=near + 1).fit(vectors).kneighbors(vectors)

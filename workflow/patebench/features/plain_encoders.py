@@ -40,7 +40,7 @@ class _Plain(Encoder):
     @classmethod
     @abstractmethod
     def check(cls, shape: tuple[int, ...]) -> None:
-        """Refuse samples of an unsuitable shape."""
+        """Raise PatebenchError for samples of an unsuitable shape."""
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.check_shape(x)
@@ -79,7 +79,7 @@ class Pixels(_Plain):
 
 
 class Gradients(_Plain):
-    """Encoder by histograms of oriented gradients, scaled to unit length, of the mean over an image's channels."""
+    """Encoder by histograms of oriented gradients of the mean over channels, scaled to unit length."""
 
     kind = "gradients"
 

@@ -1,7 +1,8 @@
 """Partially whitened principal axes, by which encoders turn many correlated numbers into unit vectors.
 
-Numbers that an image network or patches yield vary mostly along a few directions. They are rotated to their principal
-axes, each divided by a power of its variance, and scaled to unit length, after which near samples are most similar.
+The outputs of an image network, or the sums over patches, vary mostly along a few directions. They are rotated to their
+principal axes, divided along each axis by a power of its variance, and scaled to unit length, so that near samples are
+similar.
 """
 
 from abc import abstractmethod
@@ -44,7 +45,7 @@ class PrincipalAxes:
         """Learn the axes from the `numbers` (samples, numbers) of a pool, in double precision."""
         mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
         scaled = (numbers - mean) / spread
-        few = len(scaled) < scaled.shape[1]  # then the samples' products have the same variances as the numbers'
+        few = len(scaled) < scaled.shape[1]  # the samples' products then have the same eigenvalues
         products = scaled @ scaled.T if few else scaled.T @ scaled
         variance, axes = (part.flip(-1) for part in torch.linalg.eigh(products / len(scaled)))
         kept = min(WIDTH, int((variance > 1e-6 * variance[0]).sum()))
@@ -54,14 +55,14 @@ class PrincipalAxes:
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
-        """Return the arrays of an ENCODER artefact for samples of `shape`; the axes follow `others` in its weights."""
+        """Return the arrays of an ENCODER artefact for samples of `shape`; "weights" holds `others`, then the axes."""
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
         return {"weights": weights, **scaling, "shape": np.array(shape, dtype=np.int64)}
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map of `numbers` numbers with these `axes`, in a row, and the mean and spread in `arrays`.
+        """Return the map of `numbers` numbers per sample with the flattened `axes`, and mean and spread from `arrays`.
 
         Raises PatebenchError if these are not the arrays of an encoder of this `kind`.
         """
@@ -90,13 +91,13 @@ class AxesEncoder(Encoder):
 
     @classmethod
     def check(cls, shape: tuple[int, ...]) -> None:
-        """Refuse samples of an unsuitable shape; raises PatebenchError."""
+        """Raise PatebenchError for samples of an unsuitable shape."""
         check_input(cls.kind, shape)
 
     @classmethod
     @abstractmethod
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return float32 numbers (samples, numbers) for samples (samples, …); nothing is learnt."""
+        """Return the float32 outputs (samples, numbers) of the fixed function for samples `x` (samples, …)."""
 
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:
@@ -127,7 +128,7 @@ class AxesEncoder(Encoder):
 class TableAxes(AxesEncoder):
     """Encoder of a table by the principal axes of its columns.
 
-    Sums run over integers small enough to be exact, so that records can be encoded together and none depends on others.
+    Sums are over integers small enough to be exact, so records encoded in one batch do not depend on each other.
     """
 
     kind = "axes"

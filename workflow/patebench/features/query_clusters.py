@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 _STARTS = 10
 #: Minimum number of votes in a row of the table, in σ, at which jointly decoded labels are mostly correct.
 LEAST_VOTES = 2.0
-#: Maximum share of the pool in clusters with fewer votes.
+#: Maximum share of the pool in clusters with fewer votes than `LEAST_VOTES` · σ.
 HIDDEN = 0.05
 #: Maximum number of clusters per class; more have not helped.
 FOR_EACH_CLASS = 5
@@ -136,9 +136,9 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 class QueryClusters:
     """Each cluster's share of the pool, `sizes` (queries,), and the `nearness` of each pair (queries, queries).
 
-    `put` (queries,) are the shares at the time at which the teachers voted on each query; None if they have not changed
-    since. If queries are selected in rounds, later clusters take samples from earlier ones. The nearness of
-    clusters A and B is the mean of two shares: of the samples of A whose second nearest cluster is B, and the reverse.
+    `put` (queries,) are the shares at the time when the teachers voted on each query; None if they have not changed
+    since. If queries are selected in rounds, later clusters take samples from earlier ones. The nearness of clusters A
+    and B is the mean of two shares: the share of the samples of A whose second nearest cluster is B, and the reverse.
     """
 
     sizes: Array

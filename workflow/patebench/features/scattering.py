@@ -127,8 +127,8 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
 def _averaging(side: int, scale: int) -> Tensor:
     """Return the matrix (positions, side/scale) that averages a row of `side` pixels, given in resolution 1/`scale`.
 
-    The average is by a Gaussian of standard deviation 1.6 pixels around every fourth pixel, without those at both ends.
-    Frequencies that the resolution cannot represent are cut off.
+    The average is by a Gaussian of standard deviation 1.6 pixels around every fourth pixel, except the first and the
+    last one. Frequencies that the resolution cannot represent are cut off.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
@@ -143,7 +143,7 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _halve(spectrum: Tensor) -> Tensor:
-    """Return the Fourier transform of every second row and column, given that of all."""
+    """Return the Fourier transform of every second row and column of an image, from the image's `spectrum`."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4

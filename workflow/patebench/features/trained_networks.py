@@ -1,15 +1,15 @@
-"""Features by a trained network: one of ImageNet, for photographs, or the user's own from a TorchScript or ONNX file.
+"""Features by a network trained on ImageNet, for photographs, or by a user's own TorchScript or ONNX network.
 
-The public data of the first are ImageNet's 1.3 million labelled photographs and the pool. The means of five layers of
-EfficientNet-Lite0 separate the classes of CIFAR-10 better than the last layer: 81.1 % instead of 78.8 % by least
-squares on 8,000 labels (2,000 test images).
+With a network trained on ImageNet, the public data are ImageNet's 1.3 million labelled photographs and the pool. The
+means of five layers of EfficientNet-Lite0 separate the classes of CIFAR-10 better than the last layer: 81.1 % instead
+of 78.8 % by least squares on 8,000 labels (2,000 test images).
 
-A network of the user's own maps images (1, channels, height, width) with values from 0 to 1 to vectors (1, numbers). It
-must be public: trained on public data, and not chosen by private records. Principal axes of the pool turn the outputs
-of both kinds of networks into unit vectors.
+A user's own network maps images (1, channels, height, width) with values from 0 to 1 to vectors (1, numbers). It must
+be public: trained on public data, and chosen without private records. Principal axes of the pool turn the outputs of
+both kinds of networks into unit vectors.
 
 Loading executes no Python code of the file: torch reads TorchScript with its own unpickler, which creates only tensors
-and modules, and onnxruntime reads ONNX, here without files beside it. Both are programs nevertheless, and operations of
+and modules, and onnxruntime reads ONNX without external files. Both are programs nevertheless, and operations of
 TorchScript can read files. Use a file only if you trust its source.
 """
 
@@ -36,7 +36,7 @@ _BATCH = 8
 
 
 class ImageNetEncoder(AxesEncoder):
-    """Encoder of grey or colour images by the means of a network's layers."""
+    """Encoder of grey or colour images by the outputs of several layers, averaged over positions."""
 
     kind = "imagenet"
     #: Version of the network; blocks whose outputs are used besides the last layer, and the number of their channels.
@@ -49,7 +49,9 @@ class ImageNetEncoder(AxesEncoder):
         super().check(shape)
         if shape[0] not in (1, 3):
             raise PatebenchError(
-                f"the encoder '{cls.kind}' reads images with 1 or 3 channels, not {shape[0]}", code="shape"
+                f"the encoder '{cls.kind}' reads images with 1 or 3 channels, not {shape[0]}; use the encoder"
+                " contrastive",
+                code="shape",
             )
 
     @classmethod
@@ -65,7 +67,7 @@ class ImageNetEncoder(AxesEncoder):
 
 
 class LargerImageNetEncoder(ImageNetEncoder):
-    """The same by EfficientNet-Lite2, which has more blocks and channels."""
+    """Encoder like `ImageNetEncoder`, by EfficientNet-Lite2, which has more blocks and channels."""
 
     kind = "imagenet-lite2"
     version = 2
@@ -118,7 +120,7 @@ class NetworkEncoder(AxesEncoder):
             rows.append(cls._vector(x[number]))
             report(number + 1, len(x))
         if len(x) > 1 and not np.array_equal(cls._vector(x[0]), rows[0]):
-            line = "the network's output for an image changes between calls; give one without state or randomness"
+            line = "the network's output for an image changes between calls; give a network without state or randomness"
             raise PatebenchError(line, code="network")
         if len({len(row) for row in rows}) > 1:
             raise PatebenchError(f"the numbers of outputs differ between images; {_EXPECTED}", code="network")
@@ -136,7 +138,9 @@ class NetworkEncoder(AxesEncoder):
             shape = f"{vector.dtype} {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
             raise PatebenchError(f"the network's output is {shape}; {_EXPECTED}", code="network")
         if not np.isfinite(vector).all():
-            raise PatebenchError("the network's output contains NaN or infinite values; give another", code="network")
+            raise PatebenchError(
+                "the network's output contains NaN or infinite values; give another network", code="network"
+            )
         return vector[0].astype(np.float32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -173,7 +177,7 @@ def _read_onnx(content: bytes) -> Network:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         (name,) = (entry.name for entry in session.get_inputs())
     except Exception as fault:  # onnxruntime raises various errors for damaged files
-        line = f"it is neither a TorchScript file nor an ONNX file with one input ({_cause(fault)})"
+        line = f"it is neither a TorchScript file nor an ONNX file with one input ({_cause(fault)}); export it again"
         raise PatebenchError(line, code="network") from None
     return lambda image: session.run(None, {name: image})[0]
 

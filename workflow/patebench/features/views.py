@@ -64,7 +64,7 @@ class Views:
     def log_probabilities(self, logits: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Return log-probabilities (samples, classes) of standardised samples `x` by the network `logits`.
 
-        For images, probabilities are averaged over the image and a few weak views, which are always drawn alike.
+        For images, probabilities are averaged over the image and a few weak views, which are drawn with a fixed seed.
         """
         with seeded(0):
             views = [x, *(self(x, "weak") for _ in range(_VIEWS if x.ndim == 4 else 0))]
