@@ -13,14 +13,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-#: Probability with which the tests together refuse true Poisson sampling. Others can see a refusal, so it adds e^ε
-#: times this probability to the δ of a run.
+#: Probability that the tests together reject true Poisson sampling. Rejections are visible to others, so δ of a run
+#: grows by e^ε times this probability.
 ALPHA = 1e-12
 
 #: Number of two-sided tests that share `ALPHA`.
 _TESTS = 5
 
-#: Centres around which the test of too little variation measures it, in standard deviations from the expected count.
+#: Centres from which the test for too little variation measures deviations, in standard deviations from the expected
+#: count.
 _CENTRES = np.linspace(-2, 2, 9)
 
 #: Multiplier of the hash of a sample's history (Knuth's MMIX generator).
@@ -31,7 +32,7 @@ Positions = NDArray[np.intp]
 
 
 class SamplingCheck:
-    """Statistics of batches, and tests if they can come from Poisson sampling of `samples` samples at `rate`."""
+    """Statistics of batches, and tests whether these can come from Poisson sampling of `samples` samples at `rate`."""
 
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples
@@ -65,7 +66,7 @@ class SamplingCheck:
             self._pairs = pairs_by_history(self._history)
 
     def failed(self) -> str | None:
-        """Return the statistic, as text, that contradicts Poisson sampling at the stated rate; None if none does."""
+        """Return the name of a statistic that contradicts Poisson sampling at the stated rate, or None."""
         if self._rate == 1:
             return None if all(size == self._samples for size in self._sizes) else "the sizes of the batches"
         return next((statistic for statistic, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)

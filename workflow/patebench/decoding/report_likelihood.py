@@ -23,7 +23,7 @@ _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10
 
 
 def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], samples: int) -> Array:
-    """Return ln Pr[reports | class] (samples, classes) for all samples of a pool, the first of which were queried.
+    """Return ln Pr[reports | class] (samples, classes) for all samples of a pool; the first samples are the queries.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 #: Possible shares of a row's votes for its class.
 _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
-#: Numbers of votes per row that are tried, in scales of the noise.
+#: Candidate numbers of votes per row, in units of the noise scale.
 _SCALES = 0.25 * 1.25 ** np.arange(40)
 #: EM iterations at each scale, and the weight, in rows, of the uniform prior over shapes.
 _ITERATIONS, _GUESSED_ROWS = 20, 2.0
@@ -57,8 +57,8 @@ class Shape:
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
     """Return ln Pr[row | class] (queries, classes) up to a constant per row; the scale of `noise` must be above 0.
 
-    Each of `expected` (queries,) is a guess, from public data, of the numbers of votes of the rows relative to each
-    other. The guess with the greatest likelihood of the table is used.
+    Each array (queries,) in `expected` is a guess, from public data, of the relative numbers of votes of the rows. The
+    guess with the greatest likelihood of the table is used.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
@@ -67,7 +67,7 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return all shapes that are tried for a row of `classes` counts; the last is that of a row without votes."""
+    """Return the candidate shapes of a row of `classes` counts; the last one is a row without votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
@@ -89,9 +89,9 @@ def _fit(log_density: Array) -> tuple[float, Array]:
     return float(logsumexp(rows + np.log(frequency)[:, None], axis=0).sum()), logsumexp(weighted, axis=0)
 
 
-#: Probability of having the most votes below which a label counts as hidden by the noise, …
+#: A label counts as hidden by the noise if its probability of having the most votes is below this value, …
 _HIDDEN = 0.5
-#: … if its class has at least this many labels that are not hidden.
+#: … and its class has at least this many labels that are not below it.
 _FEW = 3
 
 #: ln of the least probability of a class, so that no label is certain when the noise is small.
@@ -127,10 +127,10 @@ def read(
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
-    """Return the noise per count of a table whose labels have the metadata `facts`; PatebenchError if there is none.
+    """Return the noise on each count of the table that belongs to labels with the metadata `facts`.
 
-    In the `facts` of a secure release, `ensemble` is the number of all teachers, and `teachers` that of those who sent
-    shares.
+    In the `facts` of a secure release, `ensemble` is the number of all teachers, and `teachers` the number of teachers
+    who sent shares. Raises PatebenchError if the mechanism releases no table.
     """
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)

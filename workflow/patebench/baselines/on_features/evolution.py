@@ -1,9 +1,10 @@
 """Private Evolution (Lin et al., ICLR 2024) on a public pool: a class keeps the samples that its records vote for.
 
 The candidates of all classes are first the same random samples of the pool. Each private record votes for the candidate
-of its class that is nearest to it. The histograms of all classes are released with noise. Counts above a threshold are
-weights, by which half of the candidates of the next round are drawn; the others are samples of the pool near these. The
-weighted candidates of the last round train a linear classifier, and are the labels for a student.
+of its class that is nearest to it. The histograms of all classes are released with noise. The excess of a count over a
+threshold is the weight of a candidate. Half of the candidates of the next round are drawn by these weights, and the
+others are samples of the pool near the drawn ones. The weighted candidates of the last round train a linear classifier,
+and a student learns from their labels.
 
 Differences from the authors' code (microsoft/DPSDA): samples of the pool replace those of a generator, and classes have
 equal numbers of candidates instead of the private class frequencies.
@@ -20,7 +21,7 @@ from patebench.features.cells import nearest, nearest_several
 
 #: Threshold on noisy counts, in standard deviations of the noise.
 _THRESHOLD = 2.0
-#: Number of samples of the pool, per candidate that is needed, among which samples near others are drawn.
+#: Number of near samples of the pool, per new candidate, from which the candidates near others are drawn.
 _NEAR = 10
 
 
@@ -28,7 +29,8 @@ _NEAR = 10
 class PrivateEvolution(GaussianSums):
     """Histograms of `rounds` rounds over `candidates` public samples for each class.
 
-    A record has one vote in each round: if it is replaced, two counts change by one, and one if it is added or removed.
+    A record has one vote in each round. Replacing it changes two counts by one; adding or removing it changes one
+    count.
     """
 
     rounds: int = 1
@@ -73,7 +75,7 @@ class PrivateEvolution(GaussianSums):
 
 
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return as many new candidates: up to half of them drawn by their weights, the others near these."""
+    """Return new candidates, as many as in `places`: up to half are drawn by weights, the others are near these."""
     size = len(places)
     drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]
     near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))

@@ -46,7 +46,7 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureMethod(ABC):
-    """Method on public features. More `noise` costs less; without noise, ε is ∞."""
+    """Method on public features. With more `noise`, ε is smaller; without noise, ε is ∞."""
 
     #: Accountant of the cost, its name in tables, and its theorem.
     accounted: ClassVar[tuple[str, str, str]]
@@ -111,10 +111,10 @@ class GaussianSums(FeatureMethod):
     @property
     @abstractmethod
     def distances(self) -> tuple[float, float]:
-        """Return the squared L2 distance of all sums if a record is replaced, and if one is added or removed."""
+        """Return the maximum squared L2 distance of all sums, for a replaced and for an added or removed record."""
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
-        """Return sums over the records with noise on each coordinate; all that is released passes through here."""
+        """Return sums over the records with noise on each coordinate; every release is computed here."""
         return sums + self.noise * rng.standard_normal(sums.shape)
 
     def costs(self, delta: float) -> tuple[float, float]:

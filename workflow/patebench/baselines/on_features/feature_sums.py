@@ -1,7 +1,8 @@
 """Sum vectors of private records exactly.
 
-Vectors are integers on a grid, cut towards zero, so their length stays at most 1, and sums of them and of their
-products are exact in any order. A sum therefore changes by the vectors of the changed record alone, without rounding.
+Vectors are integers on a grid, rounded towards zero, so their length stays at most 1, and sums of them and of their
+products are exact in any order. If a record changes, a sum therefore changes only by the vectors of this record,
+without rounding.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ Array = NDArray[np.float64]
 #: Vectors (samples, features) in grid units, which single precision holds exactly.
 Units = NDArray[np.float32]
 
-#: Grid units in a length of 1. Sums of products are exact below 2⁵³, so for 2²¹ records.
+#: Grid units in a length of 1. Sums of products are exact below 2⁵³, and so for up to 2²¹ records.
 UNIT = 2.0**16
 #: Finer units of coordinates before vectors are clipped.
 _FINE = 2.0**20
@@ -27,7 +28,7 @@ _BLOCK = 1 << 12  # samples per block, which bounds memory
 
 
 def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
-    """Clip vectors (samples, features) to `length` ≤ 1, each alone, and return them in `unit`s, cut towards zero.
+    """Return vectors (samples, features), each clipped to `length` ≤ 1, in units of 1/`unit` and rounded towards zero.
 
     Squared lengths are sums of integers, so a vector does not depend on its place among others, not even by rounding.
     """
@@ -44,9 +45,9 @@ class Scaling:
     Features minus the pool's `mean` are projected on `axes` (features, dimensions), if there are any, divided by a
     `length`, and clipped.
 
-    With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). Their
-    sums by class are then c times the number of records of that class. If one record of a class replaces another one,
-    c cancels.
+    With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). The
+    class sums of this coordinate are then c times the number of records of the class. If one record of a class replaces
+    another one, c cancels.
     """
 
     mean: Array
@@ -56,9 +57,9 @@ class Scaling:
 
     @classmethod
     def of(cls, pool: Array, dimensions: int | None = None, constant: float = 0.0) -> Self:
-        """Learn the map from the features (samples, features) of the pool; half of these are clipped.
+        """Learn the map from the features (samples, features) of the pool; half of the pool's vectors are clipped.
 
-        The axes are the first `dimensions` principal axes of the pool; without a number, nothing is projected.
+        The axes are the first `dimensions` principal axes of the pool; if None, nothing is projected.
         """
         mean, axes = pool.mean(axis=0), None
         if dimensions is not None:
@@ -114,7 +115,7 @@ def to_coordinates(symmetric: Array) -> Array:
 
 
 def from_coordinates(vector: Array, size: int) -> Array:
-    """Return the symmetric matrix (size, size) with these coordinates."""
+    """Return the symmetric matrix (size, size) from the `vector` that `to_coordinates` returns for it."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:] / np.sqrt(2)
     return matrix + matrix.T + np.diag(vector[:size])

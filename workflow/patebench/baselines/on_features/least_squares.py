@@ -1,12 +1,12 @@
 """Least squares on features (Mehta et al., TMLR 2023): class sums with noise, and a covariance.
 
 A record has the vector v with a constant c as last coordinate. The class sums Σ v ⊗ e_y are released with noise, and
-regressed on n times the mean of v·v', with n the number of records as estimated from the constants. That mean is the
-pool's, or Σ v·v' is released with noise too, as in the paper (DP-LS).
+regressed on n times the mean of v·v', with n the number of records as estimated from the constants. The mean of v·v' is
+computed from the pool, or Σ v·v' is released with noise too, as in the paper (DP-LS).
 
 Along principal axis i of the mean, of variance a, the sum n·a·w + N(0, σ² + r·n·a) determines the weight w, which has
 the prior N(0, τ²·aᵖ). σ² is the variance of the noise, r·n·a that of a sample of records. r, p and τ maximise the
-evidence (MacKay 1992), which follows from what was released, so no label is needed to choose them.
+evidence (MacKay 1992), which is computed from the releases alone, so choosing them needs no labels.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class PrivateLeastSquares(LeastSquares):
         size = units.shape[1]
         noisy = from_coordinates(self.noisy(to_coordinates(outer_sums(units)), rng), size)
         variance, axes = np.linalg.eigh(noisy)
-        # Eigenvalues of the noise alone are at most noise·√(2·size) (Wigner's semicircle); those below tell nothing.
+        # Eigenvalues of the noise alone are at most noise·√(2·size) (Wigner's semicircle); smaller ones may be noise.
         kept = np.maximum(variance, self.noise * np.sqrt(2 * size))
         return axes * kept @ axes.T / max(records, 1.0)
 

@@ -4,10 +4,11 @@
 histogram and enters another, so Laplace noise of scale b on each cell costs 2/b.
 
 *Randomised response with a prior* (RRWithPrior: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Algorithm 2) answers
-only among the k likeliest labels: with the true label with probability e^ε/(e^ε + k − 1) if it is one of them, else
-with any of them. k maximises the probability of the true label, and no ε-private answer has a larger one (Theorem 3).
-The prior is uniform, or the noisy histogram of the cluster (their Figure 1b). Labels drawn from the clusters'
-histograms alone are related to ClusterRR (Esfandiari et al. 2022), whose exact steps are not reproduced here.
+only among the k likeliest labels. If the true label is among them, it is the answer with probability e^ε/(e^ε + k − 1),
+and each other one is equally likely; if not, all k are equally likely. k maximises the probability of the true label,
+and no ε-private answer has a larger one (Theorem 3). The prior is uniform, or the noisy histogram of the cluster (their
+Figure 1b). Labels drawn from the clusters' histograms alone are related to ClusterRR (Esfandiari et al. 2022), whose
+exact steps are not reproduced here.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ _PRIOR_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class LabelMethod(FeatureMethod):
-    """Method whose private records are the samples of the pool, in the same order, of which only labels are private."""
+    """Method for private labels of public samples: the records are the pool's samples, in the same order."""
 
     adjacency = Adjacency.REPLACE_LABEL
     accounted = ("basic", "basic", "Dwork & Roth 2014, Theorem 3.6 and Corollary 3.15, for one replaced label")
@@ -37,9 +38,10 @@ class LabelMethod(FeatureMethod):
         return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
 
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
-        """Return the noisy number of samples of each cluster and class, `shape`; a label moves between two cells.
+        """Return the noisy number of samples of each cluster and class, an array of `shape` (clusters, classes).
 
-        `member` (samples,) is the cluster of each sample, and `labels` its label.
+        `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` that of the
+        Laplace noise. A replaced label changes two cells by 1.
         """
         counts = np.zeros(shape)
         np.add.at(counts, (member, labels), 1)
@@ -96,7 +98,7 @@ class RandomisedResponse(LabelMethod):
 
 
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
-    """Return the probability of each answer (samples, classes) to the true `labels` (samples,).
+    """Return the probability (samples, classes) of each answer, given the true `labels` (samples,).
 
     `prior` (samples, classes) is public: the probability of each label. The answers are the k likeliest labels.
     """
@@ -113,7 +115,10 @@ def response(labels: Labels, prior: Array, epsilon: float) -> Array:
 
 
 def shares(rows: Array) -> Array:
-    """Return noisy histograms (rows, classes) as probabilities: negative cells count as 0; uniform if none is left."""
+    """Return noisy histograms (rows, classes) as probabilities: negative cells become 0.
+
+    Rows without positive cells become uniform.
+    """
     positive = np.maximum(rows, 0)
     positive[~positive.any(axis=1)] = 1
     return positive / positive.sum(axis=1, keepdims=True)
@@ -133,5 +138,5 @@ def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
 
 
 def _nearest(features: Array, means: Array) -> Labels:
-    """Return the nearest mean of each sample (samples,)."""
+    """Return the index of the nearest of `means` for each sample (samples,)."""
     return (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)

@@ -28,7 +28,8 @@ from patebench.baselines.on_features.feature_sums import Scaling, blocks, class_
 
 #: Grid units in a length of 1, at which sums of products of two vectors are exact in single precision (24 bits).
 _SHORT = 2.0**12
-#: Factor after which vectors are clipped to length 1, so that those of at least length 1/16 have length 1.
+#: Factor by which vectors are multiplied before they are clipped to length 1. Vectors of at least length 1/16 then have
+#: length 1.
 _LONG = 16.0
 #: Grid units in a score of 1, and records per block, whose sums of scores are exact in single precision.
 _SCORE, _BLOCK = 2.0**12, 1 << 11
@@ -38,7 +39,7 @@ _CLIPPED = 0.5, 0.99
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMeans(GaussianSums):
-    """Sums of vectors v ⊗ e_y, ‖v‖ ≤ 1. If a record is replaced by one of its class, v and v' may be opposite."""
+    """Class sums of vectors of at most length 1; replacing a record by one of its class moves a sum by at most 2."""
 
     distances = 4.0, 1.0
 
@@ -60,8 +61,8 @@ class ClassMeans(GaussianSums):
 class PublicPrototypes(FeatureMethod):
     """`prototypes` public samples for each class, drawn with η = 1/`noise`.
 
-    A record that is added or removed changes the utilities of its class alone, all in one direction, by at most 1: the
-    cost is η. A record that is replaced is removed and another one added: 2η. δ is not used.
+    Adding or removing a record changes only the utilities of its class, all in one direction, by at most 1, which costs
+    η. Replacing a record is one removal and one addition, which costs 2η. δ is not used.
     """
 
     accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
@@ -91,8 +92,8 @@ class PublicPrototypes(FeatureMethod):
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
         """Return positions (classes, prototypes) in the pool, drawn by the exponential mechanism for each class.
 
-        `scores` is (pool, classes); one record changes those of its class by at most 1. All that is released passes
-        through here.
+        `scores` is (pool, classes); one record changes the scores of its class by at most 1. Every release of the
+        method is computed here.
         """
         count = min(self.prototypes, len(scores))
         rank = np.arange(count - 1, len(scores))
@@ -115,7 +116,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1, from those of the first 1,000 samples of the pool."""
+    """Return the similarities that become the scores 0 and 1, estimated from the first 1,000 samples of the pool."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
