@@ -8,10 +8,10 @@ Registry facts of a model:
 - `by_recipe` (default True): the model is trained by a recipe, in epochs;
 - `compressible` (default False): the model can be built with fewer parameters;
 - `images` (default False): the model accepts only images;
-- `on_queries` (default False): the model does not predict any sample, but votes on the queries nearest to its records
+- `on_queries` (default False): the model predicts no samples; it votes on the queries nearest to its records
   (`features/cells.py`);
-- `on_features` (default False): the model reads vectors of the pool's encoder in place of samples;
-- `weighted` (default False): these votes have weights (`features/cells.py`).
+- `on_features` (default False): the model reads the vectors of an encoder of the pool instead of samples;
+- `weighted` (default False): the votes of a model with `on_queries` have weights (`features/cells.py`).
 """
 
 from collections.abc import Callable
@@ -113,5 +113,5 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
 
 
 def epochs_of(recipe: str, epochs: int | None) -> int:
-    """Return the number of training epochs: `epochs`, or that of the registered `recipe` if `epochs` is None."""
+    """Return the number of training epochs: `epochs` or, if None, the number of the registered `recipe`."""
     return epochs or int(RECIPES.load(recipe).epochs)

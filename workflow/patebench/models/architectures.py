@@ -29,7 +29,7 @@ SMALL, MIDDLE = 32, 96
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return `shape` as (channels, height, width); raise PatebenchError, naming `model`, if it is not an image's."""
+    """Return `shape` as (channels, height, width); raise PatebenchError, naming `model`, if it is no image shape."""
     check_images(model, shape)
     channels, height, width = shape
     return channels, height, width
@@ -76,8 +76,8 @@ def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Build a small CNN with tanh activations, which reaches a higher accuracy under DP-SGD than ReLU.
 
     This is the architecture for MNIST of Papernot, Thakurta, Song, Chien, Erlingsson 2021, *Tempered sigmoid
-    activations for deep learning with differential privacy*. It has 26,010 weights and no layer that mixes samples. For
-    images smaller than 20 pixels the filters are smaller.
+    activations for deep learning with differential privacy*. It has 26,010 weights and no layer that mixes samples.
+    Images with a side below 20 pixels get smaller filters.
     """
     channels, height, width = image_shape("tanh-cnn", shape)
     if min(height, width) >= _SHORTEST_SIDE:
@@ -155,8 +155,8 @@ def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequenti
 
     The numbers of channels, for `width` w, are w, w, w | pool | 2w, 2w, 2w | pool | 2w, 2w, 2w | mean | linear, as in
     Laine & Aila's Table 5. The last two convolutions are 1×1. With w = 32 and one colour channel, the network has
-    157.1K parameters, as PET-DL states for its teachers on MNIST. With w = 96 and three, it has 1.41M; PET-DL states
-    1.43M.
+    157.1K parameters, as PET-DL states for its teachers on MNIST. With w = 96 and three channels, it has 1.41M; PET-DL
+    states 1.43M.
     """
     channels, *size = image_shape("conv-middle" if width == MIDDLE else "conv-small", shape)
     # Small images need padding in the last block; otherwise no pixels remain.

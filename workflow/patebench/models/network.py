@@ -212,7 +212,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
-    """Return samples and labels in which the samples of smaller classes are repeated until all classes are equal.
+    """Return samples and labels in which the samples of smaller classes are repeated until all classes have equal size.
 
     No sample is left out, and balanced data are unchanged.
     """

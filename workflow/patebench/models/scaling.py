@@ -40,7 +40,7 @@ class Columns:
         return cls(mean, np.where(rounded, np.maximum(deviation, 1.0), deviation))
 
     def transform(self, table: NDArray[Any]) -> NDArray[np.float32]:
-        """Return a table of the same columns, standardised and clipped to ±`LIMIT`."""
+        """Return `table` (samples, features), standardised and clipped to ±`LIMIT`."""
         scaled = (np.asarray(table, np.float64) - self.mean) / self.scale
         return np.clip(scaled, -LIMIT, LIMIT).astype(np.float32)
 

@@ -1,8 +1,8 @@
 """Train many networks of one architecture and recipe at once, each on its own shard.
 
 Weights are stacked along a first axis, so one call computes a training step of all networks, which uses a GPU well.
-Each network has its own random generator. Up to rounding, it equals the network that `Network.fit` trains on the same
-shard with the same seed.
+Each network has its own random generator. Up to rounding, the network equals the one that `Network.fit` trains on the
+same shard with the same seed.
 
 No network depends on the shard of another, not even by rounding or if another network's numbers become infinite. Every
 batch is padded to the recipe's batch size with samples of the same network, so that shapes depend only on public

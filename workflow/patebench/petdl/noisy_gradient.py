@@ -1,9 +1,9 @@
 """PET-DL with noisy gradients: clip each teacher's gradient, and add noise to their sum before the student's step.
 
 Each of n teachers contributes the gradient, with respect to the student's weights, of the loss between the student's
-outputs and its own for a public batch. The gradient is clipped to the norm S. Gaussian noise of standard deviation zS
-is added to every entry of the sum, which is then divided by n. A step is one release of the sort `Summand.VECTOR` and
-is (2/z)-GDP, whatever the earlier steps released.
+outputs and the teacher's outputs for a public batch. The gradient is clipped to the norm S. Gaussian noise of standard
+deviation zS is added to every entry of the sum, which is then divided by n. A step is one release of the sort
+`Summand.VECTOR` and is (2/z)-GDP, whatever the earlier steps released.
 
 The samples are public and all teachers take part in every step, so there is no subsampling that would reduce the cost.
 If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. It is not divided by the sum of all
@@ -81,7 +81,7 @@ def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Paramet
 
 
 def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
-    """Return the noisy mean gradient of every parameter, from all teachers' `gradients` of it, (teachers, …)."""
+    """Return the noisy mean gradient of every parameter, from the teachers' `gradients` (teachers, …) of each."""
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()
     scale = factors(norms, settings.clip).to(finite[0].dtype)

@@ -51,7 +51,7 @@ class PublishedForm(Form):
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
     """Return the weights (teachers, rows) of the teachers' losses for the samples at `rows`, with mean 1 per sample.
 
-    They are in proportion to the teachers' confidences if `settings.weighted`, otherwise equal.
+    They are proportional to the teachers' confidences if `settings.weighted`, and equal otherwise.
     """
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)

@@ -1,4 +1,4 @@
-"""Student of PET-DL, and the outputs of the teachers that it learns from."""
+"""Student of PET-DL, and the teachers' outputs from which the student learns."""
 
 from dataclasses import dataclass, replace
 
@@ -93,7 +93,7 @@ class PetdlStudent:
         return sum(parameter.numel() for parameter in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:
-        """Return the weights that hint learning trains: those up to the guided layer, and the regressor."""
+        """Return the weights that hint learning trains: all weights up to the guided layer, and the regressor's."""
         weights = []
         for name, part in self.net.net.named_children():
             weights += list(part.parameters())
@@ -102,7 +102,7 @@ class PetdlStudent:
         return [*weights, *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:
-        """Return the weights that distillation trains: those of the whole network."""
+        """Return the weights that distillation trains: all weights of the network."""
         return list(self.net.parameters())
 
     def hints(self, x: Tensor) -> Tensor:

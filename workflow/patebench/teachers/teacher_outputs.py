@@ -35,9 +35,9 @@ class SoftVotes:
 
 
 def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
-    """Return the teachers' log-probabilities (teachers, queries, classes), with uniform ones in place of NaN.
+    """Return the teachers' log-probabilities (teachers, queries, classes); NaN are replaced by uniform probabilities.
 
-    A teacher computes NaN if its training has diverged. It still votes, and the other teachers' outputs stay usable.
+    A teacher whose training has diverged computes NaN. It still votes, and the other teachers' outputs stay usable.
     """
     log_p = teachers.log_probabilities(queries)
     return np.where(np.isnan(log_p).any(axis=2, keepdims=True), -np.log(log_p.shape[2]), log_p).astype(log_p.dtype)
@@ -61,7 +61,7 @@ def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
     return {"soft": np.asarray(total, np.float32)}
 
 
-#: Value of `wanted` for probabilities without the hints of a layer.
+#: Value of `wanted` that requests probabilities but no hints.
 PROBABILITIES = "probabilities"
 
 #: The largest number in half precision, in which hints are stored.
@@ -81,7 +81,7 @@ class TeacherKnowledge:
         self.positions: list[int] = []
 
     def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
-        """Add the outputs of fitted `teachers` for the `queries` (queries, …); `positions` are theirs in the chunk."""
+        """Add the outputs of fitted `teachers`, at these `positions` in the chunk, for the `queries` (queries, …)."""
         if self.wanted is None:
             return
         self.positions += positions

@@ -21,7 +21,7 @@ from patebench.models.stack import Shard, Stack, stackable
 
 log = logging.getLogger("patebench")
 
-#: Progress callback, called with the number of trained teachers; a half-trained teacher of a stack counts as a half.
+#: Progress callback, called with the number of trained teachers; a stack counts in proportion to its finished epochs.
 Done = Callable[[int], None]
 
 
@@ -108,7 +108,7 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
 ) -> Stack:
-    """Return a stack of the teachers at `places` that shows only those at the positions `members`.
+    """Return a stack of the teachers at `places`, whose results contain only the teachers at the positions `members`.
 
     All other teachers are replaced by placeholders, so that a stack always has the same shape. The shape changes
     rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
@@ -123,7 +123,7 @@ def _untrained_stack(
 def _train_in_halves(
     stack_of: Callable[[Sequence[int]], Stack], members: Sequence[int], places: list[int], ready: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train the members at `places` as one stack, halved as often as needed if it does not fit into memory.
+    """Train the `members` among `places` as one stack, which is halved until it fits into memory.
 
     `ready` is the number of teachers of the chunk that are already trained.
     """
