@@ -71,7 +71,7 @@ def test_the_computed_worst_case_is_that_of_the_kept_tables(kept: list[Entry]) -
     for entry in (*fast[::9], *slow[::9]):
         assessed = assess(entry)
         assert assessed.bound is not None, entry.name
-        assert assessed.bound.epsilon == pytest.approx(entry.claim.epsilon, rel=1e-4), entry.name
+        assert assessed.bound.epsilon == pytest.approx(entry.claim.epsilon, rel=5e-4), entry.name
         assert assessed.status is Status.PROVED, entry.name
 
 
