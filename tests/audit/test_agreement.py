@@ -27,7 +27,7 @@ def test_a_disagreement_is_one_line_and_counts_all_tests():
     tallies = [tally_labels("here", np.array([500, 300, 200, 0]), STATED)] * 9
     assert disagreements(tallies) == []
     (line,) = disagreements([*tallies, tally_labels("there", np.array([300, 500, 200, 0]), STATED)])
-    assert line.startswith("class 1 in 500 of 1000 there, where 300 are to be expected (p < ")
+    assert line.startswith("class 1 in 500 of 1000 there, where 300 are expected (p < ")
     assert "over 40 tests" in line
     assert disagreements([]) == []
 

@@ -1,8 +1,8 @@
 """Adjacency audits: change private records and compare the outputs of two runs.
 
-A bound on ε holds for data sets that differ in one teacher's shard. Then only one row of votes may differ, in any
-number of queries, and no public output. `stages.adjacency` runs the stages. The verdict `holds` is not a proof: other
-records or other changes may still alter more.
+A bound on ε holds for data sets that differ in one teacher's shard. A change of one record may therefore alter one
+shard and its teacher's votes, on any number of queries, but no public output. `stages.adjacency` runs the stages. The
+verdict `holds` is not a proof, since untested records and changes may alter more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ from patebench.data.partitions import Change
 #: Private records by column: x (samples, …), and y, row and, if known, owner (samples,).
 Records = Mapping[str, NDArray[Any]]
 
-#: Kinds of change to private data → the change that a partition must protect in order to claim that this kind alters at
-#: most one shard. A partition that protects all records of an owner makes this claim too. None: every partition does.
+#: Kind of change to the private data → what a partition must protect to claim that it alters at most one shard. A
+#: partition that protects all records of an owner makes every claim. None: every partition makes the claim.
 KINDS: Mapping[str, Change | None] = {
     "replace": Change.REPLACE,
     "outlier": Change.REPLACE,
@@ -38,14 +38,14 @@ KINDS: Mapping[str, Change | None] = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Private records, their teachers and the public samples, from which changes are made.
+    """The data that an adjacency audit changes: private records, their teachers, and public samples.
 
     Parameters
     ----------
     holders : (samples,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    protects : changes of a record that alter at most one shard; none if the partition depends on labels, and then a
-        replaced shard keeps its labels
+    protects : changes of a record that alter at most one shard; empty if the partition depends on labels, in which case
+        a replaced shard keeps its labels
     chunk : number of teachers that are trained together
     """
 
@@ -61,13 +61,13 @@ class World:
         return KINDS[kind] is None or bool({KINDS[kind], Change.OWNER} & {*self.protects})
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
-        """Return the index of the record to change, from a shard with more than one record if there is one.
+        """Return the index of the record to change, if possible from a shard with more than one record.
 
-        Repeat 0 takes a record of the rarest label, with which facts derived from private labels most likely change.
-        With equal `shared` generators most kinds choose the same record, so that the same teachers are trained on the
-        unchanged data. An "outlier" is drawn with `own` from the smallest shard, unless the chosen one has at most one
-        record more, as in `iid` partitions. "outliers" belong to the first teacher of the chunk, where accidental
-        sharing of data between teachers mostly starts.
+        Repeat 0 chooses a record of the rarest label, since its change most likely alters facts that are derived from
+        private labels. If `shared` has the same state, most kinds choose the same record, and then the same teachers
+        are trained on the unchanged data. An "outlier" is drawn with `own` from the smallest shard, unless the chosen
+        record's shard has at most one record more, as in `iid` partitions. "outliers" belong to the first teacher of
+        the chunk, where accidental sharing of data between teachers mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -84,7 +84,12 @@ class World:
         return int(held[0]) if kind == "outliers" and len(held) else at
 
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
-        """Return a description of the change `kind` (a key of `KINDS`) of the record `at`, and the changed records."""
+        """Apply a change of the given `kind`, a key of `KINDS`, to the record with index `at`.
+
+        Returns
+        -------
+        A description of the change, and the changed records.
+        """
         ours, x, y = self.records, self.records["x"], self.records["y"]
         whose, column = ("owner", ours["owner"]) if kind.startswith("owner") else ("teacher", self.holders)
         held, whose = np.flatnonzero(column == column[at]), f"{whose} {column[at]}"
@@ -141,7 +146,7 @@ class World:
 
 
 def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
-    """Return extreme values of a record of `x`, as text and array: ± `largest` in turn, or for images 0 or 255."""
+    """Return extreme values for a record of `x`, as text and array: alternating ±`largest`, or 0 or 255 for images."""
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level
@@ -150,19 +155,23 @@ def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
 
 
 class Moved(StrEnum):
-    """Verdict on a change of the private data: it altered no more than the partition claims, or more."""
+    """Verdict on a change of the private data: whether it altered more than the partition claims."""
 
-    HOLDS = "holds"  # at most one shard and its teacher's votes
-    NOT_CLAIMED = "not claimed"  # several shards, and the partition claims no less
-    REFUSED = "refused"  # the changed data were refused, and the partition does not claim to accept them
+    HOLDS = "holds"  # at most one shard and its teacher's votes changed
+    NOT_CLAIMED = "not claimed"  # several shards changed, and the partition does not claim that only one does
+    REFUSED = "refused"  # a stage refused the changed data, and the partition makes no claim about this change
     VIOLATED = "violated"  # anything else
 
 
 @dataclass(frozen=True)
 class Traces:
-    """Outputs of one run of the stages: public facts by name, and by teacher its shard and, once trained, its votes.
+    """Outputs of one run of the stages, to be compared for equality with those of another run.
 
-    Shards and votes are digests. All values are only compared for equality with those of another run.
+    Parameters
+    ----------
+    public : public facts by name
+    shards : digest of each teacher's shard, by teacher
+    votes : digest of each trained teacher's votes, by teacher
     """
 
     public: Mapping[str, str]
@@ -177,7 +186,17 @@ def differing_keys(before: Mapping[Any, str], after: Mapping[Any, str]) -> list[
 
 @dataclass(frozen=True)
 class ChangeFinding:
-    """A change of the private data, described by `what`; the outputs that it altered (`moved`); and the verdict."""
+    """Effect of one change of the private data on the outputs of the stages, and the verdict.
+
+    Parameters
+    ----------
+    change : kind of the change, a key of `KINDS`
+    what : description of the change
+    claimed : True if the partition claims that the change alters at most one shard
+    moved : faults in words, or the message with which a stage refused the data
+    shards_moved, votes_moved : teachers whose shards, and whose votes, changed
+    retrained : teachers that were trained on the changed data
+    """
 
     change: str
     what: str
@@ -190,10 +209,10 @@ class ChangeFinding:
 
     @classmethod
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
-        """Return the finding on the change `kind`, described by `what`, from the outputs before and after it.
+        """Return the finding on a change, from the outputs before and after it.
 
-        Only changes that are not `claimed` to alter at most one shard may alter several. No change may alter public
-        facts, or the votes of a teacher whose shard did not change.
+        Public facts may never change, nor the votes of a teacher whose shard did not change. If `claimed`, at most one
+        shard may change. `kind`, `what` and `claimed` describe the change as in the class.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -211,7 +230,7 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        A refusal is visible to everybody, because no labels follow. It is a violation if the change is `claimed`.
+        A refusal is public, because no labels follow. It is a violation if the change is `claimed` to alter one shard.
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))
@@ -225,7 +244,15 @@ class ChangeFinding:
 
 @dataclass(frozen=True)
 class AuditedData:
-    """All findings about one ensemble, or about the loader of one data set, with `facts` and `notes` on the audit."""
+    """All findings about one ensemble, or about the loader of one data set.
+
+    Parameters
+    ----------
+    name : name of the ensemble or data set
+    facts : settings and counts of the audit, for JSON
+    notes : remarks in words
+    findings : one finding per change
+    """
 
     name: str
     facts: Mapping[str, Any]

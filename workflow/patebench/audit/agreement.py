@@ -1,13 +1,12 @@
 """Tests of the outcomes of `release` against the probabilities that the mechanism states.
 
-All tests are exact. If the statement is true, each cell of a tally is binomial with known tails. The probability that
-any cell of any tally is more extreme than the worst one is at most the sum over the cells. All tests that are evaluated
-together reject a sound mechanism with probability at most `ALPHA`; an audit evaluates those of seeded releases together
-and those of release mode together.
+All tests are exact: if the stated probabilities are right, each cell of a tally is binomial. p-values are multiplied by
+the number of cells that are tested together (Bonferroni), so these tests together reject a sound mechanism with
+probability at most `ALPHA`. An audit evaluates the tests of seeded releases together, and those of release mode
+together.
 
 Measured: audits of up to 20 000 runs detect each planted fault (tests/audit/faults.py), by these tests or by a
-contradicted bound. In 200 audits of sound mechanisms (15 mechanisms in turn, 2000 runs, different seeds) nothing was
-rejected.
+contradicted bound. 200 audits of sound mechanisms (15 mechanisms in turn, 2000 runs, different seeds) rejected none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +21,7 @@ from patebench.audit.runs import Outcomes
 #: Probability that tests which are evaluated together reject a sound mechanism (Bonferroni over all of them).
 ALPHA = 1e-6
 
-#: Number of labels in which `most_likely_lag` searches, and number of classes that it distinguishes (classes modulo
-#: this).
+#: For `most_likely_lag`: number of labels searched, and number of classes distinguished (labels are taken modulo it).
 _SEARCHED, _TOLD_APART = 1 << 16, 12
 
 #: Allowed rounding error of stated probabilities: relative, absolute.
@@ -32,10 +30,15 @@ _ROUNDING = 1e-9, 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Exact binomial test of how often each of several cells (sets of outcomes) was seen, given stated probabilities.
+    """Exact binomial test of the observed number of runs in each cell (a set of outcomes), given its probability.
 
-    `where` describes the runs in the message "NAME in 3 of 10 WHERE", in which `names` are the names of the cells. A
-    `plain` tally is about single labels and not about dependence between labels.
+    Parameters
+    ----------
+    where : end of the message "NAME in 3 of 10 WHERE", which describes the runs
+    names : names of the cells, at the start of that message
+    seen : (cells,) number of runs in each cell
+    stated : (cells,) stated probability of each cell
+    plain : True for a test of single labels, False for a test of dependence between labels
     """
 
     where: str
@@ -62,15 +65,15 @@ class Tally:
 
     def describe(self, cell: int) -> str:
         seen, runs, p = int(self.seen[cell]), self.runs, float(self.stated[cell])
-        return f"{self.names[cell]} in {seen} of {runs} {self.where}, where {runs * p:.6g} are to be expected"
+        return f"{self.names[cell]} in {seen} of {runs} {self.where}, where {runs * p:.6g} are expected"
 
 
 @dataclass(frozen=True, eq=False)
 class TwoTallies:
-    """Exact test that outcomes in release mode (`seen`) and with seeded discrete noise have the same distribution.
+    """Exact test that outcomes in release mode (`seen`) and with seeded noise (`reference`) have one distribution.
 
-    Given how often an outcome occurred in both together, the number of those in release mode is hypergeometric (Fisher
-    1935, exact test).
+    Given an outcome's total count, its count in release mode is hypergeometric (Fisher 1935, exact test). The other
+    parameters are those of `Tally`.
     """
 
     where: str
@@ -99,9 +102,9 @@ class TwoTallies:
 
 
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
-    """Return one line about the failed cell with the smallest p-value, or nothing if no test fails.
+    """Return a list with one line about the failed test with the smallest p-value, or an empty list if none fails.
 
-    Plain tests come first, since they are the easiest to understand.
+    Plain tests take precedence, since they are the easiest to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -118,20 +121,31 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 
 
 def outcome_names(outcomes: int) -> list[str]:
-    """Return names of the outcomes of a query, `outcomes` in number: each class, and last "no answer"."""
+    """Return the names of the outcomes of a query: one for each of `outcomes` − 1 classes, and "no answer"."""
     return [*(f"class {label}" for label in range(outcomes - 1)), "no answer"]
 
 
 def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
-    """Return the tally of outcomes of equal queries: `seen` counts and `stated` probabilities, by outcome."""
+    """Return the tally of the outcomes of a repeated query.
+
+    Parameters
+    ----------
+    where : description of the runs, see `Tally`
+    seen, stated : (classes + 1,) count and stated probability of each outcome; the last is "no answer"
+    """
     return Tally(where, outcome_names(len(stated)), seen, stated)
 
 
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield tests that the `outcomes` of one release that answers the same query many times are independent.
+    """Yield tests of independence between the labels of one release, which answers the same query many times.
 
-    `stated` are the probabilities of the outcomes of a query. Labels that lie k positions apart are compared, for many
-    k. The compared pairs are disjoint, so that comparisons are independent as well.
+    Labels k positions apart are compared, for many k. The compared pairs are disjoint and hence independent.
+
+    Parameters
+    ----------
+    where : description of the release, see `Tally`
+    outcomes : (queries,) outcomes
+    stated : (classes + 1,) stated probability of each outcome
     """
     n, same = len(outcomes), float(stated @ stated)
     cells = len(stated)
@@ -146,13 +160,13 @@ def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[
 
 
 def lags(queries: int) -> list[int]:
-    """Return the distances (in queries) at which labels of a release are compared: powers of two, and half of all."""
+    """Return the distances (in queries) at which labels are compared: powers of two, and half of `queries`."""
     powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
 
 def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
-    """Count how often a label equals the one `lag` queries earlier, and how often not, over disjoint pairs."""
+    """Count pairs of equal and of unequal labels, among disjoint pairs of labels `lag` queries apart."""
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
     return np.array([equal, number - equal])
@@ -160,7 +174,7 @@ def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
 
 def repeat_names(lag: int) -> list[str]:
     """Return the names of the cells that `count_repeats` counts."""
-    return [f"the label {lag} queries before came again", f"another label than {lag} queries before"]
+    return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 
 def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
@@ -168,7 +182,10 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the distance between queries at which labels are equal most often, to be tested on other labels."""
+    """Return the distance (in queries) at which labels are equal most often; 0 for fewer than 4 labels.
+
+    A test at this distance needs other labels than those that chose it.
+    """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
     for name in np.unique(names):
@@ -178,7 +195,7 @@ def most_likely_lag(outcomes: Outcomes) -> int:
 
 
 def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield the tally of each query over several releases of the same votes.
+    """Yield one tally per position of a query, over several releases of the same votes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Terminal output of an audit: every stated bound with the audited ε, and a sentence for each number of queries."""
+"""Terminal output of an audit: for each number of queries, a table of bounds with the audited ε, and sentences."""
 
 import math
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ _SENTENCES = {
 
 
 def render(audit: Audit) -> "RenderableType":
-    """Return, for each number of queries, a table of the stated bounds and sentences on how ε was audited."""
+    """Return a table of stated and audited ε for each number of queries, followed by sentences about the audit."""
     from rich.console import Group
 
     parts = [[_table(audit, finding), *_sentences(audit, finding), ""] for finding in audit.findings]
@@ -71,13 +71,13 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
     sentences.append(_sampled(finding.sampled))
     if finding.discrete is not None:
         rates, same = finding.discrete.rates, "" if audit.disagreements else "; the operating system's noise agrees"
-        times = f"in {rates.positives} and {rates.false_positives} of {rates.runs}"
-        sentences.append(f"Discrete noise: ε {_least(finding.discrete.epsilon)}: the same event {times}{same}.")
+        times = f"in {rates.positives} and {rates.false_positives} of {rates.runs} runs"
+        sentences.append(f"Discrete noise: ε {_least(finding.discrete.epsilon)}: the event occurred {times}{same}.")
     return sentences
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
-    """Return texts that say, in a sentence on the ε of a pair, what D and D′ are."""
+    """Return descriptions of D and of D′ that fit into a sentence on the ε of the pair."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
     return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
@@ -89,15 +89,14 @@ def _sampled(sampled: Sampled) -> str:
         times = sampled.wider.positives, sampled.wider.false_positives
         wider = f" (and a wider event in {times[0]} and {times[1]})"
     return (
-        f"Sampled: ε {_least(sampled.epsilon)}: an event, chosen on a tenth of the runs, occurred in {rates.positives} "
-        f"of {rates.runs} others {here}, and in {rates.false_positives} {there}{wider}, at "
-        f"{100 * rates.confidence:.4g}% confidence; as Gaussian privacy, μ ≥ {at_least(rates.mu())}"
-        f"{'' if sampled.pair.words else ' per query'}."
+        f"Sampled: ε {_least(sampled.epsilon)} at {100 * rates.confidence:.4g}% confidence: a tenth of the runs chose "
+        f"an event, which occurred in {rates.positives} of {rates.runs} others {here}, and in {rates.false_positives} "
+        f"{there}{wider}; as Gaussian DP, μ ≥ {at_least(rates.mu())}{'' if sampled.pair.words else ' per query'}."
     )
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return a sentence about the data-dependent bound that fails most on a pair other than the worst one."""
+    """Return a sentence about the data-dependent bound that is violated most on a pair other than the worst one."""
     elsewhere = [
         stated
         for stated in finding.stated
@@ -111,12 +110,12 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
     epsilon = at_most(above_zero(worst.bound.epsilon))
     return [
         f"{worst.bound.accountant} ({worst.bound.kind.words}) states ε = {epsilon} {on_counts(worst.pair.counts)}, "
-        f"where ε {_least(worst.audited)}."
+        f"where the audited ε {_least(worst.audited)}."
     ]
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return a sentence that compares the audited ε of votes with weights with the smallest ε stated for them."""
+    """Return a sentence with the audited ε of votes with weights and the smallest ε that is stated for them."""
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

@@ -1,7 +1,7 @@
-"""Check that a mechanism fulfils the contract of its interface, for authors of mechanisms.
+"""Checks that a mechanism fulfils the contract of `mechanisms.base.Mechanism`, for authors of mechanisms.
 
-Labels, probabilities and bounds are checked on some tables of votes. The audit compares released labels with stated
-probabilities, and both with the bounds. A finite number of runs cannot replace a proof.
+Labels, probabilities and bounds are checked on four matrices of votes. An audit then compares released labels with the
+stated probabilities, and both with the bounds. Passing all checks is no proof of privacy.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +17,20 @@ from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.text import above_zero, at_least, at_most, listing, plural
 
-#: Number of queries of a checked table of votes, and the larger number of queries that is audited.
+#: Number of queries of each checked matrix of votes, and number of queries that is audited besides one query.
 _QUERIES, _TOGETHER = 40, 5
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check: `kept` is True if it is passed and None if it does not apply; `seen` is the evidence."""
+    """The result of one check.
+
+    Parameters
+    ----------
+    what : the property that was checked
+    kept : True if the mechanism has the property, False if not, None if the check does not apply
+    seen : the evidence, or the fault
+    """
 
     what: str
     kept: bool | None
@@ -31,10 +38,10 @@ class Check:
 
 
 class Conformance(AuditSetting):
-    """The checks of one mechanism."""
+    """All checks of one mechanism, on votes of `teachers` teachers among `classes` classes."""
 
     def checks(self) -> Iterator[Check]:
-        """Yield every check; a failure does not stop the others."""
+        """Yield the result of every check; a failed check does not stop the others."""
         checks: dict[str, Callable[[], tuple[bool | None, str]]] = {
             "labels are classes, or −1 for no answer": self._check_labels,
             "equal seeds draw equal labels": self._check_seeds,
@@ -75,7 +82,10 @@ class Conformance(AuditSetting):
         low, high = np.min(labels), np.max(labels)
         if np.shape(labels) == (_QUERIES,) and low >= -1 and high < self.classes:
             return None
-        return f"labels of {name} votes have shape {np.shape(labels)} and values from {low} to {high}"
+        return (
+            f"labels of {name} votes have shape {np.shape(labels)} and values from {low} to {high}, instead of "
+            f"({_QUERIES},) and −1 to {self.classes - 1}"
+        )
 
     def _check_labels(self) -> tuple[bool, str]:
         for name, labels in self._draw_labels("labels").items():
@@ -86,7 +96,7 @@ class Conformance(AuditSetting):
     def _check_seeds(self) -> tuple[bool, str]:
         first, second = self._draw_labels("seeds"), self._draw_labels("seeds")
         if differing := [name for name in first if not np.array_equal(first[name], second[name])]:
-            return False, f"labels of {listing(differing)} votes differ; draw all noise from `rng`"
+            return False, f"labels of {listing(differing)} votes differ for equal seeds; draw all noise from `rng`"
         return True, "drawn twice each"
 
     def _check_unmodified(self) -> tuple[bool, str]:
@@ -102,29 +112,29 @@ class Conformance(AuditSetting):
         for name, votes in self._tables().items():
             log_p = self.mechanism.log_outcome_probabilities(votes)
             if log_p is None:
-                return None, "the mechanism states none, so exact checks are not possible"
+                return None, "`log_outcome_probabilities` returns None, so exact checks are not possible"
             if not np.allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-6):
-                return False, f"the probabilities for {name} votes do not sum to one"
+                return False, f"the probabilities for {name} votes do not sum to one in each query; normalise them"
         return True, f"{_QUERIES} queries of each table"
 
     def _check_bounds(self) -> tuple[bool, str]:
         for name, votes in self._tables().items():
             bounds = self.mechanism.bounds(votes, [1, _QUERIES], self.delta)
             if not any(np.isfinite(bound.epsilon) for bound in bounds):
-                return False, f"no bound for {name} votes is finite"
+                return False, f"no bound for {name} votes is finite; check `accountants` or use more noise"
         return True, listing(sorted({f"{bound.accountant} ({bound.kind})" for bound in bounds}))
 
     def _check_worst_case(self) -> tuple[bool | None, str]:
         first, *others = map(self._worst_case_bounds, self._tables().values())
         if not first:
-            return None, "the mechanism states none"
+            return None, "the mechanism states no worst-case bound"
         keys = list(first)
         if any(
             other.keys() != first.keys()
             or not np.allclose([other[key] for key in keys], [first[key] for key in keys], rtol=1e-9, atol=1e-12)
             for other in others
         ):
-            return False, "a worst-case bound depends on the votes; declare it data-dependent"
+            return False, "a worst-case bound depends on the votes; declare its kind as data-dependent"
         return True, plural(len(first), "bound")
 
     def _worst_case_bounds(self, votes: Votes) -> dict[tuple[str, ...], float]:
@@ -148,8 +158,8 @@ class Conformance(AuditSetting):
         if audited.disagreements:
             return Check(what, False, audited.disagreements[0])
         if self.mechanism.log_outcome_probabilities(self._tables()["any"]) is None:
-            return Check(what, None, "the mechanism states no probabilities")
-        return Check(what, True, f"{self.runs} runs of each of two adjacent tables, and more")
+            return Check(what, None, "`log_outcome_probabilities` returns None")
+        return Check(what, True, f"{self.runs} runs on each of two neighbours, and further tests")
 
     def _check_private(self, audited: Audit) -> Check:
         what = "no bound is below the audited ε"

@@ -1,7 +1,7 @@
 """Lower bounds on ε from the outcome distributions P on a data set D and Q on its neighbour D′, or from counts.
 
 The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the least δ for which P and Q are (ε, δ)-close in this
-direction (Balle & Wang 2018, Theorem 5). Every ε here is rounded towards 0.
+direction (Balle & Wang 2018, Theorem 5). Every ε is rounded towards 0, so that it remains a lower bound.
 
 Outcome j is given by `log_p` = ln P_j, `log_p_neighbour` = ln Q_j and `multiplicity`, the number of outcomes that have
 these probabilities.
@@ -33,7 +33,7 @@ _ROUNDING = 64 * _EPS
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
     """Return the least ε ≥ 0 with δ(ε) ≤ `delta` for each row of outcomes (rows, outcomes).
 
-    It is ∞ where the outcomes that are impossible under Q have a probability above δ under P. With outcomes in the
+    ε is ∞ if the outcomes that are impossible under Q have a probability above δ under P. With outcomes in descending
     order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k of ln((Σ_{j≤k} P_j −
     δ) / Σ_{j≤k} Q_j).
     """
@@ -44,7 +44,7 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """Return the ε per row that an audit can expect if it estimates P and Q of an event from `runs` runs each."""
+    """Return the ε lower bound (rows,) that an audit with `runs` runs on each data set can expect for each row."""
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
@@ -56,7 +56,7 @@ def measurable(
 
 
 def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P and ln Q of the best events: outcomes by falling likelihood ratio, one more in each column."""
+    """Return ln P and ln Q of events: column k has, for each row, the k + 1 outcomes with the largest P/Q."""
     lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -66,7 +66,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P and ln Q of the outcomes of each column, P lowered and Q raised by their possible rounding error."""
+    """Return ln P, lowered by its possible rounding error, and ln Q, raised by it, of all outcomes of each column."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -84,11 +84,11 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
 
 
 def binary(likely: float, rare: float, queries: int, delta: float) -> float:
-    """Return a lower bound on ε, at `delta`, for `queries` independent queries.
+    """Return a lower bound on the ε of `queries` independent queries at `delta`, from one event of each query.
 
-    In each query, an event has a probability of at least `likely` on one data set, and of at most `rare` on its
-    neighbour. The number of queries with the event is binomial on both, and the likelihood ratio rises with it, so the
-    best test is a threshold on this number.
+    The event has a probability of at least `likely` on one data set, and of at most `rare` on its neighbour. The number
+    of queries with the event is binomial on both data sets, and the likelihood ratio rises with this number, so the
+    best test compares it with a threshold.
     """
     from scipy.special import gammaln
 
@@ -157,7 +157,7 @@ class _Losses:
 
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on ε from the sum of `queries` losses on a grid, which contains almost all sums.
+    """Return a lower bound on ε from the sum of `queries` losses, computed on a grid that contains almost all sums.
 
     `certain` is the probability that any of the losses is infinite.
     """
@@ -192,18 +192,18 @@ def _power(step: _Losses, width: float, queries: int) -> Array:
     return np.fft.irfft(np.fft.rfft(one) ** queries, _CELLS)
 
 
-#: Share of α = 1 − confidence for the separate bounds on each probability, and number of points at which the line of
-#: equal evidence against both probabilities is evaluated.
+#: Share of α = 1 − confidence for the separate bounds on P and Q, and number of points at which the line of equal
+#: evidence against both is evaluated.
 _BOX, _POINTS = 0.02, 48
 
-#: If one side has less than this share of the variance, both are bounded separately, that side with this share of α.
+#: If P or Q has less than this share of the variance, both are bounded separately, and that one gets this share of α.
 _LITTLE = 0.05
 
 
 def clopper_pearson(successes: float, runs: float, alpha: float) -> tuple[float, float]:
     """Return a lower and an upper bound on the probability of an event that occurred in `successes` of `runs` runs.
 
-    Each bound fails with probability ≤ `alpha` (Clopper & Pearson 1934).
+    Each of the two bounds fails with probability ≤ `alpha` (Clopper & Pearson 1934).
     """
     return float(_low(successes, runs, alpha)), float(_high(successes, runs, alpha))
 
@@ -223,7 +223,7 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 
 class _Corners(NamedTuple):
-    """Pairs of a lower bound on P (D) and an upper bound on Q (D′); with the stated confidence, one pair is valid."""
+    """Lower bounds on P, each with an upper bound on Q; with the stated confidence, at least one pair is valid."""
 
     likely: Array
     rare: Array
@@ -231,11 +231,11 @@ class _Corners(NamedTuple):
 
 @dataclass(frozen=True)
 class Rates:
-    """Numbers of occurrences of an event on D (`positives`) and on D′ (`false_positives`), in `runs` runs each.
+    """Counts of an event in `runs` runs on D (`positives`) and `runs` runs on D′ (`false_positives`).
 
-    Both probabilities are bounded jointly, by a weighted sum of evidence (Stouffer et al. 1949) whose `weight` was
-    chosen before counting, and separately with a small part of α (Clopper & Pearson 1934).
-    Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
+    The probabilities P on D and Q on D′ are bounded jointly, by a weighted sum of evidence (Stouffer et al. 1949) whose
+    `weight` was chosen before counting, and separately with a small part of α = 1 − `confidence` (Clopper & Pearson
+    1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
     """
 
     positives: float
@@ -245,14 +245,17 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on the ε of `queries` independent queries; for one, ln((P − δ)/Q), as P ≤ e^ε Q + δ."""
+        """Return a lower bound on the ε of `queries` independent queries at `delta`, from the event in each query.
+
+        For one query it is ln((P − δ)/Q), since P ≤ e^ε Q + δ.
+        """
         return min(binary(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
 
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
-        If the mechanism runs on D with probability `rate` and otherwise on D′, P = rate·P₁ + (1 − rate)·Q, and P₁ takes
-        the place of P. The bound is ∞ if no μ allows P.
+        If only a share `rate` of the runs uses D and the others use D′, then P = rate·P₁ + (1 − rate)·Q, and P₁
+        replaces P in the formula. The bound is ∞ if no μ allows P.
         """
         from scipy.special import ndtri
 
@@ -263,14 +266,17 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return lower bounds on P (2,) and upper bounds on Q (2,) of this event and a wider one; all hold together."""
+        """Return lower bounds on P (2,) and upper bounds on Q (2,), of this event and a wider one.
+
+        All four bounds hold together with probability `confidence`.
+        """
         part, events = (1 - self.confidence) / 4, (self, wider)
         likely = [clopper_pearson(event.positives, event.runs, part)[0] for event in events]
         rare = [clopper_pearson(event.false_positives, event.runs, part)[1] for event in events]
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> _Corners:
-        """Return bounds (points,) that enclose the line of equal evidence, so that no point on it gives a smaller ε."""
+        """Return pairs of bounds (points,) on P and Q; no point on the line of equal evidence gives a smaller ε."""
         from scipy.special import ndtr, ndtri
 
         alpha, w = 1 - self.confidence, self.weight
@@ -287,13 +293,13 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """Return the fraction of the variance of an estimated ln(P/Q) that is due to P, for P ≈ `likely`, Q ≈ `rare`."""
+    """Return the share of P in the variance of an estimate of ln(P/Q), for P ≈ `likely` and Q ≈ `rare`."""
     of_p, of_q = (max((1 - p) / max(p, 1e-12), 1e-12) for p in (likely, rare))
     return of_p / (of_p + of_q)
 
 
 def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Corners:
-    """Return the bounds on P and Q that `Rates` gives if events occur as often as expected in `runs` runs.
+    """Return the approximate bounds on P and Q that `Rates` gives after `runs` runs.
 
     `likely` and `rare` are the probabilities P and Q of each event.
     """
@@ -321,13 +327,13 @@ def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -
 
 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
-    """Return the least ε of `queries` independent queries, each with two nested events.
+    """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    P ≥ `likely` (2,) and Q ≤ `rare` (2,) are the probabilities of the smaller and of the larger event. The points (Q,
-    P) of all tests of D against D′ form a convex set that contains these two points, (0, 0) and (1, 1). A mechanism
-    with three outcomes, whose set is the hull of these points, is therefore a postprocessing of the release, and
-    composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull of the
-    others adds nothing.
+    `likely` (2,) are lower bounds on P, and `rare` (2,) upper bounds on Q, of the smaller and of the larger event. The
+    points (Q, P) of all tests of D against D′ form a convex set that contains the two points of the events, (0, 0) and
+    (1, 1). A mechanism with three outcomes whose set is the hull of these points is therefore a postprocessing of the
+    release, and composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull
+    of the others adds nothing.
     """
     alone = max(binary(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))

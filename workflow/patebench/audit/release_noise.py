@@ -1,9 +1,9 @@
 """Audits of the noise of release mode, which is discrete and drawn from the operating system's entropy.
 
-Releases in release mode are compared with releases whose discrete noise comes from a named stream and another sampler:
-geometric variables for Laplace noise, the inverse distribution function for Gaussian noise. Noise from the operating
-system cannot be reproduced. An audit therefore only tests whether the two agree and counts its events in seeded
-releases, so that the same command gives the same audit.
+Releases in release mode are compared with seeded releases, whose discrete noise comes from a named stream and another
+sampler: geometric variables for Laplace noise, the inverse distribution function for Gaussian noise. Noise from the
+operating system cannot be reproduced. It is therefore only tested for agreement with seeded noise. Events are counted
+in seeded releases, so that the same command gives the same audit.
 """
 
 import math
@@ -29,32 +29,32 @@ from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
 from patebench.core.entropy import LARGEST_SCALE, Entropy, Integers, Size, discrete_normal
 from patebench.core.seeds import Source
 
-#: Approximate number of random numbers from the operating system in one audit, since they are slow, and the maximum
-#: number of labels.
+#: Approximate number of random numbers from the operating system in one audit (they are slow), and maximum number of
+#: labels.
 _NUMBERS, _AT_MOST = 20_000, 4000
 
-#: Seeded releases per release in release mode, and the minimum number of the latter.
+#: Number of seeded labels per label in release mode, and minimum number of labels in release mode.
 _REFERENCE, _AT_LEAST = 50, 40
 
 #: For mechanisms whose queries depend on each other, where each release is a call of `release`: maximum queries of a
 #: release, maximum releases of the same votes, and seeded releases per release.
 _TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
 
-#: Unanimous votes and two-way ties: labels of the pair per label drawn on each of them, and the minimum number of the
-#: latter.
+#: On unanimous votes and on two-way ties, the number of labels is that of the audited pair divided by the first number,
+#: but at least the second number.
 _AGREEING, _AGREEING_AT_LEAST = 4, 150
 
 _SAME_NOISE = "in release mode, two releases have the same noise, which can be subtracted"
 
-#: Scale of discrete Gaussian noise above which it is rounded normal noise: some 10⁻⁹ in total variation.
+#: Scale above which rounded normal noise replaces discrete Gaussian noise; the total variation is then some 10⁻⁹.
 _ROUNDED = 1 << 12
 
-#: Seeded labels per histogram, to estimate how often labels repeat there.
+#: Number of seeded labels per histogram, to estimate how often its labels repeat.
 _TRIED = 100
 
 
 class DiscreteNoise:
-    """Discrete noise from a seeded generator; `drawn` holds the number of random numbers drawn."""
+    """Discrete noise from a seeded generator; `drawn[0]` is the number of random numbers drawn."""
 
     def __init__(self, generator: np.random.Generator | CountingGenerator) -> None:
         counting = generator if isinstance(generator, CountingGenerator) else CountingGenerator(generator)
@@ -67,7 +67,10 @@ class DiscreteNoise:
         return self.exponential(scale=scale, size=size) - self.exponential(scale=scale, size=size)
 
     def normal(self, *, scale: float, size: Size) -> Integers:
-        """Draw discrete Gaussian noise, at large scales by rounding: total variation below 1/(24·scale²) per draw."""
+        """Draw discrete Gaussian noise.
+
+        At large scales, normal noise is rounded; the total variation is then below 1/(24·scale²) per draw.
+        """
         if _ROUNDED < scale <= LARGEST_SCALE:
             return np.rint(self._generator.normal(scale=scale, size=size)).astype(np.int64)
         return discrete_normal(self, scale, size)
@@ -86,10 +89,10 @@ class DiscreteNoise:
 
 
 class ReleaseNoiseAudit(AuditSetting):
-    """An audit of releases with discrete noise, for mechanisms that have a discrete form."""
+    """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Count the event of `sampled` again, with discrete noise from a stream instead of continuous noise."""
+        """Return `sampled` with its event counted again in releases with seeded discrete noise."""
         event = sampled.event
         if event is None:
             return sampled
@@ -101,12 +104,13 @@ class ReleaseNoiseAudit(AuditSetting):
         return event.count(sides, self.confidence, sampled.queries, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Histograms, agreements: Sequence[Agreement] = ()) -> list[str]:
-        """Return one line about a difference between release mode and seeded discrete noise, or nothing.
+        """Return a list with one line about a difference between release mode and seeded noise, or an empty list.
 
         Parameters
         ----------
-        shapes : histograms; the one whose labels repeat least best reveals reused noise, within and between releases
-        agreements : histograms on which teachers agree or tie, each tested in releases of its own
+        pair : the audited pair
+        shapes : (histograms, classes) counts; the histogram whose labels repeat least serves to find reused noise
+        agreements : histograms on which teachers agree or tie, each tested in separate releases
         """
         views = relabel([pair])
         labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
@@ -129,7 +133,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """Compare release mode with seeded noise on one histogram, under several shifts of the classes."""
+        """Compare release mode with seeded noise on one histogram, under several cyclic shifts of the classes."""
         shifts = class_shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._rows(asked, Entropy(), labels)
@@ -142,13 +146,16 @@ class ReleaseNoiseAudit(AuditSetting):
     def disagreements_of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """Return what `disagreements` does, for mechanisms whose queries depend on each other.
-
-        `pairs` are the audited pairs by number of queries.
+        """Return the list of `disagreements` for mechanisms whose queries depend on each other.
 
         Short releases of one query and of several are compared: each answer, the number of answers, and how often an
-        answer equals the first one. On `agreements` only the releases with the most queries are compared. Each test
-        uses one comparison per release, so comparisons are independent.
+        answer equals the first one. Each test uses one comparison per release, so comparisons are independent.
+
+        Parameters
+        ----------
+        pairs : the audited pairs by number of queries
+        shapes : see `disagreements`
+        agreements : histograms on which teachers agree or tie; only releases with the most queries are compared
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -161,7 +168,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
-        """Compare release mode with seeded noise in short releases of one query asked `queries` times."""
+        """Compare release mode with seeded noise in short releases that answer one query `queries` times."""
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -174,18 +181,18 @@ class ReleaseNoiseAudit(AuditSetting):
         for place in range(queries):
             answers = (count_outcomes(labels[:, place], votes.classes) for labels in (seen, reference))
             yield TwoTallies(f"{where}, as answer {place + 1}", *answers)
-        names = ["every answer", "no answer at all", "only some of the answers"]
+        names = ["all queries answered", "no query answered", "some queries answered"]
         yield TwoTallies(where, *(_count_answered(labels, votes.classes) for labels in (seen, reference)), names=names)
         for place in range(1, queries):
-            names = [f"answer {place + 1} the first one again", f"answer {place + 1} another than the first"]
+            names = [f"answer {place + 1} equal to answer 1", f"answer {place + 1} unequal to answer 1"]
             repeats = (agreement.count_repeats(labels[:, [0, place]].ravel(), 1) for labels in (seen, reference))
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Test whether release mode reuses noise within a release: how often a label equals one some queries before it.
+        """Test whether release mode reuses noise within a release, which makes labels some queries apart equal.
 
-        Labels themselves are compared too, since missing noise is visible where no class is sure to win. The distance
-        at which labels of release `one` repeat most often is tested on release `two`.
+        The frequency of each label is compared too, since missing noise is visible where no class is sure to win. The
+        distance at which labels of release `one` repeat most often is tested on release `two`.
         """
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
@@ -199,10 +206,10 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram on which two outcomes are equal least often, so that reused noise is visible.
+        """Return the histogram whose outcomes are equal least often, since it best reveals reused noise.
 
-        With `queries`, the first outcomes of separate releases of that many queries are compared; without it, queries
-        are independent.
+        With `queries`, the first outcomes of separate releases of `queries` queries are compared; with None, the
+        outcomes of one release.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -215,9 +222,9 @@ class ReleaseNoiseAudit(AuditSetting):
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return a comparison of `seen` with `reference` for each shift of the classes, and last one for all shifts.
+        """Return a comparison of `seen` with `reference` for each shift of the classes, followed by one for all shifts.
 
-        The columns of both are the outcomes of the histograms `asked`, which differ by a shift of the classes.
+        Column i of `seen` and `reference` has the outcomes of histogram i of `asked`, the first one shifted cyclically.
         """
         classes = len(asked[0])
         tallies = [
@@ -237,7 +244,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return outcomes (rounds × histograms) of one release that queries the histograms `asked` in turn."""
+        """Return outcomes (rounds, histograms) of one release that queries the histograms `asked` in turn."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 

@@ -1,4 +1,4 @@
-"""Run a mechanism many times on given votes, and choose events that distinguish two adjacent data sets."""
+"""Runs of a mechanism on given votes, and the choice of events that distinguish two adjacent data sets."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class AuditSetting:
     Parameters
     ----------
     name : name of the mechanism in the registry
-    teachers, classes : the audit covers all votes of this many teachers among this many classes
+    teachers, classes : numbers of teachers and classes; the audit covers all their votes
     delta : δ of every ε
     runs : number of runs on each of two adjacent data sets
     confidence : probability with which the ε lower bounds hold
@@ -65,7 +65,7 @@ class AuditSetting:
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
-        """Return how often (classes + 1,) each outcome occurred in releases of `labels` queries in total."""
+        """Return the count of each outcome, (classes + 1,), in releases of `labels` queries in total."""
         counts = np.zeros(votes(1).classes + 1, dtype=np.int64)
         for block in self.blocks(votes, source, labels):
             counts += count_outcomes(block, len(counts) - 1)
@@ -86,7 +86,7 @@ class AuditSetting:
 
 
 def votes_in_turn(histograms: Histograms, queries: int) -> Votes:
-    """Return votes of `queries` queries that have the counts `histograms` (histograms, classes) in turn."""
+    """Return votes on `queries` queries, whose counts are those of `histograms` (histograms, classes) in turn."""
     classes = np.arange(histograms.shape[1])
     matrix = np.stack([np.repeat(classes, counts) for counts in histograms], axis=1)
     place = np.arange(queries) % len(histograms)
@@ -94,7 +94,7 @@ def votes_in_turn(histograms: Histograms, queries: int) -> Votes:
 
 
 def count_outcomes(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Return how often (classes + 1,) each outcome occurred."""
+    """Return the count of each outcome, (classes + 1,); the last is "no answer"."""
     return np.bincount(outcomes.ravel(), minlength=classes + 1)
 
 
@@ -117,7 +117,7 @@ class CountingGenerator:
         return draw
 
 
-#: Minimum confidence of a verdict against a stated bound, so that sampling rejects hardly any sound mechanism.
+#: Minimum confidence of a verdict against a stated bound, so that sampling almost never rejects a sound mechanism.
 SURE = 1 - 1e-6
 
 #: Number of times that each outcome occurred.
@@ -130,6 +130,7 @@ class Event:
 
     Parameters
     ----------
+    pair : the data sets D and D′
     outcomes : the outcomes of the event
     times : number of independent answers over which the ε of one answer is composed
     weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
@@ -147,7 +148,7 @@ class Event:
     wider: Outcomes | None = None
 
     def count(self, sides: Sequence[OutcomeCounts], confidence: float, queries: int, delta: float) -> "Sampled":
-        """Return the result of `queries` queries from the counts of each outcome on D and on D′."""
+        """Return the result for `queries` queries at `delta`; `sides` are the counts by outcome on D and on D′."""
 
         def rates(outcomes: Outcomes) -> Rates:
             times = [sum(counts.get(int(outcome), 0) for outcome in outcomes) for counts in sides]
@@ -159,9 +160,13 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The result of the runs: the rates of an event on a pair, and of a `wider` event that contains it, if any.
+    """The result of a sampled audit of `queries` queries: how often an event occurred on D and on D′ of a pair.
 
-    `event` is None if two generators gave the same noise. Reused noise can be subtracted, so ε is then ∞.
+    Parameters
+    ----------
+    rates : counts of the event
+    event : None if two generators gave the same noise, which can be subtracted, so that ε is ∞
+    wider : counts of a second event that contains the first, if there is one
     """
 
     queries: int
@@ -178,7 +183,7 @@ class Sampled:
 
     @cached_property
     def sure(self) -> float:
-        """Return the ε for verdicts, with confidence `SURE` if that is more than the configured one."""
+        """Return the ε lower bound for verdicts, at the larger of the configured confidence and `SURE`."""
         return self._epsilon(max(self.rates.confidence, SURE))
 
     def _epsilon(self, confidence: float) -> float:
@@ -195,8 +200,8 @@ class Sampled:
 class Known:
     """Probabilities of outcomes on one data set, estimated from about `runs` runs.
 
-    Sums of them are lowered or raised by one standard error. Otherwise, among many events, the seemingly best one would
-    be one that occurred too often by chance.
+    Sums of these are lowered or raised by one standard error. Otherwise the choice among many events would favour those
+    that occurred too often by chance.
     """
 
     probability: Array
@@ -208,21 +213,27 @@ class Known:
         return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
-        """Return high estimates of the same probabilities as `low`."""
+        """Return high estimates of the probability of the first k outcomes in this `order`, for k = 1, 2, …."""
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Choice of the event with the largest expected ε lower bound at `delta`, from `labels` answers on each side."""
+    """Choice of the event with the largest expected ε lower bound.
+
+    Parameters
+    ----------
+    labels : number of answers on each of D and D′ in which the event will be counted
+    confidence, delta : confidence and δ of the lower bound
+    """
 
     labels: int
     confidence: float
     delta: float
 
     def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the best event among sets of outcomes with the largest likelihood ratios.
+        """Return the best event among the sets of the k outcomes with the largest likelihood ratios, for all k.
 
         Parameters
         ----------
@@ -239,10 +250,11 @@ class Goal:
         return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
 
     def choose_nested_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
-        """Yield an event with a wider one: the outcomes that speak for D, and these with the undecided ones.
+        """Yield an event with a wider event: the outcomes that indicate D, and these together with the undecided ones.
 
-        The outcomes are cut where the three groups differ most. The third group improves composed bounds if noise is
-        large, although it takes a part of the confidence.
+        Outcomes are ordered by likelihood ratio and cut into the three groups that differ most between D and D′. The
+        group of undecided outcomes improves composed bounds if noise is large, but takes a part of the confidence.
+        Nothing is yielded if there are fewer than three outcomes.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -257,7 +269,7 @@ class Goal:
 
 
 def _by_ratio(likely: Known, rare: Known) -> Outcomes:
-    """Return the outcomes of positive probability, by falling likelihood ratio (Neyman & Pearson 1933)."""
+    """Return the outcomes of positive probability, in descending order of P/Q (Neyman & Pearson 1933)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]

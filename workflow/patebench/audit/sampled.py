@@ -1,8 +1,8 @@
-"""Audits by running the code: ε lower bounds from how often an event occurs on a data set D and on its neighbour D′.
+"""Sampled audits: ε lower bounds from counts of an event in releases on a data set D and on its neighbour D′.
 
 A tenth of the runs chooses the pair of data sets, the direction and the event. The other runs count the event, so that
-the choice costs no confidence. Stated probabilities help to choose the event if they agree with the runs. The result
-depends only on outcomes of `release`, not on statements of the mechanism.
+the choice costs no confidence. Stated probabilities help to choose the event if they agree with the runs, but the lower
+bound depends only on outcomes of `release`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,11 +35,11 @@ from patebench.mechanisms.base import Answering
 #: one run.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
 
-#: Number of runs above which each run has proportionally more queries, for tighter bounds: up to 16 times as many for
-#: one audited query, whose event is rare, and up to 4 times as many for several.
+#: Number of runs above which each run has proportionally more queries, for tighter bounds; and maximum factor for the
+#: audit of one query, whose event is rare, and of several queries.
 _USUAL_RUNS, _MOST_OF_ONE, _MOST_OF_SEVERAL = 60_000, 16, 4
 
-#: One label in this many serves to choose the event; minimum number of such labels per pair.
+#: One label out of this number serves to choose the event; minimum number of such labels per pair.
 _CHOOSING, _AT_LEAST = 10, 200
 
 #: Maximum number of cyclic shifts of the classes under which pairs are tried, since a fault may affect one class only.
@@ -48,22 +48,23 @@ _RELABELLINGS = 10
 #: For several queries, number of most different pairs that are also tried with two nested events.
 _NESTED = 6
 
-#: For mechanisms whose queries depend on each other, where each run is a call of `release`: maximum queries of one run,
-#: and the factor by which there are fewer runs.
+#: For mechanisms whose queries depend on each other, where each run is a call of `release`: maximum number of queries
+#: of one run, and divisor of the number of runs.
 _TRANSCRIPT, _SHARE = 8, 20
 
-#: Short releases, which test each answer by its position: queries and number of releases.
+#: Short releases, which test each position of an answer: number of queries and of releases; and both for mechanisms
+#: whose queries depend on each other.
 _SHORT, _SHORT_RUNS = 8, 300
 _SHORT_WITH_STATE, _RUNS_WITH_STATE = 32, 1000
 
 #: Number of queries per histogram in the release of queries with different votes.
 _IN_TURN = 400
 
-#: Unanimous votes and two-way ties: labels of an event per label drawn on each of them, and number of releases if
-#: queries depend on each other.
+#: On unanimous votes and on two-way ties, the number of labels is that of an event divided by the first number; if
+#: queries depend on each other, the second number is the number of releases.
 _AGREEING, _AGREEING_WITH_STATE = 10, 250
 
-#: Minimum p-value (Bonferroni over the outcomes) at which stated probabilities serve to choose events.
+#: Minimum p-value (after Bonferroni over the outcomes) at which stated probabilities serve to choose events.
 _CREDIBLE = 1e-4
 
 #: Number of runs in the test that two generators give independent noise, and its probability of a false alarm.
@@ -72,14 +73,14 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The results of all runs: the largest ε for each number of queries, and the tallies of outcomes."""
+    """The results of all runs: the result with the largest ε by number of queries, and the tallies of outcomes."""
 
     largest: dict[int, Sampled]
     tallies: list[Tally] = field(default_factory=list)
 
 
 class SampledAudit(AuditSetting):
-    """An audit that runs a mechanism which answers queries, on pairs of data sets."""
+    """Sampled audit of a mechanism that answers queries, on pairs of data sets."""
 
     def __call__(
         self,
@@ -88,10 +89,14 @@ class SampledAudit(AuditSetting):
         shapes: Histograms | None = None,
         agreements: Sequence[Agreement] = (),
     ) -> Seen:
-        """Return the largest ε found on `pairs` for each number of `queries`, with all tallies.
+        """Return the largest ε found for each number of queries, and tallies of released against stated outcomes.
 
-        Releases are also compared with the stated probabilities on the histograms `shapes`, queried in turn in one
-        release, and on `agreements`, histograms on which teachers agree or tie, each in runs of its own.
+        Parameters
+        ----------
+        pairs : pairs of data sets
+        queries : numbers of queries
+        shapes : (histograms, classes) counts that one release answers in turn, for tallies; None: those of `pairs`
+        agreements : histograms on which teachers agree or tie, for tallies, each in separate runs
         """
         pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
@@ -135,15 +140,15 @@ class SampledAudit(AuditSetting):
         return Seen({T: self._estimate(self._best(goals[T], known, T), goals[T], T, tallies) for T in queries}, tallies)
 
     def _queries_per_run(self, votes: Votes) -> int:
-        """Return the number of queries of one run, from the random numbers that a release of `_SHORT` queries draws."""
+        """Return the number of queries of one run; it is smaller if `release` draws many random numbers."""
         source = CountingGenerator(self.streams("numbers"))
         self.outcomes(votes, source)
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return probabilities of the outcomes on D (`side` 0) or D′ (1): stated ones, or observed ones if they differ.
+        """Return the stated probabilities of outcomes on D (`side` 0) or D′ (1), or the observed ones if they differ.
 
-        `labels` outcomes are drawn from the stream `name`; their comparison is appended to `tallies`.
+        `labels` outcomes are drawn with the stream `name`; their tally is appended to `tallies`.
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(name), labels)
         if self._local:
@@ -205,10 +210,10 @@ class SampledAudit(AuditSetting):
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
-        """Tally releases on one histogram under several shifts of the classes: each shift, and all together.
+        """Tally releases on one histogram under several cyclic shifts of the classes: each shift, and all together.
 
-        Stated probabilities may differ between shifts. For all shifts together their means are used, which makes no
-        tail of the sum more likely (Hoeffding 1956, Theorem 4).
+        Stated probabilities may differ between shifts. The tally of all shifts uses their means, which make no tail of
+        the sum less likely (Hoeffding 1956, Theorem 4).
         """
         source, shifts = self.streams(name), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
@@ -225,7 +230,7 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
-        """Tally short releases, since faults in the first answers would be diluted in long ones."""
+        """Tally short releases, since many further answers would hide a fault in the first ones."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -242,7 +247,7 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Audit an event of the transcript of the first queries, for mechanisms whose queries depend on each other."""
+        """Audit an event of the first answers of a release, for mechanisms whose queries depend on each other."""
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         goal = Goal(count, self.confidence, self.delta)
@@ -264,17 +269,14 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the views of the runs on D and on D′, from separate streams, so that their noise is independent."""
+        """Return the views of runs on D and of runs on D′, with independent noise from separate streams."""
         return [
             _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
         ]
 
     def _fresh(self, pair: Pair, name: str) -> bool:
-        """Return True if releases on D with two generators have independent noise.
-
-        Their labels are then equal as often as the frequencies of the labels imply.
-        """
+        """Return True if labels of releases on D with two generators are equal only as often as by chance."""
         one, two = (self._labels_of(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
         return agree_by_chance(one, two, len(pair.counts), self._local)
 
@@ -285,21 +287,21 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which an audit of `queries` queries makes runs longer: above 1 for many `runs`."""
+    """Return the factor by which each run has more queries than usual, which exceeds 1 if `runs` is large."""
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 
 def max_labels(runs: int) -> int:
-    """Return the maximum number of labels on D, and on D′, that an audit of one independent query counts."""
+    """Return the maximum number of labels that an audit of one independent query counts on each of D and D′."""
     return runs * _QUERIES_PER_RUN * query_factor(runs, 1)
 
 
 def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
-    """Return True if outcomes of two releases are equal about as often as their frequencies imply, and not more often.
+    """Return True if outcomes (queries,) of two releases are not equal more often than their frequencies imply.
 
-    With `only_answers`, queries without an answer are left out.
+    With `only_answers`, only queries that both releases answered are compared.
     """
-    if only_answers:  # which teacher is queried when is public, and the same each time
+    if only_answers:  # unanswered queries are public and the same in both releases
         asked = (one < classes) & (two < classes)
         one, two = one[asked], two[asked]
     shares = count_outcomes(np.concatenate([one, two]), classes) / max(1, 2 * len(one))
@@ -308,7 +310,7 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Return the pairs whose distributions differ most, first; of pairs that only permute the classes, the best one."""
+    """Return the pairs by decreasing difference of their distributions, without pairs that only permute the classes."""
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
     for pair, likely, rare in ordered:
@@ -318,17 +320,17 @@ def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pa
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return the triangular discrimination Σ (p − q)²/(p + q) of two distributions, less what sampling error adds."""
+    """Return the triangular discrimination Σ (p − q)²/(p + q), minus the part that is due to sampling error."""
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the views (runs,) of transcripts (runs, queries) of which events are made.
+    """Return the views (runs,) of transcripts (runs, queries): the values about which events can be.
 
-    For one query, the view is the label. For several they are the label of each query, the number of answers, and a
-    number that encodes all labels. The number of classes stands for "no answer".
+    For one query, the only view is the label. For several queries, the views are the label of each query, the number of
+    answers, and a number that encodes all labels. Among labels, the number of classes stands for "no answer".
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
@@ -337,7 +339,7 @@ def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
 
 
 def _different(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return each pair once, regardless of its direction."""
+    """Return `pairs` without duplicates; a pair and its reverse count as equal."""
     kept: dict[frozenset[tuple[int, ...]], Pair] = {}
     for pair in pairs:
         kept.setdefault(frozenset({tuple(pair.counts.tolist()), tuple(pair.neighbour.tolist())}), pair)
@@ -356,7 +358,7 @@ def class_shifts(classes: int) -> list[int]:
 
 
 def on_counts(counts: NDArray[np.integer]) -> str:
-    """Return the text "on the counts …", for messages about a query with these counts; trailing zeros are shortened."""
+    """Return the text "on the counts (…)" for messages; all but two trailing zeros are left out."""
     shown = counts.tolist()
     while len(shown) > 4 and shown[-1] == shown[-2] == 0:
         shown = shown[:-1]

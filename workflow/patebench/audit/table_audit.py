@@ -1,14 +1,14 @@
-"""Audits of mechanisms that release one table of noisy counts, in which each teacher has few votes.
+"""Audits of mechanisms that release one table of noisy counts and count few votes of each teacher.
 
-Two data sets differ in one row: one teacher votes differently on several queries, abstains, or votes on more queries
-than the mechanism counts. If noise hides d cells, the likelihood ratio of two tables depends on the sum of the rising
-cells minus the falling ones, so the audit's event is about that sum.
+D and D′ differ in one row of votes: one teacher votes differently on several queries, abstains, or votes on more
+queries than the mechanism counts. The event of the audit is about the sum of the cells that rise minus the sum of those
+that fall, since the likelihood ratio of a table depends on this difference.
 
-Votes with weights have other bounds, so they are audited separately: a teacher's vector is replaced by its opposite,
-votes for another class, vanishes, or is longer than the mechanism allows.
+Votes with weights have other bounds, so they are audited separately: one teacher's vector of weights is replaced by its
+opposite, belongs to another class, vanishes, or is longer than the mechanism allows.
 
-In addition, tables are compared with the mechanism's statements: residuals (released minus true counts) must have the
-stated noise distribution and be independent between cells and releases.
+In addition, residuals (released minus true counts) must have the stated noise distribution and be independent between
+cells and between releases.
 """
 
 import math
@@ -37,17 +37,17 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 
-#: Rows of a teacher's votes with weights: vectors (queries,) in units of 1/UNIT, each with its label.
+#: Votes with weights of one teacher: vectors (queries,) in units of 1/UNIT, each with its label.
 Rows = list[tuple[Matrix, int]]
 
-#: Maximum numbers of queries and teachers of a sampled table. With fewer queries the lower bound stays valid; further
-#: teachers, which abstain, would add nothing.
+#: Maximum numbers of queries and of teachers of a sampled table. A lower bound on ε from fewer queries remains valid,
+#: and further teachers would abstain.
 _QUERIES, _TEACHERS = 50, 50
 
-#: If each teacher adds a share of the noise, all teachers are sampled and queries are fewer: maximum queries × shares.
+#: If each teacher adds a share of the noise, tables contain all teachers and fewer queries: maximum queries × shares.
 _SHARES = 800
 
-#: Numbers of about equally likely groups into which sums of cells, and the noise of a cell, are divided.
+#: Number of about equally likely groups into which sums of cells are divided, and number for the noise of a cell.
 _SUMS, _NOISES = 16, 8
 
 #: If each of n teachers adds a share of the noise, a table takes n times as long. The number of runs is then runs / n
@@ -57,11 +57,11 @@ _RUNS_OF_SHARES, _FIRST_RUNS = 2, 2000
 #: Runs of votes without weights per run of votes with weights.
 _WEIGHTED = 5
 
-#: One table in this many serves to choose the event.
+#: One table out of this number serves to choose the event.
 _CHOOSING = 10
 
-#: Approximate number of random numbers from the operating system, number of seeded random numbers per each of these,
-#: and minimum number of tables.
+#: Approximate number of random numbers from the operating system, number of seeded random numbers per such number, and
+#: minimum number of tables.
 _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 
@@ -77,7 +77,7 @@ class World:
     there: Votes
 
     def padded(self, queries: int) -> Votes:
-        """Return D with further queries, `queries` in total, on which all teachers abstain."""
+        """Return D extended to `queries` queries; on the added queries all teachers abstain."""
         weighted, matrix, more = self.here.weighted, self.here.matrix, ((0, 0), (0, queries - self.here.queries))
         if weighted is not None:
             wider = replace(weighted, weights=np.pad(weighted.weights, more))
@@ -90,7 +90,7 @@ class World:
 
     @cached_property
     def pair(self) -> Pair:
-        """Return the first query as a pair, which records and texts name; its `words` describe the difference."""
+        """Return a pair with the counts of the first query, for records and messages."""
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
         alike = np.ones(self.here.classes, dtype=np.int64)
@@ -107,9 +107,9 @@ def _first_vote(votes: Votes) -> int:
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of tables that differ in as many counts as one teacher may change, or in more if `k` is ignored.
+    """Return pairs of votes whose tables differ as much as one teacher's votes allow.
 
-    `k` is the maximum number of counted votes per teacher.
+    At most `k` votes of a teacher count. Some pairs differ more if a mechanism ignores this cap.
     """
     size = min(queries, _QUERIES)
     m, silent, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -117,12 +117,12 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
     rows = [
         (f"first {plural(m, 'vote')} for another class", first, np.where(first == ABSTAINED, ABSTAINED, 1)),
         (f"{m} votes for a class on the first queries, or for another on the last", first, last),
-        (f"first {m} votes, or silence", first, silent),
+        (f"first {m} votes, or no votes", first, silent),
         ("votes on every query for another class", every, every + 1),
-        ("votes on every query, or silence", every, silent),
+        ("votes on every query, or no votes", every, silent),
         ("votes for all classes in turn, or for others", turn % classes, (turn + 1) % classes),
     ]
-    others = {"all others silent": np.full((teachers - 1, size), ABSTAINED)}
+    others = {"all others abstaining": np.full((teachers - 1, size), ABSTAINED)}
     if teachers > 1:
         others["all others voting on every query"] = np.tile(np.arange(teachers - 1)[:, None] % classes, (1, size))
     return [
@@ -136,9 +136,9 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
 
 
 def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of tables of votes with weights, which differ in one teacher's vector as much as is allowed.
+    """Return pairs of votes with weights whose tables differ as much as one teacher's vector of weights allows.
 
-    Some differ more if the mechanism does not limit a vector's length to that of `k` votes.
+    A vector's length is limited to that of `k` votes. Some pairs differ more if a mechanism ignores this limit.
     """
     size = min(queries, _QUERIES)
     longest = math.isqrt(k * UNIT**2)
@@ -147,12 +147,12 @@ def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[Wo
     changes: list[tuple[str, Rows, Rows]] = [
         ("weight on one query, or the opposite one", [(one, 0)], [(-one, 0)]),
         ("weights for another class", [(every, 0)], [(every, 1)]),
-        ("weights, or silence", [(every, 0)], []),
+        ("weights, or none", [(every, 0)], []),
         ("weights of 100 times the length allowed, or the opposite ones", [(100 * every, 0)], [(-100 * every, 0)]),
         ("two records of one class, or the opposite ones", [(every, 1)] * 2, [(-every, 1)] * 2),
         ("records of two classes, or the opposite ones", [(every, 0), (one, 1)], [(-every, 0), (-one, 1)]),
     ]
-    others: dict[str, list[Rows]] = {"all others silent": [[]] * (teachers - 1)}
+    others: dict[str, list[Rows]] = {"all others abstaining": [[]] * (teachers - 1)}
     if teachers > 1:
         others["all others voting"] = [[(every, i % classes)] for i in range(teachers - 1)]
     return [
@@ -170,7 +170,7 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return tables on which all teachers agree or two classes tie, to test the noise; D and D′ are the same.
+    """Return votes on which all teachers agree or two classes tie, to test the noise; D and D′ are equal.
 
     There are at most `k` queries, so that all votes count.
     """
@@ -185,9 +185,9 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
-    """Return a lower bound on the least ε of noisy counts, if the true counts on D and D′ differ by `difference`.
+    """Return a lower bound on the ε of noisy counts at `delta`.
 
-    The differences are integers unless the noise is Gaussian.
+    `difference` (queries, classes) are the true counts on D minus those on D′, integers unless the noise is Gaussian.
     """
     if noise.is_none:
         return math.inf if difference.any() else 0.0
@@ -203,16 +203,13 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
 
 @dataclass(frozen=True)
 class TableAudit(AuditSetting):
-    """An audit that runs a mechanism which releases a table, on pairs of data sets.
-
-    `weighted` is True for votes with weights.
-    """
+    """Audit of a mechanism that releases a table; `weighted` is True if votes have weights."""
 
     mechanism: SparseArgmax
     weighted: bool = False
 
     def with_weights(self) -> "TableAudit":
-        """Return the audit of votes with weights, with fewer runs and its own random streams."""
+        """Return the audit of the same mechanism for votes with weights, with fewer runs and its own random streams."""
         runs = max(min(self.runs, _FIRST_RUNS), self.runs // _WEIGHTED)
         return replace(self, runs=runs, streams=lambda name: self.streams(f"weights/{name}"), weighted=True)
 
@@ -251,13 +248,13 @@ class TableAudit(AuditSetting):
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, world: World) -> float:
-        """Return the ε of a pair of tables, computed from the counts and the noise that the mechanism states."""
+        """Return a lower bound on the ε of a pair, computed from the true counts and the stated noise."""
         return least_epsilon(self.noise, self._difference(world), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """Return the ε of the pair of tables whose sums of counts differ most, from an event on its sums.
+        """Return the ε lower bound, from runs, of the pair whose sums of released counts differ most.
 
-        Separate runs choose and count the event.
+        The event is a range of this sum. Separate runs choose and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
@@ -281,7 +278,10 @@ class TableAudit(AuditSetting):
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
-        """Return the ε of the pair of `sampled` with seeded discrete noise, from the sum of the counts that differ."""
+        """Return the ε lower bound, from runs with seeded discrete noise, of the pair of `sampled`.
+
+        The event is that the sum of the counts that differ lies on the side of D.
+        """
         event = sampled.event
         assert event is not None
         both_ways = [way for world in self.worlds(queries) for way in (world, world.reversed())]
@@ -292,13 +292,13 @@ class TableAudit(AuditSetting):
         return upper.count(sides, self.confidence, queries, self.delta)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
-        """Compare residuals (released minus true counts) with the stated noise distribution."""
+        """Yield tests of residuals (released minus true counts) against the stated noise distribution."""
         for i, world in enumerate([*self.worlds(queries), *self._agreements(queries)]):
             noise = self._residuals(world, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
             yield from self._tally_noise(f"where there are {world.words}", noise)
 
     def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
-        """Compare tables in release mode with those with seeded discrete noise."""
+        """Yield tests that tables in release mode and with seeded discrete noise have the same distribution."""
         several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
         for i, world in enumerate([*several, *agreeing]):
             share = 6 if self.weighted or i >= len(several) else 3
@@ -316,18 +316,18 @@ class TableAudit(AuditSetting):
             for next_to in of_seen:
                 sides, names = (of_seen[next_to], of_drawn[next_to]), _likeness(next_to)
                 yield TwoTallies(where, *sides, plain=False, names=names)
-            names = ["the same noise as in the release before", "other noise than in the release before"]
+            names = ["the same noise as in the previous release", "other noise than in the previous release"]
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
     def _stated(self, votes: Votes) -> Table:
-        """Return the counts that the mechanism states for these votes; those with weights are in votes of weight 1."""
+        """Return the true counts of the mechanism for `votes`; weights are in units of one vote of weight 1."""
         return self.mechanism.counts(votes) / votes.unit
 
     def _difference(self, world: World) -> Table:
         return self._stated(world.here) - self._stated(world.there)
 
     def _directions(self, world: World) -> list[Table]:
-        """Return the differences of counts between D and D′: of counted votes, and of all votes if they differ."""
+        """Return the counts on D minus those on D′: of counted votes, and also of all votes if this differs."""
         counted = self._difference(world)
         every = (world.here.counts - world.there.counts) / world.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
@@ -345,7 +345,7 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """Count the sums of `cells` in each group, on D and on D′; `edges` are the values that separate the groups."""
+        """Count, on D and on D′, the runs whose sum of `cells` lies in each group; `edges` separate the groups."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
@@ -354,7 +354,7 @@ class TableAudit(AuditSetting):
         return [dict(enumerate(counts.tolist())) for counts in groups]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
-        """Return released minus true counts (runs, queries, classes)."""
+        """Return the residuals of runs on D: released minus true counts, (runs, queries, classes)."""
         counts = self._stated(world.here)
         return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
 
@@ -372,7 +372,7 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Tally the noise of each query and class, and its similarity in adjacent releases, queries or classes."""
+        """Tally the noise by query and by class, and its similarity in adjacent releases, queries or classes."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -396,18 +396,21 @@ class TableAudit(AuditSetting):
 
 
 def _likeness(next_to: str) -> list[str]:
-    return [f"noise like that of the {next_to} before", f"noise unlike that of the {next_to} before"]
+    return [f"noise in the group of the previous {next_to}", f"noise in another group than the previous {next_to}"]
 
 
 def _count_repeats(noise: Table) -> NDArray[np.int64]:
-    """Count cells whose `noise` (releases, queries, classes) equals that in the previous release, and other cells."""
+    """Return the number of cells whose `noise` (releases, queries, classes) equals that of the previous release.
+
+    The second number returned is that of all other cells; the compared releases are disjoint pairs.
+    """
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
-    """Return lines about noise that differs from the stated noise, in seeded tables and in release mode."""
+    """Return lines about residuals that differ from the stated noise, in seeded tables and in release mode."""
     lines = agreement.disagreements(tally for T in queries for tally in audit.tallies(T))
     if not audit.noise.is_none:
         lines += agreement.disagreements(audit.release_tallies(max(queries)))

@@ -1,9 +1,9 @@
-"""Audits of private models: releases during training are run on two adjacent ensembles.
+"""Audits of models that are trained with noise, on two neighbouring data sets.
 
-The first audit tests whether noise reaches the model. If models trained without noise and with any amount of it are
-equal bit for bit, the model is a function of the data alone. The second tests whether two neighbours can be
-distinguished better than the stated μ of a step allows: exactly, for the Gaussian mechanism on the worst pair, and by
-running the code of the step.
+`audit_noise` tests whether noise reaches the model. If models trained without noise and with very large noise are equal
+bit for bit, the model depends on the data alone. The other audits test whether two neighbours can be distinguished
+better than the stated μ or ε of a step allows: `audit_means` exactly, from the means of a Gaussian release, and
+`audit_release` and `audit_step` from runs.
 """
 
 import math
@@ -21,19 +21,19 @@ from patebench.core.text import in_json
 
 Array = NDArray[np.floating]
 
-#: Noise multiplier that dominates any signal if the noise reaches the model.
+#: Noise multiplier so large that the noise dominates any signal if it reaches the model.
 DROWNING = 1e6
 
 #: Quantiles of the runs that `audit_step` tries as thresholds.
 _SHARES = 1 - np.geomspace(1e-3, 0.7, 24)
 
-#: One run in this many chooses the threshold of the event; the others count it.
+#: One run out of this number chooses the threshold of the event; the others count the event.
 CHOOSING = 5
 
 
 @dataclass(frozen=True)
 class Audited:
-    """The stated value of ε or μ, the audited lower bound on it, and the method in words (`how`)."""
+    """The stated ε or μ, the audited lower bound on the same quantity, and the method in words (`how`)."""
 
     stated: float
     audited: float
@@ -49,24 +49,24 @@ class Audited:
         return {**values, "verdict": self.verdict.value, "how": self.how}
 
 
-#: Function that trains a model on a data set (True) or on its neighbour (False), with a noise multiplier and the number
-#: of a random stream, and returns the model's arrays.
+#: Function that trains a model and returns its arrays. Arguments: True for a data set or False for its neighbour, noise
+#: multiplier, number of a random stream.
 Train = Callable[[bool, float, int], Sequence[Array]]
 
 
 def audit_noise(train: Train, stated: float) -> Audited:
-    """Audit a training by comparing models with and without noise; `stated` is its ε.
+    """Audit the ε of a training by comparing models with and without noise; `stated` is the stated ε.
 
-    If noise does not change the model and the neighbour's model differs, ε is ∞. All models are trained with the same
-    public randomness: batches and initial weights.
+    If noise does not change the model and the neighbour's model differs, the audited ε is ∞, otherwise 0. `train` must
+    use the same batches and initial weights for all models.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
     if not (equal_models(plain, noisy) and equal_models(plain, again)):
         return Audited(stated, 0.0, f"models trained with σ = 0 and σ = {DROWNING:g} differ")
     if equal_models(plain, neighbour):
-        return Audited(stated, 0.0, "the models of two neighbours are the same, whatever the noise is")
-    words = f"models trained with σ = 0 and σ = {DROWNING:g} are the same bit for bit, and the neighbour's is another"
+        return Audited(stated, 0.0, "neither noise nor the change of the data alters the model")
+    words = f"models trained with σ = 0 and σ = {DROWNING:g} are the same bit for bit, but the neighbour's differs"
     return Audited(stated, math.inf, words)
 
 
@@ -87,6 +87,7 @@ def audit_means(here: Array, there: Array, deviation: float, stated: float) -> A
     ----------
     here, there : means a and b of the release on two neighbours
     deviation : standard deviation s of the noise
+    stated : stated μ
     """
     distance = float(np.linalg.norm(here.astype(np.float64) - there.astype(np.float64)))
     mu = distance / deviation if deviation > 0 else math.inf if distance else 0.0
@@ -96,12 +97,14 @@ def audit_means(here: Array, there: Array, deviation: float, stated: float) -> A
 def audit_release(here: Array, there: Array, direction: Array, confidence: float, stated: float) -> Audited:
     """Compare a lower bound on the μ of one release, from runs on two neighbours, with the stated μ.
 
-    The event is that the projection on `direction`, the difference of the means, exceeds a threshold. A part of the
-    runs chooses the threshold and the others count, so that the bound holds with the given confidence for any release.
+    The event is that the projection on `direction` exceeds a threshold. Separate runs choose the threshold and count
+    the event, so that the bound holds with probability `confidence` for any release.
 
     Parameters
     ----------
     here, there : (runs, features) releases on the two neighbours
+    direction : (features,) difference of the means on the two neighbours
+    stated : stated μ
     """
     sides = here.astype(np.float64) @ direction, there.astype(np.float64) @ direction
     part = len(here) // CHOOSING
@@ -111,10 +114,10 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 
 
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
-    """Return a lower bound on μ from how often runs on D and on D′ exceed a threshold.
+    """Return a lower bound on μ from the numbers of runs on D and on D′ that exceed a threshold.
 
-    `rate` is the probability that the audited sample is in a step at all (see `Rates.mu`). The first runs choose among
-    the `thresholds`, each with the weight of its evidence (see `Rates`); the others count.
+    The first runs choose one of the `thresholds`, the keys of a mapping to the weight of `Rates`; the others count.
+    `rate` is the probability that the audited sample takes part in a step (see `Rates.mu`).
     """
 
     def mu(runs: slice, threshold: float) -> float:
@@ -129,15 +132,17 @@ def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], c
 def audit_step(
     present: Array, absent: Array, stated: SubsampledGaussian, delta: float, confidence: float = 0.999
 ) -> Audited:
-    """Return the ε lower bound at δ of one step of DP-SGD, from runs with a canary among the samples and without it.
+    """Compare a lower bound on the ε of one step of DP-SGD at `delta`, from runs with and without a canary, with its ε.
 
-    The canary's gradient is clipped, and no other sample has any gradient. The attacker projects the noisy sum on that
-    direction (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a step is implemented
+    The canary's gradient has the clipping norm and all others are 0. The noisy sum is projected on the canary's
+    gradient (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a step is implemented
     as stated, this is the worst case of its theorem.
 
     Parameters
     ----------
-    present, absent : (runs,) noisy sums along the canary's direction, in units of the clipping norm
+    present, absent : (runs,) noisy sums along the canary's gradient with and without the canary, in units of the
+        clipping norm
+    stated : the mechanism, of which one step is audited
     """
     part = len(present) // CHOOSING
     thresholds = np.quantile(present[:part], _SHARES).tolist()

@@ -20,7 +20,7 @@ from patebench.mechanisms.base import Answering, json_parameters
 #: Smallest stated ε that is vacuous: an event that is e¹⁰⁰ times as likely on D as on D′ is never observed on D′.
 VACUOUS = 100.0
 
-#: Names of the audit's own bounds in place of an accountant, and their labels in tables.
+#: Names of the audit's own bounds, used where other bounds name their accountant, and their labels in tables.
 EXACT, SAMPLED, DISCRETE = "audit-exact", "audit-sampled", "audit-discrete"
 _LABELS = {EXACT: "exact", SAMPLED: "sampled", DISCRETE: "discrete"}
 
@@ -28,14 +28,14 @@ _LABELS = {EXACT: "exact", SAMPLED: "sampled", DISCRETE: "discrete"}
 class Verdict(StrEnum):
     """The verdict of an audit on a stated bound."""
 
-    HOLDS = "holds"  # no pair and event were found that contradict it
-    VIOLATED = "violated"  # a pair and an event contradict it
-    DISAGREES = "disagrees"  # no contradiction, but releases differ from the stated distribution, so nothing follows
-    VACUOUS = "vacuous"  # it is ∞, or too large to exclude anything observable
+    HOLDS = "holds"  # the audited ε does not exceed the bound
+    VIOLATED = "violated"  # the audited ε exceeds the bound
+    DISAGREES = "disagrees"  # not violated, but releases differ from the stated distribution, so nothing follows
+    VACUOUS = "vacuous"  # the bound is ∞, or too large to exclude anything observable
 
     @classmethod
     def of(cls, stated: float, audited: float) -> "Verdict":
-        """Return the verdict on a stated ε, given the audited ε lower bound."""
+        """Return the verdict on the ε bound `stated`, given the ε lower bound `audited`."""
         if audited > stated * (1 + 1e-9) + 1e-12:
             return cls.VIOLATED
         return cls.VACUOUS if stated >= VACUOUS else cls.HOLDS
@@ -43,9 +43,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Stated:
-    """An upper bound on ε stated for votes D of a pair, the audited ε that it is compared with, and the verdict.
+    """A stated bound on ε with the audited ε and the verdict.
 
-    `sound` is True if released labels agree with the probabilities that the mechanism states.
+    Parameters
+    ----------
+    bound : the stated upper bound
+    audited : the ε lower bound that contradicts `bound` if it is larger
+    pair : the pair for whose votes D the bound is stated
+    sound : True if released labels agree with the probabilities that the mechanism states
     """
 
     bound: Bound
@@ -60,7 +65,7 @@ class Stated:
 
     @property
     def excess(self) -> float:
-        """Return the ratio of the audited ε to the stated one."""
+        """Return the ratio of the audited ε to the stated ε."""
         if self.audited == self.bound.epsilon:
             return 1.0
         return self.audited / self.bound.epsilon if self.bound.epsilon > 0 else math.inf
@@ -68,10 +73,16 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """The audit of `queries` queries: the worst pair with its exact ε, the sampled ε, and the stated bounds.
+    """The result of the audit for one number of queries.
 
-    `weighted` is the finding for votes with weights; only at the largest number of queries, and if the mechanism
-    accepts them.
+    Parameters
+    ----------
+    queries : number of queries
+    pair, exact : the worst pair found, and its ε from the stated probabilities
+    sampled : the result of runs
+    stated : the stated bounds with their verdicts
+    discrete : the result of runs with seeded discrete noise, if the mechanism has a discrete form
+    weighted : the finding for votes with weights, at the largest number of queries if the mechanism accepts weights
     """
 
     queries: int
@@ -83,7 +94,10 @@ class Finding:
     weighted: "Finding | None" = None
 
     def with_weights(self, weighted: "Finding") -> "Finding":
-        """Return this finding with `weighted` added; a bound that fails more for votes with weights is replaced."""
+        """Return this finding with `weighted` added.
+
+        A bound that is violated more for votes with weights replaces the same bound in `stated`.
+        """
         return replace(self, stated=_worst_of_each(self.stated, weighted.stated), weighted=weighted)
 
 
@@ -91,7 +105,10 @@ class Finding:
 class Audit(AuditSetting):
     """The audit of one mechanism at one setting.
 
-    `disagreements` are lines about differences between released labels and stated probabilities.
+    Parameters
+    ----------
+    findings : one finding per number of queries
+    disagreements : lines about differences between released labels and stated probabilities
     """
 
     findings: Sequence[Finding] = ()
@@ -99,7 +116,7 @@ class Audit(AuditSetting):
 
     @property
     def violated(self) -> bool:
-        """Return True if a stated bound or claim is contradicted or releases disagree with stated probabilities."""
+        """Return True if a stated bound or claim is violated or releases disagree with stated probabilities."""
         verdicts = {stated.verdict for finding in self.findings for stated in finding.stated}
         return bool(self.disagreements or verdicts & {Verdict.VIOLATED, Verdict.DISAGREES})
 
@@ -107,7 +124,7 @@ class Audit(AuditSetting):
         """Return the lower bounds on ε that the audit found: exact, sampled, and sampled with discrete noise."""
         runs = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
         epsilons = {
-            EXACT: (finding.exact, "the worst pair found, composed by its losses"),
+            EXACT: (finding.exact, "the worst pair found, composed by its privacy losses"),
             SAMPLED: (finding.sampled.epsilon, runs),
         }
         if finding.discrete is not None:
@@ -156,7 +173,7 @@ class Audit(AuditSetting):
 
 
 def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
-    """Audit one query and each number of queries in `queries`."""
+    """Audit a mechanism on one query and on each number of queries in `queries`."""
     wanted = sorted({1, *queries})
     if setting.mechanism.answering is Answering.AS_TABLE:
         findings, lines = _audit_all_tables(TableAudit(**vars(setting)), wanted)
@@ -166,7 +183,7 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 
 
 def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that releases one table, also with votes that have weights if it accepts them.
+    """Audit a mechanism that releases one table, also for votes with weights if the mechanism accepts these.
 
     Return the findings, and lines about differences between releases and the stated noise.
     """
@@ -196,7 +213,7 @@ def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Findi
     ]
     worst = {
         T: max(
-            # Pairs of one query say nothing about a mechanism that decides on all queries together.
+            # If a mechanism decides on all queries together, pairs of one query do not bound its ε.
             [*worst_pairs[T], *(() if mechanism.answering is Answering.TOGETHER else pairs)],
             key=lambda pair: pair.epsilon(search.independent(T), delta),
         )
@@ -247,13 +264,13 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _more_than_stated(how: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
-    """Return one line if the ε sampled on a pair exceeds the ε that the stated probabilities of that pair give."""
+    """Return a list with one line if the sampled ε of a pair exceeds the ε from its stated probabilities, else []."""
     for T, sampled in largest.items():
         exact = how.stated_epsilon(sampled.pair, search.independent(T))
         if Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
             return [
-                f"of T = {T}, runs show ε ≥ {at_least(sampled.sure)} {on_counts(sampled.pair.counts)}, where "
-                f"stated probabilities allow {at_most(exact)}"
+                f"for {T} queries, runs show ε ≥ {at_least(sampled.sure)} {on_counts(sampled.pair.counts)}, where "
+                f"the stated probabilities give {at_most(exact)}"
             ]
     return []
 
@@ -268,10 +285,10 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Compare every stated bound on ε with the audited ε of the worst pair, or of a pair on which it fails more.
+    """Compare every stated bound with the audited ε of the worst pair, or of a pair on which it is violated more.
 
     Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
-    pairs are `others`, that of `sampled`, and those on which teachers agree more or less.
+    pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -292,8 +309,8 @@ def _compare(
         if bound.kind is Kind.WORST_CASE and discrete is not None
     }
     # Bounds are also checked on the event's pair, on pairs of all degrees of agreement and, for one query, on all pairs
-    # that were run; for more queries, each ε takes longer to compute. Pairs of one query say nothing about a mechanism
-    # that decides on all queries together.
+    # that were run; for more queries, each ε takes longer to compute. If a mechanism decides on all queries together,
+    # pairs of one query do not bound its ε.
     run = () if search.mechanism.answering is Answering.TOGETHER else (sampled.pair, *(others if queries == 1 else ()))
     further = [pair for pair in (*run, *search.ladder(queries)) if pair is not worst]
     stated = _worst_of_each(stated_for(worst), *map(stated_for, further))
@@ -301,7 +318,7 @@ def _compare(
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the bounds in `first` with violated ones of `further` where these fail more."""
+    """Return the bounds in `first`, each replaced by the same bound in `further` if that is violated more."""
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
         before = stated.get(_key(each.bound))
@@ -315,7 +332,7 @@ def _key(bound: Bound) -> tuple[str, ...]:
 
 
 def _pair_to_json(pair: Pair) -> dict[str, Any]:
-    """Return D as counts and the classes between which a vote moves, with `words` if more than one vote moves."""
+    """Return a pair for JSON: the counts on D, the classes between which a vote moves, and `words` if there are any."""
     words = {"words": pair.words} if pair.words else {}
     return {"counts": pair.counts.tolist(), "from": pair.source, "to": pair.target, **words}
 
@@ -342,7 +359,7 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the verdict on the mechanism: the least favourable one on its bounds, not on claims without proof."""
+    """Return the least favourable verdict on the bounds of a mechanism, except claimed ones."""
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

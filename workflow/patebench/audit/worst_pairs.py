@@ -1,8 +1,8 @@
-"""The worst adjacent pair of a mechanism, found by search over vote histograms.
+"""Search over vote histograms for the worst adjacent pair of a mechanism, which has the largest ε.
 
 The search starts with many histograms of shapes that are known to be hard (ties, small gaps, counts at a threshold,
-unanimity, few classes, all classes). Hill climbing from the best moves votes between classes as long as ε rises. The
-worst pair for one query need not be the worst for many, so each number of queries has its own search. The ε of the
+unanimity, few classes, all classes). Hill climbing from the best pair moves votes between classes as long as ε rises.
+The worst pair for one query need not be the worst for many, so each number of queries has its own search. The ε of the
 pair found is a valid lower bound even if a worse pair exists.
 """
 
@@ -36,23 +36,23 @@ _GAPS = (0, 1, 2, 3, 4, 5, 8, 13, 21, 34, 55, 89, 144)
 #: Orders of the Rényi curves that rank pairs for several queries.
 _FEW_ORDERS = ORDERS[::4]
 
-#: Number of degrees of agreement that are tried for data-dependent bounds.
+#: Number of degrees of agreement at which data-dependent bounds are tested.
 _RUNGS = 5
 
-#: Number of shapes on which releases are compared with stated probabilities.
+#: Number of histograms on which releases are compared with stated probabilities.
 _SHAPES = 64
 
-#: Number of unanimous histograms, and of two-way ties, among which those with runs of their own are chosen.
+#: Number of unanimous histograms, and of two-way ties, from which those for separate runs are chosen.
 _AGREEING = 16
 
-#: Probability of a non-leading outcome, relative to its maximum, at which runs best reveal the amount of noise; its
-#: lower limit; and the smallest maximum for which an outcome is considered.
+#: For the choice of agreements: probability of a non-leading outcome, relative to its maximum over all agreements, at
+#: which runs best reveal the amount of noise; lower limit of that probability; minimum of that maximum.
 _TELLING, _OFTEN, _SHOWS = 0.4, 0.02, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two data sets D and D′ of one query that differ in one teacher's vote, with their outcome probabilities.
+    """Votes D and D′ on one query that differ in one teacher's vote, with the probabilities of their outcomes.
 
     Parameters
     ----------
@@ -81,7 +81,10 @@ class Pair:
         return moved
 
     def votes(self, queries: int) -> tuple[Votes, Votes]:
-        """Return votes on D and D′ of the same query `queries` times; the first teacher that votes `source` differs."""
+        """Return the votes on D and on D′ if one query is repeated `queries` times.
+
+        They differ in the first teacher that votes `source`.
+        """
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
         changed[np.argmax(voted == self.source)] = self.target
@@ -105,9 +108,12 @@ class Pair:
 
 
 def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | None = None) -> Votes:
-    """Return votes of one query with these counts, repeated `queries` times without copies in memory.
+    """Return votes on `queries` queries that all have the same counts, without copies in memory.
 
-    `voted` (teachers,) are the votes; None: in the order of the classes.
+    Parameters
+    ----------
+    counts : (classes,) counts of each query
+    voted : (teachers,) votes with these counts; None: votes in the order of the classes
     """
     voted = np.repeat(np.arange(len(counts)), counts) if voted is None else voted
     matrix = np.broadcast_to(voted[:, None], (len(voted), queries))
@@ -115,25 +121,31 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
 
 
 class Agreement(NamedTuple):
-    """Counts of one query whose first `leading` classes share the largest count, or a neighbour of such counts."""
+    """Counts of one query on which teachers agree or tie, or a neighbour of such counts.
+
+    Parameters
+    ----------
+    counts : (classes,) counts
+    leading : number of classes, from the first, that share the largest count (before a vote moved)
+    """
 
     counts: Counts
     leading: int
 
     @property
     def neighbour(self) -> "Agreement":
-        """Return the counts with one vote moved from the first class to the second."""
+        """Return the neighbour with one vote moved from the first class to the second."""
         moved = self.counts.copy()
         moved[:2] += [-1, 1]
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Return sums over `GROUPS` of counts of outcomes (classes + 1,), whose classes were shifted `by` places."""
+        """Return the sum of `outcomes` (classes + 1,) in each of `GROUPS`, (3,); classes were shifted `by` places."""
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
 
 
-#: Groups that `Agreement.grouped` distinguishes.
+#: Names of the groups of outcomes in `Agreement.grouped`.
 GROUPS = ("a leading class", "another class", "no answer")
 
 
@@ -145,9 +157,9 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 class Search:
     """Search for the worst pairs of a mechanism: adjacent data sets that it distinguishes best.
 
-    A local mechanism releases all perturbed votes, so other teachers hide nothing: a single teacher is audited, whose
-    label is its perturbed vote. If queries depend on each other, the search uses the first answer of a release of the
-    same query `asked` times.
+    A local mechanism releases every perturbed vote, so other teachers hide nothing: a single teacher is audited, whose
+    label is its perturbed vote. If queries depend on each other, the search uses the first answer of a release that
+    repeats one query `asked` times.
     """
 
     mechanism: Mechanism
@@ -170,11 +182,11 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the pairs of a histogram (counts in descending order) and a neighbour with the largest ε."""
+        """Return the worst pairs of one of `histograms` (counts in descending order) and one of its neighbours."""
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
     def shapes(self) -> Counts:
-        """Return histograms of many shapes, classes shifted, to compare releases with stated probabilities."""
+        """Return histograms of many shapes, shifted cyclically, to compare releases with stated probabilities."""
         if self.local:
             return np.eye(self.classes, dtype=np.int64)
         every = self._candidates()
@@ -184,9 +196,9 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Releases on these are compared with the stated probabilities in runs of their own. Noise that depends on
+        Releases on these are compared with the stated probabilities in separate runs. A fault in noise that depends on
         agreement is visible only there, and only if noise sometimes changes the outcome. Therefore one unanimous
-        histogram has few teachers, and one tie is close to the other classes.
+        histogram has few teachers, and one tie has counts close to those of the other classes.
         """
         if self.local:
             return []
@@ -198,7 +210,7 @@ class Search:
         return [side for agreement in distinct.values() for side in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
-        """Return counts with two leading classes about `gap` votes above the others, or None if there is no such tie.
+        """Return counts with two tied classes about `gap` votes above the others, or None if that is impossible.
 
         With two classes and an odd number of teachers, one teacher is left out.
         """
@@ -208,9 +220,9 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return the agreements that best reveal the probabilities of a non-leading class and of no answer.
+        """Return the agreements on which runs best estimate the probabilities of a non-leading class and of no answer.
 
-        If neither ever happens, return the last agreement.
+        If both are too rare on all agreements, return the last agreement.
         """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
@@ -224,9 +236,9 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated probabilities of the first outcome, or None if the mechanism cannot answer such votes.
+        """Return the stated probabilities of the first outcome, or None if the mechanism cannot answer these votes.
 
-        The mechanism may require more teachers than these.
+        The mechanism may require more teachers than `counts` has votes.
         """
         votes = repeated_votes(counts, self.asked)
         try:
@@ -240,7 +252,7 @@ class Search:
     def ladder(self, queries: int) -> list[Pair]:
         """Return the worst pair for each of several degrees of agreement among the teachers on D.
 
-        Data-dependent bounds are small where teachers agree; a wrong one may be contradicted only there.
+        Data-dependent bounds are small where teachers agree, and a wrong bound may be contradicted only there.
         """
         if self.local:
             return []
@@ -254,7 +266,7 @@ class Search:
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
-        """Return the pairs with the highest scores, and these, after hill climbing from the candidates."""
+        """Return the highest scores and their pairs, after hill climbing from the candidates."""
         best = self._best(self._candidates(), score)
         for _ in range(_ROUNDS):
             before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
@@ -263,14 +275,14 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair whose D and D′ differ most in the probability of any outcome, and two for "no answer"."""
+        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest of "no answer"."""
         candidates = self._candidates()
         any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
         no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])
         return [pair for value, pair in any_outcome[:1] + no_answer[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """Return the pairs with the largest ε that an audit of one query can expect from `runs` runs on each side."""
+        """Return the pairs for which an audit of one query, with `runs` runs on each side, can expect the largest ε."""
 
         def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
             return measurable(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
@@ -278,7 +290,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return the function that scores pairs: by ε for one query, else by the ε of the composed Rényi curve."""
+        """Return the function that scores pairs: by ε for one query, by the ε of the composed Rényi curve for more."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -299,7 +311,7 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the pairs with the highest scores among the neighbours of these histograms, in both directions."""
+        """Return the highest scores and their pairs, among `histograms` and their neighbours in both directions."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -311,7 +323,10 @@ class Search:
         return _merged(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield the neighbours of histograms; if queries depend on each other, with outcomes of the first query."""
+        """Yield the outcome distributions of `histograms` and their neighbours.
+
+        If queries depend on each other, the outcomes are those of the first query.
+        """
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -323,7 +338,7 @@ class Search:
             if len(known) < len(rows):
                 name = type(self.mechanism).__name__
                 raise PatebenchError(
-                    f"{name} states no probabilities of its labels; implement log_outcome_probabilities"
+                    f"{name}.log_outcome_probabilities returns None, but the audit needs it; return probabilities"
                 )
             return np.concatenate([log_p[:1] for log_p in known])
 
@@ -338,14 +353,14 @@ def _change(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Remove outcomes with P > Q and P ≤ `least`, too rare to matter at δ; they would dominate a Rényi curve."""
+    """Remove outcomes with P > Q and P ≤ `least`: they would dominate a Rényi curve but are too rare to matter at δ."""
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the pairs with the highest scores in several lists; of pairs with equal score and top counts, one."""
+    """Return the highest scores and their pairs in several lists, one for each score and pair of largest counts."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -354,7 +369,7 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return pair number `row`, whose D is one of the `histograms`; None: two votes of one teacher."""
+    """Return pair number `row`, whose D is one of the `histograms`; None: D and D′ are one vote each."""
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
         counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
@@ -368,7 +383,7 @@ def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
 
 
 def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
-    """Return histograms with counts in descending order, each once."""
+    """Return the distinct histograms, with counts in descending order."""
     return np.unique(-np.sort(-np.array(list(histograms), dtype=np.int64), axis=1), axis=0)[::-1]
 
 
@@ -396,7 +411,7 @@ def _evenly(votes: int, tied: int, classes: int) -> list[int]:
 
 
 def _moves(counts: Counts) -> Counts:
-    """Return histograms near this one: with one, a few or many votes moved from one class to another."""
+    """Return histograms near `counts`: with none, one, a few or many votes moved from one class to another."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))
