@@ -89,5 +89,5 @@ def test_another_record_of_one_teacher_changes_its_row_alone():
 def test_it_is_no_learner():
     assert on_queries("nearest-query")
     assert not on_queries("mlp")
-    with pytest.raises(PatebenchError, match="can only be a teacher"):
+    with pytest.raises(PatebenchError, match="is for teachers only"):
         make_learner("nearest-query", "modern", classes=3)

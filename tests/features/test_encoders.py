@@ -45,7 +45,7 @@ def test_features_are_the_same_in_any_batch_and_from_a_file(
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_other_samples_and_arrays_are_refused(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = learnt(name, kind, monkeypatch)
-    with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
+    with pytest.raises(PatebenchError, match="but the encoder reads samples of shape"):
         encoder.features(SAMPLES[kind][..., 1:])
     arrays = encoder.arrays()
     with pytest.raises(PatebenchError, match=r"not those of|instead of"):

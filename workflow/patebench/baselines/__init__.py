@@ -12,7 +12,8 @@ class DPSGDForm:
     """Form of DP-SGD with its default settings, which are constants and therefore public.
 
     `rate` is the sampling rate, `clip` the clipping norm, `views` the number of random augmentations per sample, and
-    `ema` the decay of the averaged weights. If `from_encoder`, it uses an encoder trained on the public pool.
+    `ema` the decay of the averaged weights. If `from_encoder`, the model starts from an encoder trained on the public
+    pool.
     """
 
     about: str

@@ -55,8 +55,8 @@ class LabelledSamples:
         if x.dtype.kind == "f" and not (finite := np.isfinite(x)).all():
             row, column = map(int, np.argwhere(~finite)[0])
             raise PatebenchError(
-                f"{plural(int((~finite).sum()), 'value')} of the samples, such as that in row {row}, column {column}"
-                " (counted from 0), are NaN or infinite; fill or drop them first",
+                f"{plural(int((~finite).sum()), 'value')} of the samples, for example in row {row}, column {column}"
+                " (counted from 0), are NaN or infinite; replace these values or drop the samples",
                 code="not-finite",
             )
         for name, numbers in (("rows", self.rows), ("owners", self.owners)):
@@ -99,8 +99,8 @@ class Dataset:
             if y.min() < 0 or y.max() >= self.classes:
                 raise PatebenchError(
                     f"the {role} labels run from {y.min()} to {y.max()}, but the public data or the configuration"
-                    f" declare the classes 0 … {self.classes - 1}; correct the labels, or declare more classes by"
-                    " classes or class_names"
+                    f" declare the classes 0 … {self.classes - 1}; correct the labels, or declare more classes (keys"
+                    " classes or class_names)"
                 )
         check_people(self.private.owners, self.public.owners)
         private, public = self.private.x.shape[1:], self.public.x.shape[1:]
@@ -166,8 +166,8 @@ def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
     """Return a long-tailed data set, whose private class sizes fall exponentially from `first` to `last`.
 
     Class 0 gets `first` samples and the last class gets `last`; the first samples of each class are kept, in order and
-    with their rows. Private labels decide, so ε is only for the data set after this selection. Raises PatebenchError if
-    a class has too few samples.
+    with their rows. The selection depends on private labels, so ε holds only for the data set after the selection.
+    Raises PatebenchError if a class has too few samples.
     """
     limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y
     kept = np.zeros(len(y), dtype=bool)

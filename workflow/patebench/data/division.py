@@ -37,9 +37,9 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions of samples with private labels in the order of their hashes.
 
-    A loader may sort samples by label, so everything public that depends on their order uses this one. The samples are
-    the array `images` if the data set has features of images, else `x`. Raises PatebenchError for identical samples,
-    whose order could depend on their labels.
+    A loader may sort samples by label, so public results that depend on the order of samples use this order. The
+    samples are the array `images` if the data set has features of images, else `x`. Raises PatebenchError for identical
+    samples, whose order could depend on their labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")

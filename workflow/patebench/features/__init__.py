@@ -129,7 +129,7 @@ class Encoder(ABC):
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         """Return features (records, features) of private records `x`, each computed alone.
 
-        So no record changes the features of another, not even by rounding.
+        No record therefore changes the features of another, not even by rounding.
         """
         if not self.exact:
             return one_by_one(self.features, x, report)
@@ -150,6 +150,7 @@ class Encoder(ABC):
         """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""
         if tuple(x.shape[1:]) != self.shape:
             raise PatebenchError(
-                f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}; give samples of"
+                f"samples have shape {x.shape[1:]}, but the encoder reads samples of shape {self.shape}; give"
+                " samples of"
                 " the pool's shape"
             )

@@ -109,10 +109,10 @@ def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
 
 
 def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -> Tensor:
-    """Return the discrete Fourier transform of a Gaussian envelope of a wave with the frequency `centre`.
+    """Return the discrete Fourier transform of a wave of frequency `centre` with a Gaussian envelope.
 
     The envelope has standard deviation 0.8 · `size` pixels along `angle` and twice that across it. Sampling in space
-    adds the copies of the transform that are whole turns apart.
+    adds copies of the transform, shifted by multiples of 2π.
     """
     copies = [
         2 * math.pi * (torch.fft.fftfreq(side, dtype=torch.float64)[:, None] + torch.arange(-2, 3)).mT

@@ -90,13 +90,13 @@ class NetworkEncoder(AxesEncoder):
 
     @classmethod
     def of_content(cls, content: bytes) -> type[Self]:
-        """Return the encoder for the network in `content`; raises PatebenchError if it cannot be read."""
+        """Return the encoder for the network in `content`; raise PatebenchError if `content` cannot be read."""
         network = _read_torchscript(content) if content.startswith(b"PK") else _read_onnx(content)
         return type(cls.__name__, (cls,), {"content": content, "network": staticmethod(network)})
 
     @classmethod
     def of_file(cls, path: Path) -> type[Self]:
-        """Return the encoder for the network in the file `path`; raises PatebenchError if it cannot be read."""
+        """Return the encoder for the network in the file `path`; raise PatebenchError if the file cannot be read."""
         try:
             return cls.of_content(path.read_bytes())
         except OSError as fault:
@@ -123,7 +123,7 @@ class NetworkEncoder(AxesEncoder):
             line = "the network's output for an image changes between calls; give a network without state or randomness"
             raise PatebenchError(line, code="network")
         if len({len(row) for row in rows}) > 1:
-            raise PatebenchError(f"the numbers of outputs differ between images; {_EXPECTED}", code="network")
+            raise PatebenchError(f"the length of the output differs between images; {_EXPECTED}", code="network")
         return torch.from_numpy(np.stack(rows))
 
     @classmethod

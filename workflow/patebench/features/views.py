@@ -52,7 +52,7 @@ class Views:
     def predict(
         self, logits: Callable[[Tensor], Tensor], scale: Callable[[Tensor], Tensor], x: NDArray[Any], on: torch.device
     ) -> NDArray[np.float64]:
-        """Return `log_probabilities` of samples `x` (samples, …), computed in batches on the device `on`.
+        """Return log-probabilities (samples, classes) of samples `x` (samples, …), in batches on the device `on`.
 
         `logits` is the network, and `scale` the function that standardises its input.
         """

@@ -187,7 +187,7 @@ def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: 
 
 
 class Siamese(nn.Module):
-    """Siamese network that computes the logit that two images are equal (Koch 2015).
+    """Siamese network that computes the logit of the probability that two images are equal (Koch 2015).
 
     The logit is a bias minus a weighted L1 distance of the images' features. Images are standardised by the statistics
     of `x` (samples, channels, height, width).
@@ -205,7 +205,7 @@ class Siamese(nn.Module):
         return self.features(self.standardise(x.to(self.bias.device)))
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the logits (…,) that pairs of images are equal, from their features (…, width)."""
+        """Return the logits (…,) of the probability that two images are equal, from their features (…, width)."""
         return self.bias - (first - second).abs() @ F.softplus(self.weights)
 
 

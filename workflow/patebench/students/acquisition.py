@@ -32,7 +32,7 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the first `queries` unqueried samples in the order of the pool, which the split has shuffled.
+    """Return the first `queries` unqueried positions in the order of the pool, which the split has shuffled.
 
     The labels of a first round are therefore the first labels of a release for the whole pool.
     """

@@ -70,8 +70,8 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        PatebenchError For arrays of a wrong shape, type or range, an unknown name, or an option that the method does
-            not accept.
+        PatebenchError
+            For arrays of a wrong shape, type or range, an unknown name, or an option that the method does not accept.
         """
         options = {name: getattr(self, name) for name in StudentConfig.model_fields}
         config = StudentConfig.checked({name: value for name, value in options.items() if value is not None})

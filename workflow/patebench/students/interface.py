@@ -74,7 +74,9 @@ class StudentData:
 def _learner(model: str, info: ValidationInfo) -> str:
     """Raise an error for a model that is for teachers only, since it does not learn from samples themselves."""
     if not info.context and on_queries(model):
-        raise mistake(f"'{model}' votes on queries and predicts nothing else; use it for teachers only", code="learner")
+        raise mistake(
+            f"'{model}' only votes on queries and predicts no samples; use it for teachers only", code="learner"
+        )
     if not info.context and on_features(model):
         raise mistake(f"'{model}' reads features of the encoder; use it for teachers only", code="learner")
     return model

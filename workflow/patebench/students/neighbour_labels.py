@@ -26,7 +26,7 @@ _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that gives each sample the released label of the nearest labelled cell.
+    """Return the trainer of a student that predicts the label of the labelled sample with the nearest cell mean.
 
     The student is a baseline for cluster labels without any learning. Distances are between `data.features`, by which
     the queries were chosen, or between samples if there are no features.

@@ -132,7 +132,7 @@ def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor
 
 
 def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
-    """Return Pr[released label | class] (classes, labels) if a share `rate` of labels is wrong, at random."""
+    """Return Pr[released label | class] (classes, labels) if a share `rate` is wrong, uniformly at random."""
     wrong = rate / (classes - 1)
     return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
 

@@ -56,7 +56,10 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the pretrained network; errors are those of `trainer`, or that its weights are missing."""
+    """Return the trainer of the pretrained network on the whole pool.
+
+    Raises PatebenchError as `trainer` does, and if the weights of the network are not installed.
+    """
     targets = _targets(data, "table-finetuning")
     return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
 

@@ -50,7 +50,7 @@ class LeastSquares(GaussianSums):
         return _regressed(table, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Return the mean of v·v' (features, features) over vectors like the private ones, `units`."""
+        """Return an estimate of the mean of v·v' (features, features) over the private vectors `units`."""
         return outer_sums(pool) / len(pool)
 
 

@@ -100,7 +100,8 @@ class RandomisedResponse(LabelMethod):
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
     """Return the probability (samples, classes) of each answer, given the true `labels` (samples,).
 
-    `prior` (samples, classes) is public: the probability of each label. The answers are the k likeliest labels.
+    `prior` (samples, classes) is public: the probability of each label. Possible answers are the k likeliest labels,
+    with k as in the module's description.
     """
     order = np.argsort(-prior, axis=1, kind="stable")
     size = np.arange(1, prior.shape[1] + 1)
