@@ -1,7 +1,7 @@
-"""Configuration files: reading (`loading`), checking the structure (`settings`), making jobs (`experiments`, `run`).
+"""Read configuration files (`loading`), check their structure (`settings`) and plan the jobs (`experiments`, `run`).
 
-Every mistake is one PatebenchError that starts with the path of its key. The names of this package are imported on
-first use, so that stages, which need only `parameters`, start quickly.
+Every mistake is a PatebenchError whose message starts with the path of the faulty key. The names of this package are
+imported on first use, because stages need only `parameters` and should start quickly.
 """
 
 import importlib

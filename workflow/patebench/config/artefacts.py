@@ -1,7 +1,7 @@
-"""Artefacts of a run (ensembles, label sets, rounds) and their folders below the results.
+"""Describe the artefacts of a run (ensembles, label sets, rounds) and name their folders below the results.
 
-A folder's path lists the settings of the artefact in the order of the data flow. `core.seeds.stream_name` derives the
-name of the artefact's random stream from it.
+The path of a folder lists the settings of its artefact in the order of the data flow. `core.seeds.stream_name` derives
+the name of the artefact's random stream from this path.
 """
 
 from dataclasses import dataclass, field
@@ -31,11 +31,12 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 
 @dataclass(frozen=True)
 class Data:
-    """Data set of an experiment: a built-in one, or the user's own with a loader, files and declarations.
+    """Data set of an experiment: built-in, or the user's own with a loader, files and declarations.
 
-    `names_owners` is True if the data set names the owner of each record. `copy_of` is the built-in data set of which
-    this is a modified copy. `features` are the encoders whose outputs replace its images, and
-    `long_tail` the numbers of private samples of the first and the last class, if these fall from class to class.
+    `sources` are pairs of a role and a file, `declared` pairs of a key and a declaration as JSON. `names_owners` is
+    True if the data set names the owner of each record. If the data set is a modified copy, `copy_of` is the built-in
+    original. `features` are encoders whose outputs replace the images. `long_tail` contains the numbers of private
+    samples of the first and the last class, if the numbers fall from class to class.
     """
 
     dataset: str
@@ -63,7 +64,7 @@ class Data:
 class Split:
     """Division of the public data, shuffled by `seed`, into the pool and the test set.
 
-    `encoder_file` contains the network of an encoder of the user's own.
+    `encoder_file` is the file of the user's own encoder network.
     """
 
     data: Data
@@ -76,7 +77,7 @@ class Split:
         return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
 
     def random(self, folder: str) -> Options:
-        """Return the options that name the random stream of the artefact in `folder`."""
+        """Return the options `seed` and `stream` for the random stream of the artefact in `folder`."""
         return {"seed": self.seed, "stream": stream_name(folder)}
 
 
@@ -84,8 +85,8 @@ class Split:
 class Ensemble:
     """Teachers on disjoint shards of the private data.
 
-    `queries` is the selection of the queries, made before any teacher votes; None if all samples of the pool are
-    queries. If the votes are `imported`, `training` contains only their name.
+    `queries` states how queries are selected before any teacher votes; None if all samples of the pool are queries. If
+    the votes are `imported` from a file, `training` contains only the name of these votes.
     """
 
     split: Split
@@ -98,7 +99,7 @@ class Ensemble:
 
     @classmethod
     def of_file(cls, split: Split, teachers: int, votes: ImportParameters) -> "Ensemble":
-        """Return an ensemble whose votes are in a file."""
+        """Return an ensemble of `teachers` teachers whose votes are in a file."""
         training = TrainingParameters.checked({"model": votes.name}, record=True)
         return cls(split, teachers, PartitionParameters(), training, imported=votes)
 
@@ -115,13 +116,13 @@ class Ensemble:
 
     @property
     def chunks(self) -> list[str]:
-        """Return the range of teachers that each job trains, such as "0-24"."""
+        """Return one range of teachers per training job, such as "0-24"."""
         size = self.work.chunk
         return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
 
     @property
     def votes_by_query(self) -> bool:
-        """Return True if a teacher votes only on queries near its records, which requires the pool's features."""
+        """Return True if a teacher votes only on queries near its records; this requires the pool's features."""
         return self.imported is None and on_queries(self.training.model)
 
     @property
@@ -131,13 +132,13 @@ class Ensemble:
 
     @property
     def has_pool(self) -> bool:
-        """Return False if the queries are unknown, which are otherwise samples of the pool."""
+        """Return True if the queries are samples of the pool, False if the samples are unknown (a table of votes)."""
         return self.imported is None or self.imported.classes is None
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Name of a mechanism and its parameters, in the order in which the mechanism declares them."""
+    """A mechanism's name and its parameters, as pairs in the order in which the mechanism declares them."""
 
     mechanism: str
     parameters: tuple[tuple[str, float], ...]
@@ -156,7 +157,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """Round of queries that a strategy selects, using the student of the round `before`."""
+    """One round of active learning: a strategy selects queries with the student of the previous round, `before`."""
 
     ensemble: Ensemble
     setting: Setting
@@ -167,17 +168,17 @@ class Round:
 
     @property
     def rounds(self) -> list["Round"]:
-        """Return all rounds so far, this one last."""
+        """Return all rounds up to this one, in order."""
         return [*(self.before.rounds if self.before else []), self]
 
     @property
     def total(self) -> int:
-        """Return the number of queries in all rounds so far."""
+        """Return the total number of queries in all rounds up to this one."""
         return sum(round.selection.queries for round in self.rounds)
 
     @property
     def slugs(self) -> str:
-        """Return the names of all rounds so far as a path."""
+        """Return the names of all rounds up to this one as a path."""
         return "/".join(f"round-{i}_{round.selection.slug}" for i, round in enumerate(self.rounds))
 
     @property
@@ -197,7 +198,7 @@ class Round:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Labels that one mechanism gives to an ensemble's queries: to all of them, or to those of all rounds so far.
+    """Labels by one mechanism for an ensemble's queries: for all queries, or for those of all rounds so far.
 
     Parameters
     ----------
@@ -215,9 +216,9 @@ class LabelSet:
 
     @property
     def plain_name(self) -> str:
-        """Return the folder of these labels if they were made without secure aggregation.
+        """Return the folder that these labels would have without secure aggregation.
 
-        The name of their random stream derives from this folder, so secure aggregation changes no random number.
+        The name of the labels' random stream derives from this folder, so secure aggregation changes no random number.
         """
         if self.round:
             return self.round.name
@@ -231,7 +232,7 @@ class LabelSet:
 
     @property
     def voters(self) -> str:
-        """Return the folder of the votes: the ensemble's, or the round's if the teachers vote in each round."""
+        """Return the folder of the votes: that of the round if the teachers vote in each round, else the ensemble's."""
         return self.round.name if self.round and self.ensemble.votes_in_rounds else self.ensemble.name
 
     @property
@@ -247,7 +248,7 @@ class LabelSet:
         return by_features and MECHANISMS.load(self.setting.mechanism).answering == "as table"
 
     def noise_options(self, ledger: str) -> Options:
-        """Return the options for the source of the noise: a random stream, or a release with the folder of ledgers."""
+        """Return the options for the source of the noise: `seed` and `stream`, or `release` and the folder `ledger`."""
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}
         return self.ensemble.split.random(self.plain_name)
@@ -259,7 +260,7 @@ def _mode_part(mode: Mode) -> str | None:
 
 @dataclass
 class Experiment:
-    """Artefacts of one experiment of the configuration, for all its seeds, without duplicates."""
+    """Label sets and ensembles of one experiment for all its seeds, without duplicates (as keys of dicts)."""
 
     name: str
     label_sets: dict[LabelSet, None] = field(default_factory=dict)

@@ -56,10 +56,10 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Parameters)
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
-#: Number of classes in checks of costs; it does not change which costs are known.
+#: Number of classes in checks of costs, whose result does not depend on it.
 _ANY_CLASSES = 2
 
-#: Keys of an experiment with results that have no theorem for private labels of public samples.
+#: Keys of an experiment whose results have no privacy theorem for private labels of public samples.
 _OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "public_reference")
 
 #: Strategies for the `queries` of an experiment, without and with `neighbours`.
@@ -67,15 +67,15 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Values of settings that are not in an artefact's path; experiments that share the artefact must give the same."""
+    """Check that experiments which share an artefact agree on settings that are not in its path."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
 
     def settle(self, folder: str, where: str, value: object) -> None:
-        """Raise PatebenchError if an earlier experiment has another value than the key `where` for the same artefact.
+        """Record `value`, at the key `where`, for the artefact in `folder`.
 
-        `folder` is the folder of the artefact.
+        Raises PatebenchError if an earlier experiment gave another value for the same artefact.
         """
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
@@ -95,10 +95,10 @@ def expand(
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
-    """Add one experiment to a run, once per seed; return its artefacts.
+    """Add the experiment `name` to `run`, once per seed; return its artefacts.
 
-    `own` are the user's data sets, and `agreement` the values that earlier experiments gave. Raises PatebenchError for
-    the first error.
+    `own` contains the user's data sets by name. `agreement` holds the values that earlier experiments gave. Raises
+    PatebenchError for the first mistake.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
@@ -127,7 +127,7 @@ class _Expansion:
         sizes = [size for ensembles in settings.ensembles for size in ensembles.teachers]
         sizes += [votes.teachers for votes in settings.votes]
         if not sizes:
-            line = "the key is missing; add at least one ensemble of teachers, or votes of one in a file"
+            line = "the key is missing; add at least one ensemble of teachers, or the votes of an ensemble in a file"
             raise PatebenchError(line, code="missing", where=f"{where}.ensembles")
         self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes))
         for key in ("dpsgd", "private_knn", "feature_methods", "petdl"):
@@ -166,7 +166,7 @@ class _Expansion:
             self._audits(settings.audit, label_sets, queries)
 
     def _check_labels_only(self) -> None:
-        """Raise PatebenchError for settings without a theorem for private labels of public samples."""
+        """Raise PatebenchError for settings that have no privacy theorem for private labels of public samples."""
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
@@ -174,7 +174,7 @@ class _Expansion:
                 raise PatebenchError(line, code="labels", where=f"{self.where}.{key}")
         for where, ensembles in _entries(f"{self.where}.ensembles", self.settings.ensembles):
             if Change.REPLACE not in PARTITIONS.fact(ensembles.partition.strategy, "protects"):
-                line = "private labels need one record per teacher, dealt at random; leave it out"
+                line = "private labels need one record per teacher, assigned at random; leave it out"
                 raise PatebenchError(line, code="labels", where=f"{where}.partition")
 
     @property
@@ -189,7 +189,7 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return the number of aggregators of a mechanism; None if one party sums the votes."""
+        """Return the number of aggregators for a mechanism, or None if a single party sums the votes."""
         return self.run.aggregators if MECHANISMS.load(mechanism).secure else None
 
     def _queries(self) -> tuple[int, ...]:
@@ -221,9 +221,9 @@ class _Expansion:
         return data
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Raise PatebenchError if a mechanism cannot label these ensembles, be released, or stop at a budget.
+        """Raise PatebenchError if a mechanism does not support these ensembles, a release or a budget.
 
-        `sizes` are the numbers of teachers of the ensembles; `budget` is True if answering stops at a budget.
+        `sizes` are the numbers of teachers of the ensembles. `budget` is True if a release stops at a budget.
         """
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
@@ -239,9 +239,8 @@ class _Expansion:
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
         """Return the mechanism of a setting.
 
-        Raises PatebenchError if this run is a release and the mechanism cannot draw releases, or if teachers abstain or
-        their votes have weights and the mechanism does not support that. `teachers` are the sizes of the ensembles that
-        use the mechanism, None for all.
+        Raises PatebenchError if the mechanism does not support releases, abstentions or weighted votes that this
+        experiment needs. `teachers` are the sizes of the ensembles that use the mechanism; None means all ensembles.
         """
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -252,13 +251,13 @@ class _Expansion:
         labels_only = self.settings.protects is not None
         check_covers(mechanism, abstentions=may_abstain, weights=have_weights, labels_only=labels_only)
         if have_weights and (k := dict(setting.parameters)["k"]) != 1:
-            line = f"k = {k:g}, but the vector of votes of each record has norm 1, so larger k only raise ε; use k = 1"
+            line = f"k = {k:g} only raises ε, since each record's vector of votes has norm 1; use k = 1"
             raise PatebenchError(line, code="weights")
         return mechanism
 
     def _check_not_secure(self, setting: Setting, why: str) -> None:
         if self._aggregators(setting.mechanism):
-            line = f"secure aggregation opens the labels of all queries at once, so {why}"
+            line = f"secure aggregation reveals the labels of all queries at once, so {why}"
             raise PatebenchError(line, code="secure")
 
     def _ensembles(self, split: Split) -> Iterator[Ensemble]:
@@ -307,7 +306,7 @@ class _Expansion:
             yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Raise PatebenchError for a partition by owners that are unknown; warn if it ignores owners that are known."""
+        """Raise PatebenchError for a partition by unknown owners; add a warning if a partition ignores known owners."""
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
@@ -325,7 +324,7 @@ class _Expansion:
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.mode is Mode.RELEASE:
-            line = f"{why}, so it cannot be part of a release; leave it out"
+            line = f"{why}, so this key cannot be part of a release; leave it out"
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
@@ -338,13 +337,16 @@ class _Expansion:
             raise PatebenchError(line, code="queries", where=where)
 
     def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return `numbers` of queries, all among the `accounted` ones; if None, the largest of these."""
+        """Return `numbers`, or the largest of the numbers of queries `accounted` if `numbers` is None.
+
+        Raises PatebenchError, naming the key `where`, if a number is not in `accounted`.
+        """
         for path, count in _places(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
     def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students of the label sets `pool`; ε is computed for the numbers of queries `accounted`."""
+        """Add the students of the label sets `pool`; `accounted` are the numbers of queries with a computed ε."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
@@ -379,7 +381,7 @@ class _Expansion:
                     self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add to the run the networks that are distilled from the teachers' probabilities, for chosen ensembles."""
+        """Add the networks that are distilled from the teachers' probabilities, for each chosen ensemble."""
         for where, settings in _entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
@@ -409,7 +411,7 @@ class _Expansion:
                 self.experiment.ensembles[ensemble] = None
 
     def _combinations(self, where: str, settings: Any, model: type[P]) -> list[P]:
-        """Return a model of parameters for every combination of listed values; δ defaults to the experiment's."""
+        """Return one `model` per combination of the listed values in `settings`; δ defaults to the experiment's δ."""
         values = {name: getattr(settings, name) for name in model.model_fields}
         values["delta"] = settings.delta or self.settings.accounting.delta
         columns = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
@@ -417,7 +419,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models that students are compared with, such as baselines, the public reference and DP-SGD."""
+        """Add the models for comparison with students: baselines, the public reference and private models."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -438,8 +440,9 @@ class _Expansion:
                 self.run.add_private_model("train_private_knn", split, knn)
         for where, method_entry in _entries(f"{self.where}.feature_methods", settings.feature_methods):
             if FEATURE_METHODS.fact(method_entry.method, "labels_only") != bool(settings.protects):
-                unit = "whole records" if settings.protects else "labels alone"
-                line = f"'{method_entry.method}' protects {unit}, unlike this experiment ({self.where}.protects)"
+                unit = "whole records, but this experiment labels alone"
+                unit = unit if settings.protects else "labels alone, but this experiment whole records"
+                line = f"'{method_entry.method}' protects {unit} ({self.where}.protects)"
                 raise PatebenchError(f"{line}; leave it out", code="labels", where=f"{where}.method")
             for key in ("prototypes", "candidates", "clusters"):
                 _check_pool(f"{where}.{key}", [number for number in [getattr(method_entry, key)] if number], pool)
@@ -447,7 +450,7 @@ class _Expansion:
                 self.run.add_private_model("train_on_features", split, method)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add an audit of each mechanism and ensemble of the label sets `pool`."""
+        """Add an audit for each pair of a mechanism and an ensemble in the label sets `pool`."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
         queries = sorted(self._check_accounted(where, settings.queries, accounted))
@@ -463,7 +466,7 @@ class _Expansion:
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
-    """Return the user's data set `name`; raise PatebenchError if that is a built-in or one of the `reserved` names."""
+    """Return the user's data set `name`; raise PatebenchError if the name is that of a built-in one or `reserved`."""
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
         line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
@@ -482,7 +485,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:
-    """Raise PatebenchError if a file of a user's data set is missing or its private and public file are the same."""
+    """Raise PatebenchError if a file of a user's data set is missing, or if its private file is also the public one."""
     where = key_path("datasets", name)
     call_all(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
@@ -491,7 +494,7 @@ def check_own_files(name: str, settings: DatasetSettings) -> None:
 
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
-    """Return a setting for every mechanism and every combination of the listed values of its parameters."""
+    """Return one setting per mechanism in `grid` and combination of its listed parameter values."""
     settings = []
     for name, values in grid.items():
         here = key_path(where, name)
@@ -508,7 +511,7 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
-    """Raise PatebenchError if `value`, at the key `where`, is not in `allowed`; the message says it is not `what`."""
+    """Raise PatebenchError if `value`, at the key `where`, is not in `allowed`; `what` names the allowed values."""
     names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
         line = f"{show(value)} is not {what}{nearest(value, names)}; choose one of {', '.join(names)}"
@@ -516,12 +519,12 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
 
 
 def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each value of the list at the key `where` with its own path, `where[i]`."""
+    """Return pairs of a path and a value, `where[i]` and `values[i]`, for the list at the key `where`."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each value of the key `where` with its path: `where[i]`, or `where` itself for a single value."""
+    """Return pairs of a path and a value for the key `where`: `where[i]`, or `where` itself for a single value."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 
@@ -549,8 +552,8 @@ def _selections(
 ) -> Iterator[Round]:
     """Yield the rounds of an ensemble; round i selects `sizes[i]` queries with the student of the previous round.
 
-    If the strategy needs a student, the first round selects random queries. If the teachers vote only on queries near
-    their records, it selects prototypes instead, because few records may be near a random sample.
+    If the strategy needs a student, the first round selects random queries; or prototypes, if the teachers vote only on
+    queries near their records, because few records may be near a random sample.
     """
     first = initial_strategy(strategy)
     if ensemble.votes_in_rounds and first != strategy:
@@ -580,7 +583,7 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
-    """Return the numbers of teachers of the ensembles to use: `wanted`, or those of all ensembles if it is None.
+    """Return the numbers of teachers of the ensembles to use: `wanted`, or all numbers if `wanted` is None.
 
     Raises PatebenchError if no ensemble has one of the wanted numbers.
     """

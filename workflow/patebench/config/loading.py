@@ -1,4 +1,4 @@
-"""Read a configuration file from YAML, refusing duplicate keys; the values are checked by `config.validation`."""
+"""Read a configuration file from YAML and refuse duplicate keys; `config.validation` checks the values."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import yaml
 from patebench.core.errors import PatebenchError
 from patebench.core.fields import show
 
-#: Maximum size of a configuration in bytes, and maximum number of its values, with every YAML alias replaced.
+#: Maximum size of a configuration in bytes, and maximum number of values after all YAML aliases are replaced.
 _BYTES, _VALUES = 10_000_000, 100_000
 
 _START = "start from config/config.yaml"
@@ -35,7 +35,7 @@ class _Loader(yaml.SafeLoader):
     def _count(self, node: yaml.Node) -> None:
         """Count the values in a node, including those of aliases; raise an error above `_VALUES`.
 
-        A node that contains an alias of itself would be counted without end, so it raises the error too.
+        A node that contains an alias of itself has endlessly many values and also raises the error.
         """
         self.values += 1
         if self.values > _VALUES:
@@ -46,9 +46,9 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(path: Path | str) -> dict[str, Any]:
-    """Read the YAML file `path` and return its mapping without checking the values.
+    """Return the mapping in the YAML file `path`, without checking its values.
 
-    Raises PatebenchError, with the line where it is known, if the file is not valid YAML.
+    Raises PatebenchError if the file cannot be read or is not valid YAML; the message contains the line, if known.
     """
     try:
         path = Path(path)

@@ -48,7 +48,7 @@ ClassName = Annotated[Text, Field(min_length=1)]
 
 
 def _path(path: str) -> str:
-    """Return `path` unchanged; refuse braces, which Snakemake reads as wildcards, and a leading ~ or -."""
+    """Return `path` unchanged; raise an error for braces, which Snakemake reads as wildcards, or a leading ~ or -."""
     if set(path) & set("{}"):
         raise mistake(f"the path {show(path)} contains braces; use a path without braces")
     if path.startswith(("~", "-")):
@@ -110,7 +110,7 @@ class SplitParameters(Parameters):
     )
     encoder_data: Annotated[Text, Field(min_length=1)] | None = Field(
         None,
-        description="Public data, besides the pool, that an encoder of your own has seen, such as LAION-400M.",
+        description="Public data, besides the pool, on which your own encoder was trained, such as LAION-400M.",
         json_schema_extra=NOT_IN_PATH,
     )
     pool_shift: Annotated[Text, one_of(lambda: SHIFTS)] | None = Field(
@@ -126,13 +126,13 @@ class SplitParameters(Parameters):
 
     @model_validator(mode="after")
     def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Refuse an unregistered encoder without the data that it has seen, except in records."""
+        """Require `encoder_data` for an encoder that is not registered, except in stored records."""
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
         ):
             return self
         if self.encoder_data is not None:
-            hint = f"the data of the encoder {self.encoder or DEFAULT_ENCODER} is known; leave the key out"
+            hint = f"the public data of the encoder {self.encoder or DEFAULT_ENCODER} is known; leave the key out"
             raise mistake(hint, "encoder_data")
         with blamed_on_key("encoder"):
             ENCODERS.check(str(self.encoder))
@@ -141,7 +141,7 @@ class SplitParameters(Parameters):
     @model_validator(mode="after")
     def _distinct_in_paths(self) -> Self:
         if self.encoder in SHIFTS or str(self.encoder).startswith("test-"):
-            hint = f"{show(self.encoder)} means something else in the names of folders; choose another name"
+            hint = f"{show(self.encoder)} has another meaning in the names of folders; choose another name"
             raise mistake(hint, "encoder", code="name")
         return self
 
@@ -160,13 +160,13 @@ class PartitionParameters(Parameters):
     )
     owners: Place | None = Field(
         None,
-        description="With owners or hash-owners, a .npy file with the owner's number for each private sample. Not"
-        " needed if the data set names the owners.",
+        description="With owners or hash-owners, a .npy file with one owner's number per private sample. Not needed if"
+        " the data set names the owners.",
         json_schema_extra=NOT_IN_PATH,
     )
     every_class: Truth = Field(
         False,
-        description="Refuse a shard that lacks a class; for models that need samples of all classes.",
+        description="Stop with an error if a shard lacks a class; for models that need samples of all classes.",
         json_schema_extra=NOT_IN_PATH,
     )
 
@@ -197,14 +197,14 @@ class PartitionParameters(Parameters):
 
 
 class ImportParameters(Parameters):
-    """Votes in a file, used in place of teachers that a run trains."""
+    """Votes in a file, imported instead of training teachers."""
 
     name: Annotated[Text, AfterValidator(plain_name)] = Field(description="Name of the votes in paths and tables.")
     classes: Whole | None = Field(
         None,
         ge=2,
-        description="Number of classes of a plain table of votes (.npy, .npz or CSV), whose queries are unknown"
-        " samples: there are no accuracies and no students. Leave it out for a file of `patebench export_votes`.",
+        description="Number of classes of a plain table of votes (.npy, .npz or CSV). Its queries are unknown samples,"
+        " so there are no accuracies and no students. Leave it out for a file of `patebench export_votes`.",
         json_schema_extra=NOT_IN_PATH,
     )
 
@@ -226,8 +226,8 @@ class TrainingParameters(Parameters):
     neighbours: Whole | None = Field(
         None,
         ge=1,
-        description="With nearest-query, number of nearest queries that each record votes on; by default only"
-        " the query whose cell contains it.",
+        description="With nearest-query, number of nearest queries that each record votes on; by default each record"
+        " votes on its nearest query.",
     )
 
     @model_validator(mode="after")
@@ -238,13 +238,13 @@ class TrainingParameters(Parameters):
             hint = f"only the model nearest-query votes on nearest queries, not '{self.model}'; leave it out"
             raise mistake(hint, "neighbours")
         if self.epochs is not None and not by_recipe(self.model):
-            hint = f"the model '{self.model}' is not trained in epochs and does not use it; leave it out"
+            hint = f"the model '{self.model}' is not trained in epochs; leave the key out"
             raise mistake(hint, "epochs")
         return self
 
     @property
     def training(self) -> "TrainingParameters":
-        """Return only the training parameters, without those that a subclass adds."""
+        """Return the training parameters alone, without the parameters that a subclass adds."""
         return TrainingParameters.of(self)
 
 
@@ -332,8 +332,8 @@ class AccountParameters(Parameters):
     )
     queries: AnyNumber[PositiveWhole] = Field(
         (),
-        description="Numbers of queries T; for each, ε is reported for the first T queries. By default T is the number"
-        " of all queries, and for a release always.",
+        description="Numbers of queries T; ε is reported for the first T queries, for each T. By default, and always"
+        " for a release, T is the number of all queries.",
     )
 
 
@@ -348,7 +348,7 @@ class AccountingParameters(AccountParameters):
 
 
 class StudentParameters(StudentConfig):
-    """Method and model of a student, and the fraction of its labels that is held out for validation."""
+    """Method and model of a student, and the fraction of its labels held out for validation."""
 
     hold_out: Number | None = Field(
         None,
@@ -358,7 +358,7 @@ class StudentParameters(StudentConfig):
     )
 
     def slug_of(self, queries: int) -> str:
-        """Return the folder name of a student of `queries` labels."""
+        """Return the folder name of a student trained on the labels of `queries` queries."""
         return slug(self.method, ("queries", queries), *self.parts("method"))
 
 
@@ -397,8 +397,8 @@ class DpsgdParameters(Parameters):
     )
     compression: PositiveNumber | None = Field(
         None,
-        description="With conv-small or conv-middle, compression factor: the model's number of parameters divided by"
-        " that of the network that is trained, as for students of PET-DL; default 1.",
+        description="With conv-small or conv-middle, compression factor: number of parameters of the model divided by"
+        " that of the trained, smaller network, as for students of PET-DL; default 1.",
     )
     rate: Number | None = Field(
         None,
@@ -420,7 +420,7 @@ class DpsgdParameters(Parameters):
         None, ge=0, lt=1, description="Decay of the exponential moving average of the weights used for prediction."
     )
     epsilon: PositiveNumber = Field(description="Target ε of the model, at `delta`; it protects one private sample.")
-    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of that ε.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of the target ε.")
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
@@ -428,7 +428,7 @@ class DpsgdParameters(Parameters):
         for key, fits in (("model", network), ("compression", network), ("views", self.form != "linear")):
             if getattr(self, key) is not None and not fits:
                 value = show(getattr(self, key))
-                raise mistake(f"{value} has no effect on the form '{self.form}'; leave it out", key)
+                raise mistake(f"{value} has no effect on the form '{self.form}'; leave the key out", key)
         if self.compression is not None:
             with blamed_on_key("compression"):
                 check_compressible(self.model)
@@ -440,7 +440,7 @@ class DpsgdParameters(Parameters):
         return slug(self.form, *privacy, *self.parts("form", "epsilon", "delta"))
 
     def chosen(self) -> dict[str, float]:
-        """Return the training parameters by name: the value given here, else the default of the form."""
+        """Return the training parameters by name; a parameter that is None has the default of the form."""
         form = DPSGD_FORMS[self.form]
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         values = {name: getattr(self, name) for name in names}
@@ -448,7 +448,7 @@ class DpsgdParameters(Parameters):
 
 
 class PrivateKnnParameters(Parameters):
-    """Private-kNN: labels of public samples by their nearest private records, and the student of these labels."""
+    """Private-kNN: the nearest private records label public samples, and a student learns from these labels."""
 
     form: Annotated[Text, one_of(lambda: KNN_FORMS)] = Field(
         description="Form of Private-kNN: " + "; ".join(f"{name}: {about}" for name, about in KNN_FORMS.items()) + "."
@@ -483,7 +483,7 @@ class PrivateKnnParameters(Parameters):
 
 
 class FeatureMethodParameters(Parameters):
-    """Classifier of public features that a method on private records releases with noise, and a student of it."""
+    """A classifier of public features, fitted with noise to private records by `method`, and an optional student."""
 
     method: Annotated[Text, known_to(FEATURE_METHODS)] = Field(
         description="Name of the method: "
@@ -491,23 +491,25 @@ class FeatureMethodParameters(Parameters):
         + "."
     )
     epsilon: PositiveNumber = Field(description="Target ε for the `change`.")
-    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of that ε.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of the target ε.")
     change: Annotated[Text, one_of(lambda: CHANGES)] = Field(
         "replaced",
-        description="Change of a record for which `epsilon` is the target: replaced, or added-or-removed. Both ε are"
-        " stated.",
+        description="Neighbouring relation of the target `epsilon`: one record replaced, or added-or-removed. The"
+        " results state ε for both.",
     )
     dimensions: PositiveWhole | None = Field(
         None,
-        description="With dppl-mean and least-squares, number of principal axes of the pool's features that are used;"
-        " all by default.",
+        description="With dppl-mean and least-squares, number of principal axes of the pool's features to use; all by"
+        " default.",
     )
     prototypes: PositiveWhole | None = Field(
-        None, description="With dppl-public, number of samples for each class; default 1."
+        None, description="With dppl-public, number of public samples chosen as prototypes per class; default 1."
     )
-    rounds: PositiveWhole | None = Field(None, description="With private-evolution, number of histograms; default 1.")
+    rounds: PositiveWhole | None = Field(
+        None, description="With private-evolution, number of noisy histograms; default 1."
+    )
     candidates: PositiveWhole | None = Field(
-        None, description="With private-evolution, number of samples in a histogram; default 300."
+        None, description="With private-evolution, number of candidate samples in a histogram; default 300."
     )
     clusters: PositiveWhole | None = Field(
         None,
@@ -516,7 +518,8 @@ class FeatureMethodParameters(Parameters):
     )
     student: Method | None = Field(
         None,
-        description="Method of a student of the classifier's labels; by default, the classifier itself is measured.",
+        description="Method of a student trained on the classifier's labels; by default, there is no student, and the"
+        " classifier itself is evaluated.",
     )
 
     @model_validator(mode="after")
@@ -525,12 +528,12 @@ class FeatureMethodParameters(Parameters):
             raise mistake(f"'{self.method}' protects a label, which can only be replaced; leave it out", "change")
         for key in ("dimensions", "prototypes", "rounds", "candidates", "clusters"):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
-                raise mistake(f"the method '{self.method}' does not use it; leave it out", key)
+                raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave it out", key)
         return self
 
     @property
     def settings(self) -> dict[str, int]:
-        """Return the given parameters of the method by name, without its target."""
+        """Return the given parameters of the method by name, without ε and δ."""
         names = FEATURE_METHODS.fact(self.method, "options")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -598,6 +601,6 @@ class AuditParameters(Parameters):
     """Settings of an audit, which estimates a lower bound on a mechanism's ε from many runs."""
 
     runs: Whole = Field(
-        100_000, ge=1000, description="Number of runs of each mechanism on each of two adjacent data sets."
+        100_000, ge=1000, description="Number of runs of each mechanism on each of two neighbouring data sets."
     )
-    confidence: Number = Field(0.999, gt=0, lt=1, description="Confidence level of the ε lower bound.")
+    confidence: Number = Field(0.999, gt=0, lt=1, description="Confidence level of the lower bound on ε.")

@@ -1,8 +1,8 @@
-"""Run of a configuration: the options of every file to make, and the inputs that depend on the configuration.
+"""Plan the run of a configuration: the command options of every output file, and inputs that the path does not show.
 
-The rules in `workflow/rules` define the graph. For each file, a rule looks up in a `Run` the options of the command
-that makes it, and the inputs that do not follow from the file's path: the chunks of an ensemble, earlier rounds, the
-pool's features, and the records for `collect` and the report.
+The rules in `workflow/rules` define the graph of jobs. For each output file, a rule looks up two things in a `Run`: the
+options of its command, and inputs that do not follow from the file's path (the chunks of an ensemble, earlier rounds,
+the pool's features, and the records for `collect` and the report).
 """
 
 import os
@@ -47,20 +47,20 @@ class Run:
 
     Attributes
     ----------
-    options : target file → options of the command that makes it. A rule with several outputs is found by the first.
-    chunks : folder of votes → the chunks of teachers that are trained by one job each.
-    selections : ensemble → the queries that are selected before its teachers vote: none or one.
+    options : output file → options of its command. For a rule with several outputs, the key is the first output.
+    chunks : folder of votes → chunks of teachers; one job trains one chunk.
+    selections : ensemble → selections of queries made before its teachers vote (at most one).
     uses_features, uses_encoder : files (votes, queries, students, models) made from the pool's features or its encoder.
-    label_splits : splits whose pool consists of the private data's samples, because only their labels are private.
-    own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, the owners
-        of samples, or votes of teachers that are not trained.
+    label_splits : splits whose pool consists of private samples, because only their labels are private.
+    own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
+        samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit → imported votes from which it reads the number of classes, if the data set is not loaded.
+    audited_votes : audit → imported votes that provide the number of classes if the data set is not loaded.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
-    records : kind of record → the files that tables and figures are made of.
+    records : kind of record → input files of tables and figures.
     contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of a data set and the
         value of the setting that the figure varies, or None.
-    copies : data set → the built-in data set of which it is a modified copy.
+    copies : modified data set → built-in original.
     modes : labels file → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
     """
@@ -106,7 +106,7 @@ class Run:
     def command_options(self, file: str) -> str:
         """Return the options of the command that makes `file`, quoted for a shell.
 
-        Raise PatebenchError if no experiment needs the file.
+        Raises PatebenchError if no experiment needs the file.
         """
         target = file.removeprefix(f"{self.results}/")
         if target not in self.options:
@@ -115,7 +115,7 @@ class Run:
         return shell_words(self.options[target])
 
     def record_files(self) -> dict[str, list[str]]:
-        """Return the files that tables and figures are made of, by kind: collected, baselines, audits, models."""
+        """Return the input files of tables and figures by kind: collected, baselines, audits, models."""
         kinds = ("collected", "baselines", "audits", "models")
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
@@ -141,13 +141,13 @@ class Run:
     def ledger_environment(self) -> dict[str, str]:
         """Return the environment variables with the total budget of all releases and the name of the private data.
 
-        Commands that draw a release read them. A variable is empty if its setting is not given.
+        Commands that draw a release read these variables. A variable is empty if its setting is missing.
         """
         ledger = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
         return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the files that the page for publication describes, by kind; empty if the run is not a release."""
+        """Return the input files of the publishable page by kind; an empty dict if the run is not a release."""
         if self.mode is not Mode.RELEASE:
             return {}
 
@@ -165,9 +165,9 @@ class Run:
         }
 
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
-        """Check that δ, the value of the key `where`, is below 1/n for n `teachers`.
+        """Check that δ, at the key `where`, is below 1/n for n `teachers` (None if the number is unknown).
 
-        A larger δ is an error in release mode and a warning otherwise. `teachers` is None if the number is unknown.
+        A larger δ raises PatebenchError in release mode, if the number is known, and adds a warning otherwise.
         """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:
@@ -175,7 +175,7 @@ class Run:
             if (line := f"{where}: {fault}") not in self.warnings:
                 self.warnings.append(line)
 
-    # Each method also adds the artefacts that the added one needs.
+    # Each of the following methods adds an artefact and all artefacts that it needs.
 
     def add_data(self, data: Data) -> None:
         self._add("data", data.name, "private.npz", data.options())
@@ -278,7 +278,7 @@ class Run:
         self._gather(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
-        """Add the shares of each chunk, the sum of each aggregator, and the labels that are opened from these sums."""
+        """Add the shares of each chunk, the sum of each aggregator, and the labels computed from these sums."""
         share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
         for chunk in labels.ensemble.chunks:
             target = f"secure/aggregator-1/{chunk}.npz"
@@ -289,9 +289,9 @@ class Run:
         self._add("secure_open", labels.name, "labels.npz", {})
 
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
-        """Add a student of the first `queries` labels.
+        """Add a student of the labels of the first `queries` queries.
 
-        Its folder is below the folder of the labels; a student of a round has the same folder as the labels.
+        The student's folder is below the folder of the labels; for a round, it is the folder of the labels itself.
         """
         split = labels.ensemble.split
         name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
@@ -319,7 +319,7 @@ class Run:
         self._gather(ensemble.name, "distilled", name)
 
     def add_petdl(self, ensemble: Ensemble, parameters: PetdlParameters) -> None:
-        """Add a student of PET-DL; all students of one ensemble use the same random stream, to compare them fairly."""
+        """Add a student of PET-DL; all students of an ensemble use the same random stream, for a fair comparison."""
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/petdl/{parameters.slug}"
         self._note(ensemble.split.data, "PET-DL", parameters.slug)
@@ -328,7 +328,7 @@ class Run:
         self._gather(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
-        """Add a non-private model, trained on `true_labels` true labels of the pool, or if None on private data."""
+        """Add a non-private model, trained on `true_labels` true labels of the pool or, if None, on private data."""
         self.add_split(split)
         name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
         options = {"true-labels": true_labels, **training.options(), **split.random(name)}
@@ -350,7 +350,7 @@ class Run:
         *,
         encoder: bool = True,
     ) -> None:
-        """Add the private model that `stage` trains on the private data, with the `encoder` of the pool or without."""
+        """Add the private model that `stage` trains on the private data; `encoder` is True if it uses the encoder."""
         self.add_split(split)
         kind = stage.removeprefix("train_")
         name, file = f"{split.name}/{kind.replace('_', '-')}/{parameters.slug}", f"{kind}.json"
@@ -361,7 +361,7 @@ class Run:
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
     ) -> None:
-        """Add the audit of a mechanism; it uses made-up votes, so one audit serves all seeds."""
+        """Add the audit of a mechanism; one audit serves all seeds, since its votes are constructed, not trained."""
         name = audit_name(data, teachers, setting)
         world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
         options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": stream_name(name)}
@@ -388,7 +388,10 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Add to `contents` that this run has results on the subject `word` for a data set; see there for `value`."""
+        """Record in `contents` that this run has results on the subject `word` for a data set.
+
+        `value` is the value of the setting that a figure varies, or None.
+        """
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
@@ -402,10 +405,11 @@ class Run:
         record: str = "",
         united: str = "",
     ) -> None:
-        """Add the target `file` with the options of the command that makes it.
+        """Add the output `file` in `folder`, made by the command `stage` with `options`.
 
-        If the target exists, the values of the option `united` are merged; other options must agree. `record` is the
-        file's kind in `records` if tables and figures read it. `job` replaces the folder in the name of the job.
+        If the output was added before, the values of the option `united` are merged. All other options must agree, or a
+        PatebenchError is raised. `record` is the kind of the file in `records`, for files that tables and figures read.
+        `job` replaces the folder in the name of the job.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)
@@ -420,7 +424,7 @@ class Run:
         self.options[target] = options
 
     def job_names(self) -> list[str]:
-        """Return the names of all jobs, stage/folder, which are also the names of their benchmark files."""
+        """Return the names of all jobs (stage/folder), which are also the names of their benchmark files."""
         return [*self.jobs, f"manifest/{self.label}", f"report/{self.label}"]
 
 

@@ -12,7 +12,7 @@ from patebench.core.fields import Parameters, single_kind
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
-#: Types of values that may be given in place of a list with one entry.
+#: Types whose values may be written without a list if there is only one.
 _SINGLE = ("integer", "number", "string", "boolean")
 #: Suffix of the path of a key, by the type of its value.
 _MARKS = {list: "[]", dict: ".<name>"}
@@ -50,9 +50,9 @@ def page() -> str:
 
 
 def _plain(part: Any) -> Any:
-    """Convert a part of pydantic's schema to the schema that editors get.
+    """Convert a part of pydantic's schema to the JSON schema for editors.
 
-    Bounds get their JSON schema names, a single value is allowed in place of a list, and null is not offered.
+    Bounds get the names of JSON schema. A single value is allowed in place of a list. Null is left out.
     """
     if isinstance(part, list):
         return [_plain(entry) for entry in part]
@@ -74,13 +74,13 @@ def _plain(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that accepts either of two schemas; it takes over the description and default of `other`."""
+    """Return a schema that accepts `value` or `other`, with the description and default of `other`."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
 def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
-    """Yield a model and all models nested in it, each with the path of its key as heading."""
+    """Yield pairs of a heading and a model for `model` and all nested models; the heading is the path of the key."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):

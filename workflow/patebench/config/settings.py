@@ -1,6 +1,6 @@
-"""Pydantic models of the configuration file, built from the parameters of the stages.
+"""Declare the structure of the configuration file as pydantic models, built from the parameters of the stages.
 
-The models check only the structure of the file. `experiments` checks the values against the registries and the
+The models check only the structure of the file. `config.experiments` checks the values against the registries and the
 mechanisms.
 """
 
@@ -65,7 +65,7 @@ def _strategy(value: Any) -> Any:
 
 
 def names(value: Any) -> Any:
-    """Return a list of names; text from the command line is split at its commas."""
+    """Return `value` as a list of names; text from the command line is split at commas."""
     if isinstance(value, str):
         return [name for name in map(str.strip, value.split(",")) if name]
     return listed(value)
@@ -91,14 +91,14 @@ class DatasetSettings(ClassParameters):
     )
     features: OneOrMore[Annotated[Text, one_of(lambda: filter(learns_nothing, ENCODERS))]] | None = Field(
         None,
-        description="Encoders that learn nothing. Their outputs, side by side, replace the images, so that all methods"
-        " read the same features, which are computed once.",
+        description="Encoders that are not trained on the pool. Their concatenated outputs replace the images, so all"
+        " methods read the same features, which are computed once.",
     )
     long_tail: Annotated[Series[PositiveWhole], Field(min_length=2, max_length=2)] | None = Field(
         None,
-        description="Numbers of private samples of the first and of the last class, such as [5000, 50]; those between"
-        " fall exponentially. Public samples stay as they are. Private labels decide which samples are kept, so ε is"
-        " for the data set after the selection, and a release is refused.",
+        description="Numbers of private samples of the first and of the last class, such as [5000, 50]. The numbers of"
+        " the classes between fall exponentially. Public samples are unchanged. Private labels decide which samples are"
+        " used, so ε is for the data set after this selection, and a release is refused.",
     )
     private: Place | None = Field(None, description="File or folder with the private samples.")
     public: Place | None = Field(
@@ -106,17 +106,18 @@ class DatasetSettings(ClassParameters):
     )
     index: Place | None = Field(
         None,
-        description="With folder, a table with path, label, part and owner of each image, in place of two folders.",
+        description="With folder, a table with path, label, part and owner of each image, instead of one folder for"
+        " private and one for public samples.",
     )
     table: TableDeclaration | None = Field(
-        None, description="With table, declaration of the columns; all of it is public."
+        None, description="With table, declaration of the columns. The whole declaration is public."
     )
     images: ImageParameters | None = Field(None, description="With folder, conversion of the images to one size.")
     copy_of: Annotated[Text, one_of(lambda: filterfalse(reads_own_files, DATASETS))] | None = Field(
         None,
         description=(
-            "Built-in data set of which this is a modified copy, such as compressed images. Published values for it are"
-            " shown next to the results, but these do not count as a reproduction."
+            "If this data set is a modified copy, such as compressed images, the built-in original. Published values"
+            " for the original are shown next to the results, but the results do not count as a reproduction."
         ),
     )
 
@@ -168,7 +169,7 @@ class DatasetSettings(ClassParameters):
 
     @property
     def original(self) -> str | None:
-        """Built-in data set of which this is a modified copy."""
+        """The built-in data set of which this is a modified copy, or None."""
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
     @property
@@ -193,7 +194,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
 
     @property
     def training(self) -> TrainingParameters:
-        """Return only the training parameters; a recipe that is not given matters for networks alone."""
+        """Return the training parameters alone; models other than networks have the default recipe of training."""
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
             return training
@@ -314,8 +315,8 @@ class ExperimentSettings(SplitParameters):
     queries: OneOrMore[PositiveWhole] | None = Field(
         None,
         description="Number of queries that the teachers vote on; by default every sample of the pool. The queries are"
-        " prototypes of the pool, selected by its public features. If `neighbours` is given, they are random samples of"
-        " the pool. A list repeats the experiment for each number.",
+        " prototypes of the pool, selected by its public features, or random samples if `neighbours` is given. A list"
+        " repeats the experiment for each number.",
     )
     ensembles: List[EnsembleSettings] = Field([], min_length=1, description="Ensembles of teachers.")
     votes: List[VotesSettings] = Field(
@@ -329,10 +330,10 @@ class ExperimentSettings(SplitParameters):
     accounting: AccountingParameters = Field(description="Queries and δ for which ε is reported.")
     students: List[StudentSettings] = Field([], description="Students trained on released labels.")
     audit: AuditSettings | None = Field(
-        None, description="Empirical ε lower bounds of the mechanisms, compared with their stated ε."
+        None, description="Audit: empirical lower bounds on ε of the mechanisms, compared with their stated ε."
     )
     rounds: List[RoundsSettings] = Field(
-        [], description="Students whose queries are selected in rounds, using the student of the round before."
+        [], description="Students whose queries are selected in rounds, using the student of the previous round."
     )
     distillation: List[DistilSettings] = Field(
         [],
@@ -348,8 +349,8 @@ class ExperimentSettings(SplitParameters):
     )
     public_reference: PublicReferenceSettings | None = Field(
         None,
-        description="Clusters of the pool labelled by its true labels, for comparison: the accuracy reached with public"
-        " data alone, at ε = 0. A release cannot use these labels.",
+        description="Clusters of the pool, named by the pool's true labels, for comparison: the accuracy that public"
+        " data alone reach, at ε = 0. A release cannot use these labels.",
     )
     dpsgd: List[DpsgdSettings] = Field(
         [], description="Private models trained by DP-SGD on all private data, for comparison."
@@ -361,7 +362,7 @@ class ExperimentSettings(SplitParameters):
     )
     feature_methods: List[FeatureMethodSettings] = Field(
         [],
-        description="Classifiers of public features that related methods release.",
+        description="Classifiers of public features by related private methods, for comparison.",
     )
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="Model trained on true labels of the pool, for comparison with students."
@@ -372,7 +373,7 @@ class ExperimentSettings(SplitParameters):
         if (self.encoder_file is None) != (self.encoder_data is None):
             given, missing = sorted(("encoder_file", "encoder_data"), key=lambda key: getattr(self, key) is None)
             raise mistake(
-                f"the key is missing; an encoder of your own needs it beside '{given}'", missing, code="missing"
+                f"the key is missing; your own encoder needs both '{given}' and '{missing}'", missing, code="missing"
             )
         return self
 
@@ -395,7 +396,7 @@ class ConfigSettings(Parameters):
     mode: Annotated[Text, one_of(lambda: Mode)] = Field(
         "seeded",
         description="seeded: reproducible noise, for experiments. release: discrete noise from the operating system's"
-        " entropy, drawn once, for labels that are published; one label set per data set.",
+        " entropy, drawn once, for labels to publish; one label set per data set.",
     )
     secure: SecureSettings | None = Field(
         None,
@@ -405,10 +406,10 @@ class ConfigSettings(Parameters):
     ledger: LedgerSettings | None = Field(
         None,
         description="Total privacy budget of all releases from one private data set, and the name of that data. The"
-        " budget is fixed with the first release; without one, only a single release is possible.",
+        " budget is fixed with the first release; without a budget, only one release is possible.",
     )
     seeds: OneOrMore[WholeFrom0] = Field(
-        description="Base seeds; each experiment without seeds of its own is run once per seed."
+        description="Base seeds; an experiment without its own seeds runs once per base seed."
     )
     only: Annotated[tuple[Text, ...], BeforeValidator(names)] = Field(
         (), description="Experiments to run, as a list or as names separated by commas; empty for all."

@@ -1,4 +1,4 @@
-"""Check a configuration and turn it into a run."""
+"""Check a configuration and return its run."""
 
 import copy
 import os
@@ -40,25 +40,27 @@ _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIE
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments in a configuration that `only` selects, by default all.
+    """Return the names of the experiments that the key `only` of a configuration selects; by default all.
 
-    `written` is not validated, as it may come from an older version of patebench.
+    `written` is not validated, since it may come from an older version of patebench.
     """
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
 
 def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
-    """Check settings as read from YAML, with or without Snakemake's changes, and return their run.
+    """Check the settings of a configuration and return its run.
 
     Experiments that `only` leaves out are checked too, except the files of their data sets.
 
     Parameters
     ----------
+    written : settings as read from YAML, with or without Snakemake's changes
     files : False to skip the check of all files
 
     Raises
     ------
-    PatebenchError : the first error, or all settings that do not match the data, which are checked last
+    PatebenchError
+        For the first mistake. Settings that do not match the data are checked last and reported together.
     """
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
@@ -119,9 +121,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
-    """Check experiments against the sizes and shapes of their data; raise all errors together.
+    """Check experiments against the sizes and shapes of their data; raise all PatebenchErrors as one.
 
-    The outlines of built-in data sets are stored in the package; the user's own files are read.
+    Sizes and shapes of built-in data sets are stored in the package; the user's own files are read.
     """
     data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
     read = call_all(partial(_outline, each, Path(run.data_root)) for each in data.values())
@@ -135,10 +137,10 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _outline(data: Data, root: Path) -> Outline | None:
-    """Return the outline of a data set (shape and numbers of samples), or None if it is unknown without downloading it.
+    """Return the outline of a data set (shape and numbers of samples), or None if it is unknown without a download.
 
-    The outline of the user's own data is found by reading and checking the files. The number of features that an
-    encoder computes is not known before the run; it counts as 1.
+    For the user's own data, the files are read and checked. If encoders replace the images, the shape is (1,), since
+    the number of features is unknown before the run.
     """
     loader = data.loader or data.dataset
     if data.loader is None or not reads_own_files(loader):
@@ -155,7 +157,7 @@ def _outline(data: Data, root: Path) -> Outline | None:
 def _data_checks(
     where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline
 ) -> Iterator[Callable[[], object]]:
-    """Yield functions, each of which checks one setting of an experiment against `known`, the outline of its data.
+    """Yield one function per check of an experiment's settings against `known`, the outline of its data.
 
     `where` is the key of the experiment in the configuration.
     """
@@ -192,8 +194,8 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
     """Raise PatebenchError if an ensemble does not fit its private data.
 
-    The owners must be one integer per private sample. The teachers must not outnumber the private samples or, if all
-    records of a person go to one teacher, the people.
+    The owners must be one integer per private sample. There must be at least as many private samples as teachers or, if
+    all records of a person go to one teacher, at least as many people.
     """
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
@@ -206,7 +208,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
 
 
 def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield the path and value of every key `model` below the key `where`."""
+    """Yield pairs of a path and a value for every key `model` below the key `where`."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:
@@ -217,7 +219,7 @@ def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
 
 
 def _check_single_release(run: Run) -> None:
-    """Raise PatebenchError if a run makes several releases; their ε adds up, so they need a total budget.
+    """Raise PatebenchError if a run without a total budget makes several releases, since their ε adds up.
 
     Releases from different data sets count too, because each additional ledger needs a name or a total budget.
     """
@@ -234,7 +236,7 @@ def _check_single_release(run: Run) -> None:
 
 
 def _check_folder(where: str, path: str) -> None:
-    """Refuse a results folder that is a file, or that cannot be created or written to."""
+    """Raise PatebenchError if the results folder `path` is a file, or cannot be created or written to."""
     place = Path(path)
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
