@@ -74,7 +74,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **_ENSEMBLE,
         **{f"teacher_accuracy_{what}": float for what in ("mean", "min", "max", "std")},
         "plurality_accuracy_pool": float,
-        "plurality_accuracy_test": float | None,  # None for teachers that vote on queries alone
+        "plurality_accuracy_test": float | None,  # None if teachers vote only on queries
         **{f"plurality_{what}_{on}": hint for on in ("pool", "test") for what, hint in _BESIDE.items()},
         **{"gap_mean": float, "gap_histogram": list},
     },
@@ -102,10 +102,10 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     "naming": {
         **_SPLIT,
         **{"clusters": int, "accuracy": float, "accuracy_pool": float},
-        "matched_accuracy": float | None,  # None where clusters are not as many as the classes
+        "matched_accuracy": float | None,  # None unless there are as many clusters as classes
         **_BESIDE,
     },
-    "private_model": {  # DP-SGD has no teachers, answers no query, and is audited elsewhere
+    "private_model": {  # columns that do not apply are None, such as the teachers of DP-SGD
         **_SPLIT,
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
         **{"teachers": int | None, "ensemble": str | None, "audited": float | None, "verdict": str | None},
@@ -124,11 +124,11 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
 _LATER = {"uncovered", "add_or_remove", "encoder_data", "features_data"} | {
     name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
-#: Types of columns of numbers in a frame.
+#: Pandas types of numeric and boolean columns, by their types in `RECORDS`.
 _TYPES: Mapping[type | UnionType, str] = {
     **{float: "float64", float | None: "float64", int: "int64", int | None: "Int64", bool: "bool"},
 }
-#: First words of columns that may be infinite, which is "inf" in strict JSON.
+#: First words of the names of columns whose values may be infinite; strict JSON stores infinity as "inf".
 _COSTS = ("epsilon", "add", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
 _ACCOUNT = ("delta", "accountant", "conversion", "kind")
@@ -175,19 +175,19 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_records(self) -> "Records":
-        """Return these records without those of splits that protect only labels, whose ε is in another unit."""
+        """Return these records without splits that protect only labels, because their ε has another unit of privacy."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(of_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
-        """Return these records without the label sets, bounds and students of queries that were selected in rounds."""
+        """Return these records without label sets, bounds and students of queries that were selected in rounds."""
         whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
         return replace(self, **whole)
 
 
 def of_labels(setting: str) -> bool:
-    """Return True if the split `setting` protects only labels; text about it names the split, to show the unit of ε."""
+    """Return True if the split `setting` protects only labels; titles then name the split, to show what ε protects."""
     return LABELS in setting.split("_")
 
 
@@ -203,7 +203,7 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
 
 
 def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
-    """Return mean and sample standard deviation over the seeds of the columns `values`, per group of equal `by`.
+    """Return mean and sample standard deviation of the columns `values` over the seeds, per group of equal `by`.
 
     The result has the columns `by`, `seeds` (their number), and `<value>_mean` and `<value>_std` for each value. The
     deviation of a single seed is NaN.
@@ -260,7 +260,7 @@ def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "p
 
 
 def worst_case_bounds(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the worst-case bounds, which hold for all possible votes if labels are drawn with fresh noise."""
+    """Return the rows with worst-case bounds, which hold for all votes if labels are drawn with fresh noise."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 

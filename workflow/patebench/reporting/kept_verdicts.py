@@ -1,7 +1,7 @@
 """Find the best evidence on every published value among all kept runs, and count verdicts per paper.
 
-A kept run may store its table of verdicts. From the other tables of a kept run, which contain means over seeds, the
-verdicts on students and private models are computed again.
+A kept run may store its table of verdicts. Verdicts on students and private models are also computed from the other
+tables of kept runs, which contain means over seeds.
 """
 
 from dataclasses import replace
@@ -33,12 +33,12 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
     """Return one row per published value, in the order of these values, with the columns `EVIDENCE`.
 
-    Of several measurements of one value, the first verdict in the order of `COUNTING` counts. A value without one is
-    `not comparable` or `not run`, with the reason.
+    If a value was measured several times, the first verdict in the order of `COUNTING` counts. A value that was not
+    measured is `not comparable` or `not run`, with the reason.
 
     Parameters
     ----------
-    reference : folder of the kept runs, each with a folder `tables`.
+    reference : folder that contains a folder per kept run, with its tables in `tables`.
     published : published values.
     """
     best = best_of_each_number(measured_verdicts(reference, published))
@@ -93,7 +93,7 @@ def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason for a value that no kept run measured; missing data are named."""
+    """Return verdict and reason for a value that no kept run measured; the reason names a missing data set."""
     if value.not_comparable:
         return {"verdict": str(Verdict.NOT_COMPARABLE), "why": value.not_comparable}
     if value.not_run:
@@ -102,7 +102,7 @@ def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
     if value.dataset not in datasets:
         return {
             "verdict": str(Verdict.NOT_RUN),
-            "why": f"no kept run has the data: {in_words(value.dataset)} ({where})",
+            "why": f"no kept run uses the data set {in_words(value.dataset)} ({where})",
         }
     return {"verdict": str(Verdict.NOT_RUN), "why": f"no kept run has this setting ({where})"}
 

@@ -48,7 +48,7 @@ _MEASURED = ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY, *BESIDE
 
 
 def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
-    """Return the ensembles of trained teachers, without those whose teachers are single records that only vote."""
+    """Return the ensembles of trained teachers, without ensembles whose teachers are single records."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
@@ -60,8 +60,9 @@ def outcomes(records: Records) -> pd.DataFrame:
     `answered`, `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy`.
     `adjacency` is that of every ε of the row.
     Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
-    the labels are a release with that worst-case ε, and `add_or_remove` is the smallest ε, over the accountants, if a
-    teacher's votes are added or removed. `uncovered` names the classes that the labels of some seed lack.
+    the labels are a release that may be published with the worst-case ε. `add_or_remove` is the smallest ε over the
+    accountants for votes of a teacher that are added or removed. `uncovered` names the classes without a label in at
+    least one seed.
     Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
@@ -80,7 +81,7 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
-    """Return, per student setting, the classes that the labels of some seed lack, as text such as “3”, “8”."""
+    """Return, per student setting, the classes without a label in at least one seed, as text such as “3”, “8”."""
     classes = students.groupby(STUDENT, dropna=False)["uncovered"]
     text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return text.reset_index()
@@ -98,7 +99,7 @@ def private_models(records: Records) -> pd.DataFrame:
 
 
 def votes_by_record(model: str) -> bool:
-    """Return True if each teacher of a `model` is a single record, which votes by features."""
+    """Return True if teachers of the type `model` are single private records, which vote by their features."""
     return model in MODELS and on_queries(model)
 
 
@@ -116,9 +117,9 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, besides the pool, that the features of a method have seen, or "none".
+    """Return the public data, other than the pool, on which encoders of a method's features were trained, or "none".
 
-    `uses` are the method's uses of the pool, as text. The encoder of the pool counts only if features are among them.
+    `uses` names the method's uses of the pool, as text. The encoder of the pool counts only if it contains "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -181,7 +182,7 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> pd.DataFrame:
-    """Return the bounds on labels of the whole pool on which students were trained, or on all such labels if none was.
+    """Return the bounds on those labels of the whole pool that students learn from; without students, on all of them.
 
     The frame is cached and must not be changed.
 

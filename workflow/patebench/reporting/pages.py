@@ -175,7 +175,7 @@ def _sections(
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the section or paper of a figure or table; "further" if its entry states no known one."""
+    """Return the section or paper of a figure or table; "further" if its registry entry names no known section."""
     place = str(registry.fact(name, "section", ""))
     return place if place in SECTIONS or place in PAPERS else "further"
 
@@ -220,7 +220,7 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
 
 
 def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
-    """Return the data that the template needs to show one table; a value that all rows share is shown above it."""
+    """Return the data that the template needs to show one table; a value that all rows share stands above it."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -282,7 +282,7 @@ def read_caption(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as fault:
         raise ArtefactError(path, f"the caption cannot be read ({fault})", "restore it") from None
     if not text:
-        raise ArtefactError(path, "this caption is empty", "restore it, as the report shows it")
+        raise ArtefactError(path, "this caption is empty", "restore it, because the report shows it")
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 
 

@@ -1,8 +1,8 @@
 """Load the values that papers print, to compare them with measured values.
 
 In the file `config/published.csv`, the column `value` contains the printed number; percentages become fractions when
-the file is loaded. `parameters` are those of the mechanism in its order, such as "gamma=0.05; distance=0". An empty
-cell means "does not apply".
+the file is loaded. `parameters` lists the mechanism's parameters, such as "gamma=0.05; distance=0". An empty cell
+means "does not apply".
 """
 
 import csv
@@ -214,7 +214,7 @@ def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Publi
             value = _value(cells)
             key = (value.paper, value.version, value.table, value.row, value.column)
             if key in values:
-                raise ValueError("an earlier line is about the same cell of the paper")
+                raise ValueError("an earlier line has the same paper, version, table, row and column")
         except ValueError as fault:
             raise ArtefactError(path, f"line {number} is invalid ({fault})", _FIX) from None
         values[key] = value
@@ -238,7 +238,7 @@ def _value(cells: list[str]) -> Value:
         if count is not None and count < 1:
             raise ValueError(f"{name} = {count} is below 1")
     if bool(cell["configuration"]) != bool(cell["experiments"]):
-        raise ValueError("only one of the cells is filled; give both configuration and experiments, or neither")
+        raise ValueError("only one of the two cells is filled; give both configuration and experiments, or neither")
     verdict, _, why = cell["unmeasured"].partition(": ")
     if cell["unmeasured"] and (not why or verdict not in ("not comparable", "not run")):
         raise ValueError(

@@ -23,8 +23,8 @@ def difference_interval(one: Sequence[float], other: Sequence[float], paired: bo
 
     Parameters
     ----------
-    one, other : values by seed; of the same seeds in the same order if `paired`.
-    paired : resample seeds instead of each side on its own.
+    one, other : one value per seed; if `paired`, of the same seeds in the same order.
+    paired : True to resample common seeds, False to resample each side independently.
 
     Returns
     -------

@@ -79,7 +79,7 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
 }
 
 
-#: Line styles of kinds of bounds, such as solid for the worst case, dashed for data-dependent and dotted for claimed.
+#: Line styles of the kinds of bounds.
 KINDS: Mapping[str, LineStyle] = {
     Kind.WORST_CASE: LineStyle(BLUE, "o", "-"),
     Kind.SANITISED: LineStyle(GREEN, "^", (0, (8, 1))),
@@ -195,7 +195,7 @@ def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
     """Draw one legend below all panels, with the handles `entries` by label, and enlarge the figure by its height."""
     if not entries:
         return
-    widest = 0.65 + 0.07 * max(map(len, entries))  # inches: handle and about that much per letter
+    widest = 0.65 + 0.07 * max(map(len, entries))  # inches: the handle, and an average width per letter
     columns = min(len(entries), max(1, int(figure.get_figwidth() // widest)))
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.22 * -(-len(entries) // columns))
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
@@ -215,7 +215,7 @@ def finished(figure: Figure, axes: Iterable[Axes], last: str = "\0") -> Figure:
 
 
 def empty() -> Figure:
-    """Return a figure that only says that it is empty; the report page leaves it out."""
+    """Return a placeholder figure with a note that there is nothing to show; the report page leaves it out."""
     message = "This run has nothing to show here."
     figure, (axis,) = panels([""])
     figure.set_label(_EMPTY)
@@ -300,7 +300,7 @@ def _mark_lone_points(figure: Figure) -> None:
 
 _TIGHT: Any = {"bbox_inches": "tight", "pad_inches": 0.08}
 _RC: Any = {
-    "font.family": "DejaVu Sans",  # travels with matplotlib, so figures look the same everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so figures look the same everywhere
     "font.size": 10,
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",

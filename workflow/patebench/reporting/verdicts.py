@@ -52,14 +52,14 @@ class Verdict(StrEnum):
     NOT_RUN = "not run"
 
 
-#: Precedence of verdicts on one number: a claim that fails in one setting fails.
+#: Precedence of verdicts on one number: a claim that one setting contradicts is unsound.
 COUNTING = (
     *(Verdict.UNSOUND, Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT),
     *(Verdict.NOT_COMPARABLE, Verdict.NOT_RUN),
 )
 
-#: Tolerance of an accuracy; tolerance of other quantities as a share of the printed number, and its minimum, which is
-#: the rounding of printed numbers.
+#: Minimum tolerance of an accuracy (a fraction); for other quantities, the tolerance relative to the printed number,
+#: and its minimum, which covers rounding in print.
 POINT = 0.01
 _SHARE, _ROUNDED = 0.05, 0.005
 
@@ -114,7 +114,7 @@ def count_by_paper(best: pd.DataFrame, papers: Sequence[str]) -> pd.DataFrame:
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return the maximum difference from the number `published` at which a measured mean reproduces it."""
+    """Return the maximum difference from the number `published` at which a measured mean counts as reproduced."""
     point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
     return point if math.isnan(deviation) else max(point, deviation)
 
@@ -142,8 +142,8 @@ def at_epsilon(spent: float, printed: float | None) -> bool:
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on a printed number, one per setting that measured it.
 
-    If this run used a changed copy of the paper's data set, only measured numbers have a verdict. It is `unsound` for a
-    claimed ε that is contradicted (see the module), and otherwise `not comparable`.
+    For a changed copy of the paper's data set, only measured numbers have a verdict: `unsound` if a claimed ε is
+    contradicted (see the module), and otherwise `not comparable`.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -160,7 +160,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str, Any]:
-    """Return the verdict on a printed number by one setting; `group` has a measurement per seed."""
+    """Return the verdict on a printed number from one setting; `group` contains one measurement per seed."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
     if "spread" in group:  # one row with the mean over seeds, from a kept table
@@ -189,8 +189,8 @@ def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str
 _LABELLED = ("dataset", "teachers", "mechanism", "noise")
 _TEACHERS = ("model", "recipe", "partition")
 _LEARNER = ("model", "recipe")
-#: Measurement of most quantities: the column with the measured number, the fields in which a row must equal the printed
-#: number, and the columns that describe a setting.
+#: Columns by quantity: the column of the measured number, the columns that must equal the fields of the printed number,
+#: and the columns that describe a setting. Quantities with their own rules are left out.
 _WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "teacher_accuracy": ("teacher_accuracy_mean", ("dataset", "teachers"), _TEACHERS),
     "plurality_accuracy": ("plurality_accuracy_pool", ("dataset", "teachers"), _TEACHERS),
@@ -257,16 +257,16 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return private models of a system whose ε is 90 % to 100 % of that printed in the same row as `value`."""
+        """Return private models of a system whose ε is 90 % to 100 % of the ε printed in the row of `value`."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
         frame = frame[self._spent(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return True for each `epsilon` that is 90 % to 100 % of that printed in the same row as `value`.
+        """Return True for each `epsilon` that is 90 % to 100 % of the ε printed in the row of `value`.
 
-        Its `delta` must not exceed the printed δ.
+        The `delta` of the same row must not exceed the printed δ.
         """
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
@@ -279,13 +279,13 @@ class _Measures:
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return students of any mechanism whose worst-case ε is 90 % to 100 % of that in the same row as `value`."""
+        """Return students of any mechanism with a worst-case ε of 90 % to 100 % of the ε in the row of `value`."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return a sentence on why this run did not measure a number, with the command that measures it."""
+        """Return the reason why this run did not measure a number, with the command that measures it."""
         lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
@@ -297,7 +297,7 @@ class _Measures:
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> pd.DataFrame:
-        """Return PET-DL students with the settings of the printed one; only those at its ε, if there are any."""
+        """Return PET-DL students with the settings of the printed student; if some have its printed ε, only these."""
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -344,13 +344,12 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of `frame` whose columns `keys` equal the fields of the printed number that are not None.
+    """Return the rows of `frame` in the setting of a printed number, with the columns `measured` and `how`.
 
-    Tables of several kept runs have a column `run`, with which the description then begins.
-
-    Adds the columns `measured`, a copy of the column of that name, and `how`, a description of the setting from the
-    columns `how`. If settings with the same description differ in more than the seed, the differences are added to
-    their descriptions, so that only seeds are averaged.
+    The setting is the same if the columns `keys` equal the fields of `value` that are not None. The new column
+    `measured` is a copy of the column named by `measured`. The new column `how` describes the setting by the columns
+    `how`, after the run if `frame` has a column `run`. If settings with the same description differ in more than the
+    seed, the differences are added to their descriptions, so only seeds are averaged.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:

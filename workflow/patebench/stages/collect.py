@@ -103,7 +103,7 @@ class _LabelSet:
         }
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
-            raise ArtefactError(path, f"it does not contain one label for each query of {votes.path}", _FIX)
+            raise ArtefactError(path, f"it does not contain exactly one label for each query of {votes.path}", _FIX)
         self.positions = query_positions(
             self.labels, counted.queries if truth is None else len(truth), votes.path, _FIX
         )

@@ -179,8 +179,7 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     """Return the style of each line by its label.
 
-    It is the style of the line's form of PET-DL. If a panel has several lines of one form, all lines have different
-    styles.
+    Lines have the style of their form of PET-DL. If a panel contains several lines of one form, all styles differ.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]

@@ -55,12 +55,12 @@ from patebench.reporting.wording import differing_words, in_words, parameter_wor
 
 #: Columns that identify a panel.
 _PANEL = ("dataset", "setting")
-#: The same for methods that are compared at equal ε, which must protect the same unit.
+#: Columns that identify a panel of methods at equal ε; all ε of a panel protect the same unit.
 _UNIT_PANEL = (*_PANEL, "adjacency")
 _ACCURACY = "accuracy on the test set"
 
 
-#: Dashes and markers of further lines of one colour, such as those of different students of one mechanism.
+#: Dashes and markers of further lines of one colour, such as several students of one mechanism.
 _DASHES = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
 _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
@@ -195,9 +195,8 @@ _PROTECTED: dict[str, str] = {
 def draw_frontier(records: Records, published: Published) -> Figure:
     """Draw the accuracy of every student and private model against its ε, and the frontier of students.
 
-    A student is on the frontier if no other student is as accurate at the same or a smaller ε.
-
-    Colour and marker show the mechanism, or the method of the student if there are more methods than mechanisms.
+    A student is on the frontier if no other student is as accurate at the same or a smaller ε. Colour and marker show
+    the mechanism, or the method of the student if there are more methods than mechanisms.
     """
     students, models = (
         clip_accuracies(outcomes(records)),
@@ -255,8 +254,8 @@ def _named(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
     """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the frontier.
 
-    Colours show either the mechanism or the method. `other` is the column of the other one; labels name its value
-    unless it is the most frequent one.
+    Colours show either the mechanism or the method. `other` is the column that colours do not show; labels name its
+    value, except for the most frequent value.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]

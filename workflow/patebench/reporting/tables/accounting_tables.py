@@ -32,8 +32,8 @@ _ORDER = (
 def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set of the whole pool, number of queries and δ, with the ε by each accountant.
 
-    There is one column per kind of bound and heading of `_headings`. It contains the smallest ε of these bounds, or NaN
-    if there is none.
+    There is one column per kind of bound and heading of `_headings`. It contains the smallest ε of the bounds with this
+    kind and heading, or NaN.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -129,7 +129,7 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set and number of queries with the costs per teacher under local privacy.
 
-    They are equal for all seeds.
+    These costs are the same for all seeds.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)

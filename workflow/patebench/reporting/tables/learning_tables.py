@@ -68,7 +68,7 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
     """Return mean and deviation of `values` over the seeds, per setting of an ensemble.
 
-    In names of columns, `_mean_` becomes `_`, such as in `teacher_accuracy_mean_mean`.
+    In names of columns, `_mean_` becomes `_`, so `teacher_accuracy_mean_mean` becomes `teacher_accuracy_mean`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
@@ -231,7 +231,7 @@ _KEY = [
 def build_petdl(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student and bound on it, with the paper's values for students of the published form.
 
-    The values are for the same data set, number of teachers, weighting and compression. The paper's teachers have equal
+    The paper's values are for the same data set, number of teachers, weighting and compression. Its teachers have equal
     shards or, in its Table 2, shards that mostly contain one class.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]

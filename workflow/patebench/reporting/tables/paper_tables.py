@@ -130,8 +130,8 @@ _COMPARED = ("lnmax", "gnmax")
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, with its stated, worst-case and exact ε (`_epsilons`).
 
-    The students are those of compared mechanisms, on data sets with a student of the immutable noisy argmax of NZC.
-    Beside them is the accuracy of the best model trained on as many true labels.
+    Only students of compared mechanisms (`_is_compared`) are included, on data sets where a student learns from the
+    immutable noisy argmax of NZC. Each row also contains the accuracy of the best model trained on as many true labels.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -221,7 +221,7 @@ def _immutable(distance: float) -> dict[str, str]:
     return {"mechanism": "immutable-lnmax", "noise": noise}
 
 
-#: Label sets whose accuracy the paper prints, and those of its form with a distance of 3.
+#: Label sets whose accuracy the paper prints, by mechanism and noise; "gated" is its form with a distance of 3.
 _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 

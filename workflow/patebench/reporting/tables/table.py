@@ -129,13 +129,13 @@ class Table:
     build: Callable[[Records, Published], pd.DataFrame]
     #: True if the report page shows the table folded, because it is for reference.
     folded: bool = False
-    #: Section of the report page for a table of another package; built-in tables have it as a fact of the registry.
+    #: Section of the report page, for tables of other packages; the registry states it for built-in tables.
     section: str = ""
 
     def all_columns(self, frame: pd.DataFrame) -> Sequence[Column]:
-        """Return all columns for `frame`, including empty ones, and one for the split if readers need it.
+        """Return all columns for `frame`, including empty ones.
 
-        They do if a data set has several splits, or if a split protects only labels.
+        A column for the split is added if a data set has several splits, or if a split protects only labels.
         """
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]

@@ -215,7 +215,7 @@ _COLUMNS = (
 BITS = Table(title="Contribution of public data and cost of privacy", columns=_COLUMNS, build=build_bits)
 
 
-#: Target ε: each has a pair of columns with the largest ε within the target, and the accuracy.
+#: Target ε; each has two columns, with the largest ε that does not exceed the target and its accuracy.
 TARGETS = (0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: Columns that identify a method; settings of one method differ only in noise, number of queries and ε.
@@ -232,7 +232,7 @@ _COMPARED = "accuracy_at_epsilon"
 def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per method, with ε and accuracy at each target ε in `TARGETS`.
 
-    They are those of the setting with the largest ε within the target; NaN if all settings exceed it.
+    For each target, the setting with the largest ε that does not exceed it counts; NaN if all settings exceed it.
     """
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
@@ -265,7 +265,7 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the names of the columns of the table `equal-epsilon` at a target ε, by their names without target."""
+    """Return the columns of the table `equal-epsilon` at a target ε, such as "epsilon_at_1" by the name "epsilon"."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
@@ -287,7 +287,7 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns that describe a method, and for each target ε that a method meets those of ε and accuracy."""
+    """Return the columns that describe a method, and for each target ε that a method meets, its ε and accuracy."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -329,7 +329,7 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Add, for rows `by_record` with an ε for an added or removed record, rows of that adjacency."""
+    """Append a copy of each row in `by_record` with an ε for an added or removed record, with that ε and adjacency."""
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
@@ -376,7 +376,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 def _published(published: Published, records: Records) -> pd.DataFrame:
     """Return the accuracies and ε that papers print for the data sets of this run.
 
-    They are those of models whose ε protects one record, and those of papers that compare systems.
+    Only models whose ε protects one record and papers that compare systems are included.
     """
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
