@@ -418,7 +418,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _steps(part: Steps) -> SubsampledGaussian:
-    """Return the steps as the accountant takes them; shuffled ones become full steps, one per epoch, unamplified."""
+    """Return steps for the accountant; shuffled batches count as one step on all records per epoch."""
     if part.sampling == "shuffled":
         return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
     return SubsampledGaussian(part.noise, part.rate, part.steps)

@@ -86,7 +86,7 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 
 def _ranked(rows: list[Assessed]) -> list[Assessed]:
-    """Sort rows and number the ranked ones of each unit by accuracy; equal accuracies share a rank."""
+    """Sort rows, and set the ranks within each unit by accuracy; equally accurate rows share a rank."""
 
     def rank(row: Assessed) -> int:
         return 1 + sum(other.accuracy > row.accuracy for other in rows if other.ranked and other.unit == row.unit)

@@ -1,7 +1,7 @@
-"""Collect all entries of the leaderboard: those written by hand, those of kept runs, and those of published values.
+"""Collect all entries of the leaderboard: written by hand, from kept runs, and from published values.
 
 Only entries in `leaderboard/entries/` are files. The others are derived from the tables of `results/reference/` and
-from `config/published.csv`, so they change with these.
+from `config/published.csv`, so they change with these files.
 """
 
 import csv
@@ -195,7 +195,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
 
 
 def _base(dataset: str) -> str:
-    """Return the known data set of which `dataset` is a variant, such as "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
+    """Return the known data set that `dataset` varies, such as "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
     return max(known, key=len, default=dataset)

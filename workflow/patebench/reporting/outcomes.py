@@ -56,9 +56,9 @@ def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
 def outcomes(records: Records) -> pd.DataFrame:
     """Return one row per student setting and δ, in natural order; the frame is cached and must not be changed.
 
-    The columns are those of `STUDENT`, `delta` and `seeds`, and mean and standard deviation over the seeds of
+    The columns are `STUDENT`, `delta` and `seeds`, and the mean and standard deviation over the seeds of
     `answered`, `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy`.
-    `adjacency` is that of every ε of the row.
+    `adjacency` applies to every ε of the row.
     Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
     the labels are a release that may be published with the worst-case ε. `add_or_remove` is the smallest ε over the
     accountants for votes of a teacher that are added or removed. `uncovered` names the classes without a label in at
@@ -90,7 +90,7 @@ def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
 def private_models(records: Records) -> pd.DataFrame:
     """Return one row per private model and bound on its ε, in natural order.
 
-    The columns are those of `PRIVATE_MODEL`, `seeds`, and mean and standard deviation over the seeds of `epsilon`,
+    The columns are `PRIVATE_MODEL`, `seeds`, and the mean and standard deviation over the seeds of `epsilon`,
     `add_or_remove`, `seconds`, `answered`, `baseline_accuracy`, `accuracy` and `label_accuracy`, the last two with the
     columns of `BESIDE_ACCURACY`.
     """
@@ -218,7 +218,7 @@ _ORDER = ("violated", "disagrees", "holds", "vacuous")
 def audited(records: Records) -> pd.DataFrame:
     """Return one row per audited mechanism, setting and number of queries, in natural order.
 
-    The columns are those of `AUDITED`, the stated ε of `STATED`, one audited ε per audit method (see `audit_methods`),
+    The columns are `AUDITED`, the stated ε of `STATED`, one audited ε per audit method (see `audit_methods`),
     `claim`, the verdict on the claimed ε, and `verdict`, the verdict on the proven ε. Missing ε are NaN, and missing
     verdicts None.
     """

@@ -150,8 +150,8 @@ class Published:
     def lookup(self, quantity: str, **keys: object) -> float | None:
         """Return the printed value of `quantity` whose fields have the values `keys`, or None.
 
-        If several papers print it, the first one counts, because later ones round it. Raises PatebenchError if the
-        values in one paper disagree.
+        If several papers print it, the first paper counts, because later papers round the value. Raises PatebenchError
+        if the values in one paper disagree.
         """
         values = self.select(quantity, **keys)
         numbers = {value.value for value in values if value.paper == values[0].paper}

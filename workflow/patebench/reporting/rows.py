@@ -50,10 +50,10 @@ class Printed(_Form):
 
 
 class Costs(_Form):
-    """Every known ε of a row; each is the largest over the seeds, or null if unknown."""
+    """Every known ε of a row: the largest over the seeds, or null if unknown."""
 
     reported: list[Printed] = Field(description="Values printed in papers for this setting.")
-    recomputed: Epsilon | None = Field(description="By the accountant of the method's paper.")
+    recomputed: Epsilon | None = Field(description="ε by the accountant of the method's paper.")
     worst_case: Epsilon | None = Field(description="Smallest worst-case bound.")
     add_or_remove: Epsilon | None = Field(
         None,
@@ -63,21 +63,21 @@ class Costs(_Form):
         description="Smallest data-dependent bound, computed exactly; it leaks information and must not be published."
     )
     audited: Epsilon | None = Field(description="Lower bound found by an audit.")
-    publishable: Epsilon | None = Field(description="Publishable bound; null if the noise came from a seed.")
+    publishable: Epsilon | None = Field(description="Bound that may be published; null if the noise came from a seed.")
 
 
 class Spread(_Form):
     """Accuracy, a fraction of samples, with its mean, deviation and values over the seeds."""
 
     mean: float = Field(ge=0, le=1)
-    std: float | None = Field(ge=0, description="Sample standard deviation; null for one seed.")
+    std: float | None = Field(ge=0, description="Sample standard deviation over the seeds; null for one seed.")
     by_seed: dict[str, float]
-    largest_class: float | None = Field(None, description="Share of the largest class; null if unknown.")
+    largest_class: float | None = Field(None, description="Fraction of samples in the largest class; null if unknown.")
     balanced_accuracy: float | None = Field(
-        None, description="Mean recall of the classes; null if classes are balanced or it is unknown."
+        None, description="Mean recall over the classes; null if unknown, or if classes are balanced."
     )
     recall: dict[str, float | None] | None = Field(
-        None, description="Recall of each class; null if classes are balanced or it is unknown."
+        None, description="Recall by class; null if unknown, or if classes are balanced."
     )
 
 
@@ -86,7 +86,7 @@ class PublicData(_Form):
 
     use: str = Field(description="Purpose: features, queries, student, the scale of samples, or not said.")
     samples: int | None = Field(ge=0)
-    encoder: str = Field("none", description="Other public data that the encoder of the features has seen.")
+    encoder: str = Field("none", description="Other public data on which encoders of the features were trained.")
 
 
 class Round(_Form):
@@ -101,13 +101,13 @@ class Row(_Form):
 
     dataset: str
     method: str = Field(description="PATE, or the system of a private model, such as DP-SGD or DPPL.")
-    variant: str = Field(description="Mechanism or form.")
+    variant: str = Field(description="Mechanism of PATE, or form of a private model.")
     parameters: dict[str, Any] = Field(description="Parameters of the mechanism or form.")
-    learner: str = Field(description="Trained method and network.")
+    learner: str = Field(description="Method of training and network, as text.")
     student: str | None = Field(description="Method of the student; null for a private model.")
     model: str = Field(description="Trained network or other model.")
-    selection: str = Field(description="Selection of queries; empty for the first ones of the pool.")
-    rounds: list[Round] = Field(description="Selection of queries, round by round.")
+    selection: str = Field(description="Selection of queries, as text; empty for the first queries of the pool.")
+    rounds: list[Round] = Field(description="Rounds in which queries were selected, in order.")
     teachers: int | None = Field(ge=1)
     epochs: int | None = Field(ge=1, description="Epochs of each teacher; null without training.")
     queries: int | None = Field(ge=0)
@@ -131,7 +131,7 @@ class Rows(_Form):
 def schema() -> dict[str, Any]:
     """Return the JSON schema (2020-12) of the file, with the entries `kind` and `digest` of every JSON artefact."""
     parts = Rows.model_json_schema()
-    digest = {"type": "string", "description": "SHA-256 of all the rest."}
+    digest = {"type": "string", "description": "SHA-256 of the rest of the file."}
     written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -295,9 +295,9 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values in the form of the file.
+    """Return printed values as entries of the file.
 
-    Values for a changed copy of a data set are left out, because papers print them for its original.
+    Values for a changed copy of a data set are left out, because papers print them for the original.
     """
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

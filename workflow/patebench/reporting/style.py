@@ -1,6 +1,6 @@
 """Style of all figures: colours that colour-blind readers can distinguish, markers, line styles, panels and legends.
 
-The palette is that of Okabe and Ito (2008), without yellow, which is too pale for lines. Each mechanism, private model
+The palette is from Okabe and Ito (2008), without yellow, which is too pale for lines. Each mechanism, private model
 and kind of bound has the same style in every figure.
 """
 

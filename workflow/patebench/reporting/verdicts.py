@@ -379,9 +379,9 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`, with equal ones distinguished by words from `others`.
+    """Return the descriptions `words`; equal descriptions are extended by words from `others` that distinguish them.
 
-    `others` are further words on each setting, in the order of `words`; those that differ are added.
+    `others` contains further words on each setting, in the order of `words`.
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -46,7 +46,7 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw_epsilon(records: Records, published: Published) -> Figure:
     """Draw the ε of the first T queries against T, one panel per δ and label set that students are trained on.
 
-    Solid lines with filled markers are worst-case bounds, the only ones that may be published with released labels.
+    Solid lines with filled markers are worst-case bounds. Only these may be published with released labels.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()

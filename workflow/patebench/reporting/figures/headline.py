@@ -1,6 +1,6 @@
-"""Figures from the tables `equal-epsilon` of kept runs: that of the README, and one of all methods.
+"""Draw two figures from the tables `equal-epsilon` of kept runs: the figure of the README, and one of all methods.
 
-The figure of the README shows accuracy on MNIST against ε, one panel per unit of privacy.
+The figure of the README shows accuracy on MNIST against ε, one panel per unit of privacy. Usage:
 
 python -m patebench.reporting.figures.headline ALL.png TABLE.csv… [--readme README.png PUBLISHED.csv]
 """

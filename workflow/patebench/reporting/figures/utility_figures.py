@@ -162,8 +162,8 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, float]], bool]]:
     """Return, by label, the (ε, accuracy) pairs printed in each paper for each system.
 
-    If a paper compares several models, the pairs are those of the best model at each ε. The second entry is True if
-    they may be joined by a line, because the paper prints every model at every ε.
+    If a paper compares several models, each pair has the best model at its ε. The second entry of a value is True if a
+    line may join the pairs, because the paper prints every model at every ε.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))

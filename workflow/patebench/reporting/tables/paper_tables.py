@@ -1,4 +1,4 @@
-"""Tables of verdicts on printed numbers, and tables that repeat those of NZC (Sun et al. 2020)."""
+"""Tables of verdicts on printed numbers, and tables in the form of the NZC paper (Sun et al. 2020)."""
 
 import math
 from typing import Any
