@@ -159,7 +159,8 @@ class ImageParameters(Declaration):
     """Resizing of images of any size to one size."""
 
     size: tuple[_Side, _Side] | None = Field(
-        None, description="Height and width to which images are resized; by default all must have the same size."
+        None,
+        description="Height and width of all images after resizing; by default all images must have the same size.",
     )
     resize: Literal["crop", "pad", "fit"] = Field(
         "crop",

@@ -60,7 +60,7 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Check the names and headers of the images and return their outline; parameters and errors are those of `load`."""
+    """Check the names and headers of the images and return their outline, with the parameters and errors of `load`."""
     parameters = ImageParameters.read(images, "images")
     own, shown, _ = _listed(private, public, index, class_names, [])
     size, mode = _headers(own, shown, parameters)
@@ -87,7 +87,7 @@ def load(
     private, public : the two folders, each with a folder for each class.
     index : a .csv or .tsv file with the columns path, label, part (private or public) and, if known, owner.
     images : size, resizing and background, also as JSON.
-    class_names : the classes; by default those of the public images, in alphabetical order.
+    class_names : the classes; by default the classes of the public images, in alphabetical order.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
 def _headers(
     own: Sequence[_Image], shown: Sequence[_Image], parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return the (height, width) and the colour mode to which all images are converted.
+    """Return the (height, width) and the colour mode of all images after conversion.
 
     The size is the declared size or, by default, the size of the first public image. The mode is L if all public images
     `shown` are grey, and RGB otherwise.

@@ -111,7 +111,7 @@ def _note_people(
     if declared.people == "refuse":
         raise ArtefactError(
             paths[-1],
-            f"{people} of column '{declared.owner}' also have records in {paths[0]}, for example that of record "
+            f"{people} of column '{declared.owner}' also have records in {paths[0]}, for example the owner of record "
             f"{int(np.flatnonzero(both)[0]) + 1}; ε would not protect them",
             "put all records of a person into one part, or set people: leave-out to leave out their private records",
             code="person-in-both-parts",

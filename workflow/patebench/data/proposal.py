@@ -20,7 +20,7 @@ from patebench.data.own_table import public_by_hash, read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Substrings by which a column's name shows that the column identifies people.
+#: Words in the names of columns that identify people.
 _PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
 
 #: Maximum number of values of a category; minimum mean length, in characters, of a column that counts as text; number

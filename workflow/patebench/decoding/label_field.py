@@ -142,7 +142,7 @@ class _Labelings:
             self.labels[:, q] = drawn
 
     def _exchange_labels(self) -> None:
-        """Propose, for each query, to exchange its label with that of another query (Metropolis).
+        """Propose, for each query, to exchange its label with the label of another query (Metropolis).
 
         If the field requires equal class shares, only exchanges can change labels.
         """

@@ -4,8 +4,8 @@ Each query is a public sample, and its cell contains the samples with similar fe
 
 A sample belongs to the cell with the nearest mean, or to its several nearest queries. With the model `nearest-query`, a
 private record votes with its own label on the query of its cell, or on its several nearest queries. So a shard of one
-record has one vote, and a teacher abstains on all queries to which none of its records belongs. The cells do not depend
-on labels.
+record has one vote, and a teacher abstains on all queries without one of its records. The cells do not depend on
+labels.
 
 With the model `feature-votes`, a record has a weight on each query (`Directions`): the similarity of their features,
 minus the component common to all queries. Its vote consists of the sample's centred features along the first principal
@@ -44,8 +44,8 @@ _LENGTH = 1 - 1e-5
 def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
     """Return the mean of the pool's features in the cell of each query (queries × features).
 
-    `features` (samples × features) are those of the pool, and `queries` (queries,) are positions in the pool; both are
-    public.
+    `features` (samples × features) are the pool's features, and `queries` (queries,) are positions in the pool; both
+    are public.
     """
     start: Array = np.asarray(features, dtype=np.float64)[queries]
     member = nearest(features, start)
@@ -86,7 +86,7 @@ def belong(
     queries: NDArray[np.integer],
     neighbours: int | None = None,
 ) -> NDArray[np.intp]:
-    """Return the indices of the queries to which each vector belongs (samples × neighbours).
+    """Return the indices (samples × neighbours) of the queries of each vector.
 
     Each row depends only on its vector and on public data.
 
@@ -95,8 +95,7 @@ def belong(
     vectors : (samples, features) array
     features : (pool, features) array of the pool
     queries : (queries,) positions in the pool
-    neighbours
-        Number of nearest queries, in no order; if None, only the query in whose cell the vector lies.
+    neighbours Number of nearest queries, returned in no particular order; if None, the query of the vector's cell.
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -128,9 +127,9 @@ def record_votes(
 ) -> NDArray[np.integer]:
     """Return the vote matrix of shape `shape` = (teachers, queries): each teacher votes by its records' labels.
 
-    `teacher`, `query` and `label` (records,) are, for each record, its teacher, the query to which it belongs and its
-    label. If several records of a teacher belong to one query, the teacher votes for their most frequent label, or the
-    lowest one in a tie. A row depends only on the records of its teacher.
+    `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record. If several
+    records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest one in a
+    tie. A row depends only on the records of its teacher.
     """
     result = np.full(shape, ABSTAINED, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label

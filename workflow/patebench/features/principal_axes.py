@@ -1,4 +1,4 @@
-"""Partially whitened principal axes, by which encoders turn many correlated numbers into unit vectors.
+"""Turn many correlated numbers per sample into unit vectors, by partially whitened principal axes.
 
 The outputs of an image network, or the sums over patches, vary mostly along a few directions. They are rotated to their
 principal axes, divided along each axis by a power of its variance, and scaled to unit length, so that near samples are

@@ -28,9 +28,9 @@ from patebench.features.cells import centres, nearest
 
 Array = NDArray[np.float64]
 
-#: Number of k-means runs, of which the best is used; a single run may miss a rare kind of sample.
+#: Number of k-means runs; the best one is used, since a single run may miss a rare kind of sample.
 _STARTS = 10
-#: Minimum number of votes in a row of the table, in σ, at which jointly decoded labels are mostly correct.
+#: Minimum number of votes in a row of the table, in units of σ, for which jointly decoded labels are mostly correct.
 LEAST_VOTES = 2.0
 #: Maximum share of the pool in clusters with fewer votes than `LEAST_VOTES` · σ.
 HIDDEN = 0.05

@@ -30,7 +30,7 @@ from patebench.features.principal_axes import AxesEncoder
 from patebench.models.device import autocast
 from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
 
-#: Width and height to which images are enlarged, in pixels.
+#: Width and height of the enlarged images, in pixels.
 _SIDE = 160
 _BATCH = 8
 
@@ -39,7 +39,7 @@ class ImageNetEncoder(AxesEncoder):
     """Encoder of grey or colour images by the outputs of several layers, averaged over positions."""
 
     kind = "imagenet"
-    #: Version of the network; blocks whose outputs are used besides the last layer, and the number of their channels.
+    #: Version of the network; blocks used in addition to the last layer; numbers of channels of these blocks.
     version: ClassVar[int] = 0
     blocks: ClassVar[tuple[int, ...]] = (5, 8, 11, 13)
     widths: ClassVar[tuple[int, ...]] = (80, 112, 192, 192)

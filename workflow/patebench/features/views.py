@@ -25,7 +25,7 @@ _RECIPES = {
     "strong": replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03),
 }
 
-#: Number of views, besides the image itself, over which a prediction is averaged (test-time augmentation).
+#: Number of views, in addition to the image itself, that a prediction averages (test-time augmentation).
 _VIEWS = 5
 #: Samples in one batch of predictions.
 _PREDICT_BATCH = 200

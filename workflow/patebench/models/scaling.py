@@ -22,7 +22,7 @@ ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Mean and divisor (features,) of the columns of a table, by which the table is standardised.
+    """Mean and divisor (features,) of the columns of a table, for standardising the table.
 
     The divisor is a column's standard deviation, but at least 1 if the column is constant up to the rounding of single
     precision. Columns of time stamps can be constant in this sense.

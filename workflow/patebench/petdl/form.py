@@ -75,7 +75,7 @@ class Form(ABC):
         """Return two functions that set the student's gradients for a batch: for hint learning and for distillation."""
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """Return the norm to which a teacher's vectors of the given sort are clipped."""
+        """Return the clipping norm of a teacher's vectors of the given sort."""
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:

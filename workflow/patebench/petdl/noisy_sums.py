@@ -49,7 +49,7 @@ def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least noise, as in `mu`, at which the ε of all `releases` together is at most `target`.
+    """Return the least noise, as in `mu`, for which the ε of all `releases` together is at most `target`.
 
     Raises PatebenchError if no noise reaches the target.
     """

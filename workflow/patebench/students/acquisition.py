@@ -73,7 +73,7 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 
 
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return typical samples among those of which the student is least confident.
+    """Return typical samples among the student's least confident ones.
 
     The method follows Zhdanov 2019, *Diverse mini-batch active learning*: the 10 · `queries` least confident samples
     are clustered with weights 1 minus confidence, and each query is the sample nearest to a cluster's mean. Without
@@ -90,7 +90,7 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 
 
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return, in random order, samples of which binary experts, one per class, are unconfident.
+    """Return samples, in random order, for which binary experts (one per class) are unconfident.
 
     This is the second attempt of PATE 2017, Appendix C.2. If too few samples are unconfident, random other samples
     follow, so that the number of queries is always the same and strategies can be compared. Raises PatebenchError if

@@ -38,7 +38,7 @@ class NoisyTable:
 
 @dataclass(frozen=True, kw_only=True)
 class StudentData:
-    """Everything that a student may learn from; all of it is public.
+    """All data from which a student may learn; they are public.
 
     Parameters
     ----------

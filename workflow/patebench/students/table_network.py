@@ -36,7 +36,7 @@ _PIXELS = 4
 _WIDTHS = (32, 64, 128)
 
 _FINETUNING = replace(PLAIN, learning_rate=5e-4, batch=64, epochs=6, weight_decay=0.05)
-#: Width and height to which images are enlarged for the pretrained network, in pixels.
+#: Width and height of the enlarged images for the pretrained network, in pixels.
 _SIDE = 96
 #: Share of the network's own predictions in a target, and weight of the newest prediction in their mean.
 _OWN, _NEWEST = 0.5, 0.4
@@ -91,8 +91,8 @@ class MirrorTrainer(NetworkTrainer):
 class Finetuner(MirrorTrainer):
     """Trainer of the pretrained network on mixtures of `given` (samples, classes) and its own earlier predictions.
 
-    From the second epoch on, half of a sample's target is the mean of the network's predictions for earlier views of it
-    (temporal ensembling; Laine & Aila 2017), which are more often right than the regression.
+    From the second epoch on, half of a sample's target is the mean of the network's predictions for its earlier views
+    (temporal ensembling; Laine & Aila 2017). These predictions are more often right than the regression.
     """
 
     def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:
@@ -100,7 +100,7 @@ class Finetuner(MirrorTrainer):
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the samples `rows`, and store the predictions of this view of them."""
+        """Return the mean cross-entropy of the samples at positions `rows`, and add their predictions to the means."""
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
         targets = torch.where(seen, torch.lerp(self.given[rows], self.own[rows], _OWN), self.given[rows])

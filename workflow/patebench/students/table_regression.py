@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 #: Values tried for c (1: the error of a sample of n records alone; see `_most_error`), for p, and for ln τ².
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
-#: Values tried for p if votes have weights: axes have spreads that differ more than those of features.
+#: Values tried for p if votes have weights: spreads differ more between axes than between features.
 _POWERS_OF_AXES = (*_POWERS, 1.5, 2.0, 3.0)
 #: Factor from predicted shares to logits, since regression on 0 and 1 shrinks shares towards each other.
 _SHARPNESS = 10.0
@@ -64,7 +64,7 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return W (features, classes) of the module's description, at the most likely c, p and τ, and the class shares.
 
-    `features` (samples, features) are those of the pool. With `directions`, votes are weights on all queries, and W
+    `features` (samples, features) are the pool's features. With `directions`, votes are weights on all queries, and W
     applies to the features along the axes of `directions`.
     """
     if directions is None:

@@ -6,7 +6,7 @@ threshold is the weight of a candidate. Half of the candidates of the next round
 others are samples of the pool near the drawn ones. The weighted candidates of the last round train a linear classifier,
 and a student learns from their labels.
 
-Differences from the authors' code (microsoft/DPSDA): samples of the pool replace those of a generator, and classes have
+Differences from the authors' code (microsoft/DPSDA): samples of the pool replace generated samples, and classes have
 equal numbers of candidates instead of the private class frequencies.
 """
 

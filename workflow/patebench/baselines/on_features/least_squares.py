@@ -5,8 +5,8 @@ regressed on n times the mean of v·v', with n the number of records as estimate
 computed from the pool, or Σ v·v' is released with noise too, as in the paper (DP-LS).
 
 Along principal axis i of the mean, of variance a, the sum n·a·w + N(0, σ² + r·n·a) determines the weight w, which has
-the prior N(0, τ²·aᵖ). σ² is the variance of the noise, r·n·a that of a sample of records. r, p and τ maximise the
-evidence (MacKay 1992), which is computed from the releases alone, so choosing them needs no labels.
+the prior N(0, τ²·aᵖ). σ² is the variance of the noise, r·n·a the sampling variance of the records. r, p and τ maximise
+the evidence (MacKay 1992), which is computed from the releases alone, so choosing them needs no labels.
 """
 
 from dataclasses import dataclass
