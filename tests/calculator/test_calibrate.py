@@ -168,7 +168,7 @@ def test_more_queries_than_anybody_asks():
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), "exactly one parameter of"),
         (("gnmax", {}, 0.5, DELTA), "lacks its parameter 'sigma'"),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
-        (("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10), "threshold .* does not change the cost"),
+        (("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10), "threshold .* does not change ε"),
         (("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10), "sigma2 .* above the target"),
         (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),
         (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),

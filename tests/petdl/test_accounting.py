@@ -61,5 +61,5 @@ def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(target: float)
 
 
 def test_a_target_without_releases_is_refused() -> None:
-    with pytest.raises(PatebenchError, match="does not change the cost"):
+    with pytest.raises(PatebenchError, match="does not change ε"):
         noisy_sums.noise_for(1.0, {Summand.VECTOR: 0}, 1e-5)

@@ -1,5 +1,5 @@
-"""Account for the privacy of released votes.
+"""Bounds on the privacy loss of answers from votes.
 
-Each module covers one subject and is independent of mechanisms: it takes counts, noise parameters and orders, and
-returns privacy curves. A mechanism lists its accountants (`accountant.py`), each with its theorem and kind.
+No module here depends on a mechanism: functions take counts, noise parameters and orders, and return Rényi curves or ε.
+A mechanism lists its accountants (`accountant.py`), each with its theorem and kind.
 """

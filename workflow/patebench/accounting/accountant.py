@@ -1,7 +1,7 @@
-"""Compute bounds on ε for the queries of one label set, each by a theorem.
+"""Accountants: each bounds ε for the first T queries of a label set by one theorem.
 
-A mechanism lists its accountants, each with the formulas of its theorem. This module only adds them up over queries,
-converts the sums to ε and returns bound records.
+A mechanism creates its accountants with the formulas of their theorems. This module adds up Rényi divergences over
+queries, converts the sums to ε and returns bound records.
 """
 
 import math
@@ -19,10 +19,11 @@ from patebench.core.bound import SMALLEST_DELTA, Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
 
-#: Rényi divergence of the first T queries for each T (rows) at each order (columns).
+#: Function of (numbers of queries T, orders) that returns the Rényi divergence of the first T queries (numbers of
+#: queries × orders).
 Totals = Callable[[Sequence[int], Array], Array]
 
-#: Column heads of accountants that several mechanisms share.
+#: Name of an accountant that several mechanisms share → column head in tables.
 _LABELS = {"rdp": "Rényi", "gdp": "Gaussian DP, PLD", "pld": "Gaussian DP, PLD"}
 
 _CELLS = 1 << 15  # queries × orders per block, chosen to fit a processor's cache
@@ -31,20 +32,23 @@ _ROUNDING = 1e-12  # relative rounding error of a failure probability
 
 @dataclass(frozen=True, kw_only=True)
 class Accountant(ABC):
-    """Method that bounds ε by a theorem: its name, the kind of its bounds, and the paper and theorem in `source`.
+    """Base class of accountants, which bound ε by a theorem.
 
-    `label` is the column head in tables; accountants with the same label share a column. The default is the entry in
-    `_LABELS`, or else the name.
-
-    `failure` returns the probability that the theorem does not hold for the first T queries, which is subtracted
-    from δ.
+    Parameters
+    ----------
+    name : name of the accountant
+    kind : kind of its bounds
+    source : paper and theorem
+    failure : function that returns the probability that the theorem fails on the first T queries; it is subtracted
+        from δ
+    label : column head in tables, shared by accountants with the same label; default: the entry in `_LABELS`, or `name`
     """
 
     name: str
     kind: Kind
     source: str
-    #: Reason why the theorem also holds for discrete noise of the same scale, or the accountant to use for discrete
-    #: noise instead; None if the theorem may not hold.
+    #: Reason why the theorem also holds for discrete noise of the same scale; or another accountant for discrete noise;
+    #: or None if the theorem may not hold for discrete noise.
     discrete: "str | Accountant | None" = None
     #: True if the theorem also holds when earlier answers determine later queries.
     adaptive: bool = True
@@ -54,7 +58,7 @@ class Accountant(ABC):
     variant: bool = False
     #: True if the accountant computes the exact data-dependent divergence instead of an upper bound.
     exact: bool = False
-    #: The same theorem if a teacher's votes are added or removed instead of replaced; None if it is not stated.
+    #: Accountant of the same theorem for a teacher's votes that are added or removed instead of replaced; None: none.
     added: "Accountant | None" = None
 
     def __post_init__(self) -> None:
@@ -62,7 +66,7 @@ class Accountant(ABC):
 
     @property
     def publishable(self) -> bool:
-        """Return True if ε may be published: it does not depend on the votes, or was itself released with noise."""
+        """Return True if ε may be published, because ε does not depend on the votes or was released with noise."""
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @abstractmethod
@@ -70,7 +74,7 @@ class Accountant(ABC):
         """Return bounds on ε at `delta` for the first T queries, for each T in `queries`."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return `bounds`, each also with the ε for votes that are added or removed, if `added` states it."""
+        """Return `bounds`; if `added` is given, each also has the ε for votes that are added or removed."""
         bounds = self.bounds(queries, delta)
         if self.added is None:
             return bounds
@@ -78,7 +82,7 @@ class Accountant(ABC):
         return [replace(bound, add_or_remove=other.epsilon) for bound, other in zip(bounds, others, strict=True)]
 
     def remaining_delta(self, delta: float, queries: int) -> float:
-        """Return δ minus the failure probability; 0 if this is below `SMALLEST_DELTA`, so that ε is infinite."""
+        """Return δ minus the failure probability, or 0 (so that ε is ∞) if the difference is below `SMALLEST_DELTA`."""
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
 
@@ -101,7 +105,7 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """Return the accountants that also hold when earlier answers determine later queries.
 
-    The source of a data-dependent accountant then states that its bound refers to the queries that were actually asked.
+    The source of a data-dependent accountant is extended: its bound refers to the queries that were actually asked.
     """
     words = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -113,7 +117,7 @@ def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accoun
 
 @dataclass(frozen=True, kw_only=True)
 class DirectAccountant(Accountant):
-    """Accountant that computes ε for T queries at δ directly, without a Rényi curve."""
+    """Accountant without a Rényi curve; `epsilon(T, δ)` returns the ε of the first T queries at δ."""
 
     epsilon: Callable[[int, float], float]
 
@@ -126,10 +130,14 @@ class DirectAccountant(Accountant):
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiAccountant(Accountant):
-    """Accountant that adds up Rényi curves and converts the sum at the best order.
+    """Accountant that adds up Rényi curves over queries and converts the sum to ε at the best order.
 
-    With `refine`, the search continues between the neighbours of the best order. Without `refine`, only `orders` are
-    tried, as in a published analysis.
+    Parameters
+    ----------
+    totals : function that returns the summed curves
+    orders : orders that are tried
+    conversions : conversions to ε, each of which gives one bound
+    refine : if True, further orders around the best one are tried; if False, `orders` only, as in published analyses
     """
 
     name: str = "rdp"
@@ -143,7 +151,7 @@ class RenyiAccountant(Accountant):
         if not np.all(curves >= -_ROUNDING):  # also false for NaN
             raise PatebenchError(
                 f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number; correct "
-                "its theorem"
+                "its `totals`"
             )
         return [
             self._best_bound(T, curve, how, delta)
@@ -168,16 +176,16 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that hold for discrete noise; the source of each then states why it does."""
+    """Return the accountants that hold for discrete noise; the reason is added to the source of each."""
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
 
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
-    """Return `accountants`, each with the accountant at the same place in `added` as its field `added`.
+    """Return `accountants` with their field `added` set to the accountant at the same position in `added`.
 
-    `added` are the same theorems for a teacher's votes that are added or removed instead of replaced. Accountants for
-    discrete noise are paired in the same way.
+    The accountants in `added` state the same theorems for a teacher's votes that are added or removed instead of
+    replaced. Accountants for discrete noise are paired in the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]
@@ -188,7 +196,7 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return `Totals` if T queries together have `times(T)` times the Rényi curve `curve`; by default, T times."""
+    """Return the `Totals` of queries with the same Rényi curve: `curve` times `times(T)`, which is T by default."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         return np.multiply.outer([float(times(T)) for T in queries], curve(orders))
@@ -197,9 +205,9 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return `Totals` for queries with a Rényi curve each: the first T queries have the sum of their curves.
+    """Return the `Totals` of queries with different Rényi curves: the sum of the first T curves.
 
-    `rows` has one row per query; `curve(rows, orders)` returns the curves (queries × orders) of some rows.
+    `rows` has one row of data per query, and `curve(rows, orders)` returns the curves (queries × orders) of some rows.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
@@ -215,12 +223,19 @@ def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
 
 
 def check_queries(queries: Sequence[int], available: int) -> list[int]:
-    """Return the distinct numbers of queries in ascending order; refuse any below 1 or above `available`."""
+    """Return the distinct numbers of queries in ascending order.
+
+    Raises
+    ------
+    PatebenchError
+        If there is none, or any is below 1 or above `available`.
+    """
     if not queries:
         raise PatebenchError("no number of queries is given for the bounds; give at least one")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(
-                f"ε of {plural(T, 'query')} cannot be computed from votes on {available}; choose 1 to {available}"
+                f"ε of {plural(T, 'query')} cannot be computed from votes on {plural(available, 'query')}; choose 1 to "
+                f"{available}"
             )
     return sorted(set(queries))

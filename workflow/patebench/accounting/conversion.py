@@ -1,7 +1,7 @@
-"""Convert Rényi curves to (ε, δ) and choose the orders to try.
+"""Conversion of Rényi curves to (ε, δ), and the orders to try.
 
-A curve holds ε(α), the Rényi divergence at each order α. Every order gives a valid bound, so the minimum over any set
-of orders is valid. A finer set only makes the bound tighter.
+A curve has one Rényi divergence ε(α) per order α. Every order gives a valid ε, so the minimum over any set of orders is
+valid. A finer set only gives a tighter bound.
 """
 
 import numpy as np
@@ -36,18 +36,24 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order as `convert` does, but keep negative values, so that orders with ε below 0 can be compared."""
+    """Return ε per order by the conversion `how`, without raising negative values to 0, to compare orders."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
 
 
 def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order by the conversion `how`; ∞ where the curve is infinite."""
+    """Return ε at `delta` for each order by the conversion `how`; ∞ where the curve is infinite.
+
+    Parameters
+    ----------
+    orders : (orders,) Rényi orders above 1
+    curve : (…, orders) Rényi divergences
+    """
     return classic(orders, curve, delta) if how is Conversion.CLASSIC else tight(orders, curve, delta)
 
 
 def between(orders: Array, best: int, points: int = 17) -> Array:
-    """Return `points` orders between the neighbours of `orders[best]`, to refine a search around it."""
+    """Return `points` orders from the neighbour below `orders[best]` to the neighbour above, to refine a search."""
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
     return 1.0 + np.geomspace(low - 1, high - 1, points)

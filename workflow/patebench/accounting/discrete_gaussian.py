@@ -1,4 +1,4 @@
-"""Compute tight bounds for discrete Gaussian noise from the privacy loss distribution of counts that change by one.
+"""Tight bounds for discrete Gaussian noise, from the privacy loss distribution of counts that change by one.
 
 N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). N *cells*, which are counts with
 independent noise N_Z(σ²), change by one each: N = 2T for T queries. Then
@@ -26,7 +26,7 @@ from patebench.accounting.logspace import LEAST, Array
 from patebench.accounting.searches import bisect
 from patebench.core.bound import Conversion, Kind
 
-#: Reason why a theorem stated for discrete noise holds for it; part of the source of bounds.
+#: Text in the source of a bound whose theorem is stated for discrete noise.
 DISCRETE = "discrete noise: as the theorem has it"
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -75,9 +75,9 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
 
 
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return ε if counts change by one each and their noise has several scales.
+    """Return ε at `delta` if counts with discrete Gaussian noise of several scales change by one each.
 
-    Each of the `groups` is a noise scale σ and the number of counts with this noise. The result is the lesser of the
+    `groups` are pairs of a noise scale σ and the number of counts with this scale. The result is the smaller of the
     bound from continuous noise and the Rényi bound.
     """
     if min(sigma for sigma, _ in groups) == 0:
@@ -89,9 +89,9 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 
 def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
-    """Return an accountant that holds for discrete noise only and computes ε of T queries as `epsilon(T, δ)`.
+    """Return an accountant for discrete noise only, whose ε of T queries is `epsilon(T, δ)`.
 
-    `how` states the privacy loss of T queries, which completes the citation in `source`.
+    `how` describes the privacy loss of T queries, as the end of the citation in `source`.
     """
     return DirectAccountant(
         name="pld",
@@ -103,7 +103,7 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 
 
 def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return an ε for the `groups` of `several` from a bound for continuous noise; ∞ if that gives no bound.
+    """Return ε for the `groups` of `several` from a bound for continuous noise, or ∞ if this bound does not apply.
 
     Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
     """
@@ -163,9 +163,9 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return the losses if Y is treated as one discrete Gaussian.
+    """Return the losses with Y treated as one discrete Gaussian.
 
-    The values of Y start one scale below the value whose loss is the ε of continuous noise.
+    The values of Y start one noise scale below the value whose loss is the ε of continuous noise.
     """
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
@@ -203,7 +203,7 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """Return the distribution of the sum of `number` draws modulo `size`, and a bound on the error per probability.
+    """Return the distribution of the sum of `number` draws modulo `size`, and a bound on the error of a probability.
 
     The spectrum is summed term by term, with the error of len(p) products and sums of numbers up to 1. Its N-th power
     has N times this error, and the rounding error of the power. The inverse transform adds log₂(size) roundings in the
@@ -234,7 +234,7 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return the centre c at which Chernoff's bound on the mean of N draws is e^{−N·rate}; any centre is valid."""
+    """Return the centre c at which Chernoff's bound on the mean of N draws is e^{−N·rate}; every centre is valid."""
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
@@ -292,12 +292,12 @@ def share_difference(share: float, shares: int) -> float:
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """Return ε of revealing the noisy counts of T = `queries` queries, each with the sum of `shares` noise shares.
+    """Return the ε of revealing noisy counts of T = `queries` queries, if each count has `shares` noise shares.
 
     Two counts change by one each per query; for a table in which each teacher has m votes, T is m. The probabilities of
     the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q
     be the distributions with shares, and P° and Q° those with discrete Gaussians: if P ≤ e^x P° and Q ≥ e^{−x} Q°, then
-    δ(ε) ≤ e^x δ°(ε − 2x). The ε of `shared_counts` is used if it is less.
+    δ(ε) ≤ e^x δ°(ε − 2x). The result is this ε or that of `shared_counts`, whichever is smaller.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
@@ -307,7 +307,7 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 
 
 def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
-    """Return the Rényi curve per query of revealing all counts, with `shares` noise shares of variance σ²/shares each.
+    """Return the Rényi curve of revealing all counts of a query, with `shares` noise shares of variance σ²/shares each.
 
     A vote changes two counts by one each, so Δ = √2 and d = 2 in the formula of the module. For ½ε²-concentrated DP,
     the Rényi divergence is at most αε²/2.

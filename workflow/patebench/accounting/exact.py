@@ -1,6 +1,6 @@
-"""Compute the exact data-dependent Rényi divergence of mechanisms that answer each query from its counts.
+"""Exact data-dependent Rényi divergence of mechanisms that answer each query from its counts.
 
-The counts of query q are n(q), one vote for class a is e_a, and the vote of teacher i is v_i(q). There are two forms:
+Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote of teacher i. There are two forms:
 
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
@@ -56,10 +56,14 @@ _LARGE = 1e280  # replaces ∞ in sums with weight 0
 class Pairs:
     """Outcome distributions of histograms and of their neighbours, one row per neighbour.
 
-    `histogram` (ascending) is the index of the histogram. `loses` (ascending within a histogram) is the rank of the
-    class that loses a vote, and `gains` of the class that gains it (0: most votes; equal counts have equal ranks).
-    `log_p` and `log_p_neighbour` (neighbours × outcomes) are ln Pr of each outcome for the histogram and for its
-    neighbour. `multiplicity` is the number of outcomes that a column represents.
+    Parameters
+    ----------
+    histogram : (neighbours,) index of the histogram, ascending
+    loses : (neighbours,) rank of the class that loses a vote (0: most votes; equal counts have equal ranks), ascending
+        within a histogram
+    gains : (neighbours,) rank of the class that gains this vote
+    log_p, log_p_neighbour : (neighbours, outcomes) ln Pr of each outcome for the histogram and for its neighbour
+    multiplicity : (neighbours, outcomes) number of outcomes that an entry represents
     """
 
     histogram: Integers
@@ -70,22 +74,22 @@ class Pairs:
     multiplicity: Integers
 
 
-#: Iterates over all neighbours of histograms with counts in descending order (histograms × classes), in portions.
+#: Function of histograms (histograms × classes, counts in descending order) that yields their neighbours in portions.
 Neighbours = Callable[[Counts], Iterator[Pairs]]
 
 
 @dataclass(frozen=True)
 class PerQueryNeighbours:
-    """Neighbours under a mechanism whose outcome depends on more than the counts of a query.
+    """Function that yields neighbours, for a mechanism whose outcome depends on more than the counts of a query.
 
-    In the `Pairs` that `neighbours` yields, `histogram` is the number of a query; `loses` and `gains` are classes.
+    In the `Pairs` that `neighbours` yields, `histogram` is the index of a query, and `loses` and `gains` are classes.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
 
 
 def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
-    """Return D_α(P ‖ P′) per row and order from ln P and ln P′ (rows × outcomes), rounded up.
+    """Return D_α(P ‖ P′), (rows × orders), from ln P and ln P′ (rows × outcomes), rounded up.
 
     With r = ln P − ln P′ and Σ P = Σ P′ = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), where
     f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
@@ -109,7 +113,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
     """Return ln P of all outcomes of each column, rounded up, and r = ln P − ln P′, moved away from 0 by its error.
 
-    Columns whose outcomes are impossible under both distributions get −∞ and 0.
+    For columns whose outcomes are impossible under both distributions, the results are −∞ and 0.
     """
     possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -155,10 +159,15 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
 
 
 class Directions(NamedTuple):
-    """Divergences summed over the first T queries, with the worst neighbour of each query and with the worst teacher.
+    """Divergences summed over the first T queries, in the two forms of this module.
 
     Both arrays are (numbers of queries T × 2 × orders). Index 0 of the middle axis is D(M(D) ‖ M(D′)), which the
-    theorems of PATE bound, and index 1 is D(M(D′) ‖ M(D)). Without a vote matrix, `per_teacher` is ∞.
+    theorems of PATE bound, and index 1 is D(M(D′) ‖ M(D)).
+
+    Parameters
+    ----------
+    per_query : sums with the worst neighbour of each query
+    per_teacher : sums with the worst teacher; ∞ without a vote matrix
     """
 
     per_query: Array
@@ -167,13 +176,15 @@ class Directions(NamedTuple):
 
 @dataclass(eq=False)
 class ExactDivergence:
-    """Exact divergences between the labels of the first T queries and those of a worst-case neighbour.
+    """Exact divergences between the labels of the first T queries on the given votes and on the worst neighbour.
 
-    `neighbours` is None for a mechanism without noise, whose divergence is ∞. `times` (queries,) are weights of queries
-    that represent others in a sample.
-
-    Queries are processed in pieces by several processes (`core.workers`). The pieces and the order of summation do not
+    Several processes compute pieces of the queries (`core.workers`). The pieces and the order of summation do not
     depend on the number of processes, so sums are identical to the last bit.
+
+    Parameters
+    ----------
+    neighbours : function that yields the neighbours; None for a mechanism without noise, whose divergence is ∞
+    times : (queries,) weights of queries that represent others in a sample; None: 1
     """
 
     votes: Votes
@@ -195,8 +206,8 @@ class ExactDivergence:
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
         """Return the sums of divergences, per query and per teacher, over the first T queries for each T in `stops`.
 
-        `stops` are ascending, and `wanted` (stops × orders) selects orders. An order that is wanted for some T is also
-        computed for all smaller T; at other orders the result is ∞.
+        `stops` are ascending, and `wanted` (stops × orders) selects orders. A selected order of some T is also computed
+        for all smaller T. At other orders the result is ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -228,7 +239,7 @@ class ExactDivergence:
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Yield pieces of queries: the index in `stops` of the least T that includes the piece, and its row numbers.
+        """Yield pieces of queries: the index in `stops` of the least T that includes the piece, and its query indices.
 
         `orders` is the number of orders, which limits the size of a piece. If most histograms repeat, queries with the
         same histogram are in the same piece.
@@ -250,7 +261,7 @@ class ExactDivergence:
                 start = end
 
     def _part(self, rows: Integers, orders: Array) -> "_Part":
-        """Return the piece of queries at the positions `rows`, as the input of one process."""
+        """Return the piece with the query indices `rows`, as the input of one process."""
         assert self.neighbours is not None
         votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
@@ -265,7 +276,7 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask (stops × orders) of the orders to compute for each T: those `wanted` for this or a greater T."""
+    """Return a mask (stops × orders) of the orders to compute for each T: those in `wanted` for T or any larger T."""
     return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 
@@ -288,7 +299,7 @@ class _Part(NamedTuple):
 
 
 class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
-    """Cache, of limited size, of the neighbours of each piece, which are needed again at further orders."""
+    """Cache of limited size for the neighbours of each piece, which are used again at further orders."""
 
     room = _KEPT
 
@@ -360,7 +371,7 @@ class _Block:
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def per_teacher(self, times: Array, table: Array) -> Array:
-        """Return, for each teacher, the sum of `table` (histograms × ranks × …) over its votes, weighted by `times`."""
+        """Return the sum of `table` (histograms × ranks × …) over the votes of each teacher, weighted by `times`."""
         from scipy.sparse import csr_array
 
         assert self.matrix is not None

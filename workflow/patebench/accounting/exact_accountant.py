@@ -1,9 +1,8 @@
-"""Choose the orders at which the exact accountants compute the divergences of a label set.
+"""Exact accountants, and the choice of the orders at which they compute divergences.
 
 Every order gives a valid bound, but each is expensive. A sample of the queries predicts, for each number of queries T,
-the order at which ε is least. The divergences of all T queries are computed at a few orders around this one, and
-at further orders while the least ε is at the edge of these. The stated ε uses all T queries; the sample selects orders
-only.
+the order at which ε is least. The divergences of all T queries are computed at a few orders around the predicted one,
+and at further orders while the least ε is at the edge. The stated ε uses all T queries; the sample only selects orders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,12 +28,12 @@ COARSE = conversion.ORDERS[::2]
 #: Indices that divide `COARSE` at orders of about 100 and 10⁴; higher orders matter only for few queries.
 _STAGES = (33, 49)
 
-#: Orders that bounds can state. Every fourth order is tried; the best of these exceeds the least ε by a relative 10⁻⁴
-#: at most, because ε is flat near its minimum. For few queries, one more order, predicted from them, is tried.
+#: Orders that bounds can state. Every fourth order is tried; the least ε at these is at most a relative 10⁻⁴ too large,
+#: because ε is flat near its minimum. For few queries, one order in between is predicted and tried as well.
 ORDERS: Array = 1.0 + np.geomspace(1e-2, 1e6, 2985)
 _STEP, _EVERY = float(np.log((ORDERS[1] - 1) / (ORDERS[0] - 1))), 4
 
-#: Number of orders tried on either side of the predicted one if the sample holds all queries, and otherwise.
+#: Number of orders tried on either side of the predicted one: if the sample contains all queries, and if not.
 _SURE, _UNSURE = 3, 6
 
 #: Number of orders added beyond the last one when the least ε lies there, and the maximum number of rounds.
@@ -47,7 +46,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Return the positions and weights of a sample that represents the first T queries for every T ≤ `queries`."""
+    """Return the indices and weights of a sample of queries that represents the first T queries, T ≤ `queries`."""
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
@@ -58,9 +57,12 @@ def sampled(queries: int) -> tuple[Integers, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Rényi curves of a label set in two `forms`, per query and per teacher (see `accounting.exact`).
+    """Rényi curves of a label set, per query and per teacher (see `accounting.exact`).
 
-    `forms` is (2 × numbers of queries × orders); ∞ where it was not computed.
+    Parameters
+    ----------
+    orders : (orders,) Rényi orders
+    forms : (2, numbers of queries, orders) divergences per query and per teacher; ∞ where not computed
     """
 
     orders: Array
@@ -92,9 +94,9 @@ class OrderSearch:
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Compute curves at the `wanted` orders (stops × orders), and at further ones around the least ε.
+        """Compute curves at the `wanted` orders (stops × orders), and at further orders around the least ε.
 
-        Return the curves at all `ORDERS`, and a mask of the orders that are known. `stops` are numbers of queries T.
+        Return the curves at all `ORDERS`, and a mask of the computed orders. `stops` are numbers of queries T.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
@@ -120,7 +122,7 @@ class OrderSearch:
             known[row, columns[used]] = True
 
     def predict_orders(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
-        """Return a mask (stops × orders) of the `ORDERS` to compute for each T, as a sample of queries predicts."""
+        """Return a mask (stops × orders) of the `ORDERS` to compute for each T, predicted from a sample of queries."""
         rows, times = sampled(int(stops[-1]))
         votes = self.divergence.votes
         sample = self.divergence
@@ -153,7 +155,7 @@ def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
 
 
 def _vertex(before: float, least: float, after: float) -> float:
-    """Return where the parabola through three values is least, in steps from the middle value, which is the lowest."""
+    """Return the position of the minimum of the parabola through three values, in steps from the middle, the lowest."""
     bend = before - 2 * least + after
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
@@ -161,7 +163,7 @@ def _vertex(before: float, least: float, after: float) -> float:
 def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
     """Return a mask (stops × orders) of the orders to compute next, for each T whose least ε is at the edge.
 
-    The edge is the lowest or highest of the `known` orders; `forms` are the curves at these (see `Curves`).
+    The edge is the lowest or highest of the `known` orders; `forms` are the curves at known orders (see `Curves`).
     """
     wanted = np.zeros_like(known)
     for i, at, _ in _minima(forms, delta):
@@ -196,7 +198,7 @@ def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
 
 
 def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Return divergences of both forms (2 × numbers of queries × orders) at coarse orders; ∞ where ε cannot be least.
+    """Return divergences (2 × numbers of queries × orders) at the `COARSE` orders; ∞ where ε cannot be least.
 
     Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion turns a divergence D
     of order α into an ε of at least D + ln(1 − 1/α) − δ. Orders beyond the first one at which this lower bound exceeds
@@ -218,7 +220,7 @@ def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: f
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAccountant(RenyiAccountant):
-    """Rényi accountant whose orders are searched for all T and both forms of `Curves` at once, to save time."""
+    """Rényi accountant of one form of `Curves`; one search of orders serves both forms and all T, to save time."""
 
     search: OrderSearch
     form: int
@@ -230,7 +232,7 @@ class ExactAccountant(RenyiAccountant):
 
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
-    """Return the exact accountants of a mechanism: per query and, if `votes` have the vote matrix, per teacher."""
+    """Return the exact accountants of a mechanism: per query and, if `votes` have a vote matrix, per teacher."""
     search = OrderSearch(ExactDivergence(votes, neighbours))
     forms = {"exact": "the worst neighbour of each query"}
     if votes.matrix is not None:

@@ -1,7 +1,7 @@
-"""Stop an adaptive release before its budget is exceeded, with a Rényi filter.
+"""Rényi filter, which stops an adaptive release before its budget is exceeded.
 
-Steps may be chosen adaptively. The cost of each is known beforehand and depends on public quantities only. If the costs
-at one order, fixed beforehand, never add up to more than ρ, the release is (α, ρ)-Rényi private (Feldman & Zrnic 2021,
+Steps may be chosen adaptively. The cost of each step is known beforehand and depends on public quantities only. If the
+costs at one fixed order α never add up to more than ρ, the release is (α, ρ)-Rényi private (Feldman & Zrnic 2021,
 *Individual privacy accounting via a Rényi filter*, section 3; Lécuyer 2021, *Practical privacy filters and odometers
 with Rényi differential privacy*), and hence (ε, δ)-private by the conversion. Data-dependent costs are not allowed: the
 stopping point would leak information on the votes.
@@ -18,28 +18,31 @@ from patebench.accounting.logspace import Array
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 
-#: Worst-case Rényi divergence of one step per order.
+#: Function of orders that returns the worst-case Rényi divergence of one step at each.
 Curve = Callable[[Array], Array]
 
 
 class PerQueryCost(NamedTuple):
     """Worst-case cost of a query, as Rényi curves.
 
-    `answer` is the cost of an answer. `threshold_test` is the cost of the test that decides whether to answer, which is
-    paid for every query; it is None for a mechanism that always answers.
+    Parameters
+    ----------
+    answer : cost of an answer
+    threshold_test : cost, paid for every query, of the test that decides whether to answer; None if the mechanism
+        always answers
     """
 
     answer: Curve
     threshold_test: Curve | None = None
 
     def both(self, orders: Array) -> Array:
-        """Return the cost of an answered query: the test, if there is one, and the answer."""
+        """Return the cost of an answered query at each order: that of the test, if there is one, and of the answer."""
         if self.threshold_test is None:
             return self.answer(orders)
         return self.threshold_test(orders) + self.answer(orders)
 
 
-#: Relative reserve for the rounding in a ledger that adds this release to others.
+#: Relative margin for rounding errors of a ledger, which adds the costs of several releases.
 _LEDGERS = 1e-11
 
 #: Rounding error of the terms of the conversion, relative to their sizes.
@@ -47,16 +50,16 @@ _SLACK = 16 * np.finfo(np.float64).eps
 
 
 def allowance(orders: Array, epsilon: float, delta: float) -> Array:
-    """Return the largest Rényi divergence per order that implies (ε, δ)-DP; negative if there is none.
+    """Return the largest Rényi divergence at each order that implies (ε, δ)-DP; negative if none does.
 
-    It is the inverse of `conversion.tight` (Canonne, Kamath, Steinke 2020, Proposition 12), rounded down.
+    This is the inverse of `conversion.tight` (Canonne, Kamath, Steinke 2020, Proposition 12), rounded down.
     """
     factor, tail = np.log1p(-1 / orders), (np.log(delta) + np.log(orders)) / (orders - 1)
     return epsilon - factor + tail - _SLACK * (epsilon - factor + np.abs(tail))
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:
-    """Return the order at which the largest number of steps with the cost `curve` fits into (ε, δ)."""
+    """Return the order at which the largest number of steps of cost `curve` fits into the budget (ε, δ)."""
 
     def steps(orders: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -71,8 +74,8 @@ def best_order(curve: Curve, epsilon: float, delta: float) -> float:
 class RenyiFilter:
     """Rényi filter for a budget (ε, δ) at one order.
 
-    `spent` and `allowance` are Rényi divergences at that order. All steps that were paid for are together (ε, δ)-DP for
-    one teacher's shard, provided that the cost of each step is a worst case.
+    The attributes `spent` and `allowance` are Rényi divergences at this order. All steps charged with `spend` are
+    together (ε, δ)-DP for one teacher's shard if the cost of each step is a worst case.
     """
 
     def __init__(self, *, epsilon: float, delta: float, order: float) -> None:
@@ -87,15 +90,21 @@ class RenyiFilter:
 
     @classmethod
     def for_steps(cls, curve: Curve, *, epsilon: float, delta: float) -> "RenyiFilter":
-        """Return a filter at the order that admits the largest number of steps with the cost `curve`."""
+        """Return a filter at the order that admits the largest number of steps of cost `curve`."""
         return cls(epsilon=epsilon, delta=delta, order=best_order(curve, epsilon, delta))
 
     def admits(self, cost: Curve) -> bool:
-        """Return True if the budget still covers a step of this `cost`."""
+        """Return True if the remaining budget covers a step of this `cost`."""
         return self._total_with(cost) <= self.allowance
 
     def spend(self, cost: Curve) -> None:
-        """Add `cost` to what is spent. If the budget does not cover it, raise PatebenchError and add nothing."""
+        """Add `cost` to `spent`.
+
+        Raises
+        ------
+        PatebenchError
+            If the remaining budget does not cover `cost`; `spent` is then unchanged.
+        """
         after = self._total_with(cost)
         if not after <= self.allowance:
             raise PatebenchError(
@@ -104,7 +113,7 @@ class RenyiFilter:
         self.spent = after
 
     def _total_with(self, cost: Curve) -> float:
-        """Return the total after one more step, rounded up."""
+        """Return `spent` after one more step of this `cost`, rounded up."""
         added = float(cost(np.array([self.order]))[0])
         if math.isnan(added) or added < 0:
             raise PatebenchError(
@@ -114,11 +123,11 @@ class RenyiFilter:
 
 
 def queries_within(budget: RenyiFilter, answered: Iterable[bool], cost: PerQueryCost) -> int:
-    """Return how many of the first queries a release may ask before the budget is used up, and charge `budget`.
+    """Charge `budget` for queries in order, and return the number of queries asked before the budget is used up.
 
-    A query is asked only if the budget covers both its test and an answer, since it is unknown beforehand if the query
-    will be answered. Afterwards this is public, so an answer is charged only if it was released. Without a test, every
-    query counts as answered.
+    A query is asked only if the budget covers both its test and an answer, since it is unknown beforehand whether the
+    query will be answered. Afterwards this is public, so the cost of an answer is charged only for an answered query.
+    Without a test, every query counts as answered.
 
     Parameters
     ----------

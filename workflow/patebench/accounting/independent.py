@@ -1,8 +1,9 @@
-"""Bound T queries in the worst case, as (ε, δ) without a search over Rényi orders; such bounds may be published.
+"""Worst-case (ε, δ) bounds on T queries that do not depend on the votes and need no search over Rényi orders.
 
 The bounds are for Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded
-range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020), and lattices: T equal steps whose losses are evenly spaced
-(Sommer, Meiser, Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi curve".
+range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020), and lattices, which are T equal steps whose losses are evenly
+spaced (Sommer, Meiser, Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi
+curve".
 """
 
 import math
@@ -26,17 +27,17 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def strong_composition(gamma: float, queries: int, delta: float) -> float:
-    """Return ε of T queries to LNMax(γ) as in PATE 2017, appendix B: 4Tγ² + 2γ√(2T ln 1/δ)."""
+    """Return the ε of T queries to LNMax(γ) at `delta` by PATE 2017, appendix B: 4Tγ² + 2γ√(2T ln 1/δ)."""
     return 4 * queries * gamma * gamma + 2 * gamma * math.sqrt(2 * queries * math.log(1 / delta))
 
 
 def gnmax_mu(sigma: float, queries: int) -> float:
-    """Return μ of Gaussian DP, √(2T)/σ, for T queries to GNMax(σ): a vote changes two counts, an L2 distance of √2."""
+    """Return the μ of Gaussian DP of T queries to GNMax(σ): √(2T)/σ, as a vote changes two counts per query by one."""
     return cells_mu(sigma, 2 * queries)
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return μ of Gaussian DP, √cells/σ, if one teacher changes `cells` counts by one each and noise is N(0, σ²)."""
+    """Return the μ of Gaussian DP, √cells/σ, if one teacher changes `cells` counts with noise N(0, σ²) by one each."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 
@@ -75,9 +76,9 @@ def _log_delta(t: float, mu: float) -> float:
 
 
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
-    """Return the least ε of T steps that are each `epsilon`-DP, rounded up, by a sum over the worst-case losses.
+    """Return the least ε at `delta` of T = `queries` steps that are each `epsilon`-DP, rounded up.
 
-    The worst case is randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    It is a sum over the losses of the worst case, randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
     Derivation: docs/explanation/proofs-composition.md, "Composition of pure privacy".
     """
     plain = queries * epsilon
@@ -106,7 +107,7 @@ def _log_mills(x: float) -> float:
     return math.log(math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
 
 
-#: Maximum number of steps for the optimal composition; more are composed by their Rényi curve only.
+#: Maximum number of steps for the optimal composition; a larger number is composed by the Rényi curve only.
 _MOST_STEPS = 1 << 14
 
 #: Upper bound on the relative error of an incomplete beta function, and the largest exponent without overflow.
@@ -119,7 +120,7 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 def bounded_range_rdp(eta: float, orders: Array) -> Array:
     """Return the largest Rényi divergence of one step of bounded range η (Durfee & Rogers 2019), rounded up.
 
-    It is at most αη²/8 (Cesar & Rogers 2021).
+    The result is at most αη²/8 (Cesar & Rogers 2021).
 
     Proof: docs/explanation/proofs-composition.md, "The divergence of bounded range".
     """
@@ -131,7 +132,9 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
 
 
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
-    """Return ε of T non-adaptive steps of range η, rounded up (Dong, Durfee, Rogers 2020, optimal composition).
+    """Return the ε at `delta` of T non-adaptive steps of bounded range η, rounded up.
+
+    This is the optimal composition of Dong, Durfee, Rogers 2020.
 
     In the worst case, the privacy loss of a step is t or t − η. If the steps do not depend on earlier results, as with
     a fixed list of queries, t may be assumed to be the same in all of them. For the event that at most ℓ of T losses
@@ -149,7 +152,7 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
-    """Return δ(ε) of `queries` steps of range η, rounded up."""
+    """Return δ(ε) of `queries` steps of bounded range η, rounded up."""
     low_losses = np.arange(queries)
     t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
@@ -162,11 +165,11 @@ _POINTS = 1 << 22
 
 
 def lattice_composition(step: Array, top: float, queries: int, delta: float) -> float:
-    """Return the least ε for which T steps are (ε, δ)-DP, rounded up; at most T·`top`, which holds with δ = 0.
+    """Return the least ε for which T = `queries` steps are (ε, δ)-DP, rounded up, and at most T·`top`.
 
-    The privacy loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`. δ(ε) is
-    Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). Losses are composed by a Fourier
-    transform, whose rounding error is subtracted from δ.
+    The privacy loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`, so the steps
+    are also (T·`top`)-DP. δ(ε) is Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). Losses
+    are composed by a Fourier transform, whose rounding error is subtracted from δ.
     """
     plain, points = queries * top, queries * (len(step) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:
@@ -193,7 +196,7 @@ def lattice_composition(step: Array, top: float, queries: int, delta: float) -> 
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:
     """Return the worst-case accountants of queries that are each `epsilon`-DP by `theorem`.
 
-    `discrete` is the reason why the theorem also holds for discrete noise; None if it may not (see `Accountant`).
+    `discrete` is the reason why the theorem also holds for discrete noise; None: it may not hold (see `Accountant`).
     """
     return [
         DirectAccountant(

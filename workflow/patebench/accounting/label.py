@@ -1,4 +1,4 @@
-"""Bound the privacy cost of the label of a noisy argmax, which is below that of the noisy counts.
+"""Bound on the privacy cost of releasing only the label of a noisy argmax, which is below that of the noisy counts.
 
 **Theorem.** If one teacher changes its vote from a to b, and each count gets independent noise with a symmetric
 log-concave density, in units in which s is one vote, the Rényi divergence of order α between the labels is at most
@@ -32,7 +32,7 @@ from patebench.core.bound import Bound, Conversion, Kind
 #: Relative error of sums of bounds on slopes.
 _ROUNDING = 1e-10
 
-#: Source that the bounds state.
+#: Citation in the source of a bound.
 THEOREM = "van Erven & Harremoës 2014, Theorem 13, as proved in accounting/label.py"
 
 #: Largest (α − 1)s at which the label costs noticeably less than the counts.
@@ -44,7 +44,7 @@ _SHARE = 0.65
 #: Index step of the orders tried first, small enough to find the global minimum.
 _FEW = 16
 
-#: Orders for which the supremum is bounded, evenly spaced in ln(α − 1), with interpolation between them.
+#: Orders for which the supremum is bounded, evenly spaced in ln(α − 1); other orders are interpolated.
 _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS[:-1] - 1))]))
 
 
@@ -52,9 +52,16 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 class _Noise:
     """Kind of noise, with the functions that bound W(α) for this noise.
 
-    All functions take s, which is one vote in units of the noise scale. `inside` returns cells of bounds, `one_count`
-    the cost of one noisy count, and `far` the contribution of improbable outcomes; `reach` is X. If s is below `least`,
-    the cost of the counts is used for the label.
+    All functions take s, which is one vote in units of the noise scale.
+
+    Parameters
+    ----------
+    inside : function of s that returns cells of bounds
+    one_count : function of (s, order) that returns the Rényi divergence of one noisy count
+    far : function of (s, order, reach) that bounds the contribution of improbable outcomes, for one score and for both
+    reach : the limit X of the module, in noise scales
+    least : value of s below which the cost of the counts is used for the label
+    discrete : True for noise on the integers
     """
 
     inside: Callable[[float], Sequence[Cells]]
@@ -66,7 +73,7 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the contribution of improbable outcomes beyond `reach`, divided by α(α−1)s²/2, for one score and for both.
+    """Return bounds on the contribution of outcomes beyond `reach`, divided by α(α−1)s²/2, for one score and for both.
 
     Let p and q be the densities of a score before and after the vote changes. p^α q^{1−α} is e^{γ(γ+s)/2} times a
     normal density whose mean is γ = (α−1)s away from that of p, per score. With y the distance from that mean,
@@ -87,7 +94,7 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
 
 def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the contribution of `_gaussian_far` for Laplace noise, where |r| is at most s per score."""
+    """Return the bounds of `_gaussian_far` for Laplace noise, for which |r| is at most s per score."""
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
 
@@ -120,7 +127,7 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Bound D_α outside the cells, where u, v or their difference is large.
+    """Return a bound on D_α outside the cells, where u, v or their difference is large.
 
     Apart from improbable outcomes, one outcome is nearly certain under both distributions, with
     |r| ≤ 2s·f(X − s)/F(X − s) for the density f and the distribution function F of the noise. With integer noise,
@@ -137,10 +144,10 @@ def _bound_outside(noise: _Noise, s: float, order: float) -> float:
 
 
 class LabelCost:
-    """Rényi curve of a label for one kind and scale of noise, with cached values."""
+    """Rényi curve of one label of a noisy argmax, for one kind and scale of noise; values are cached."""
 
     def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
-        """Store the noise, one vote `s` in units of its scale, and `counts`, the Rényi curve of the noisy counts."""
+        """Create the curve for a vote of `s` noise scales; `counts` is the Rényi curve of the noisy counts."""
         self._noise, self._s, self.counts = noise, s, counts
         self._known: dict[int, float] = {}
 
@@ -190,24 +197,28 @@ def _cells(noise: _Noise, s: float) -> Sequence[Cells]:
 
 @lru_cache(maxsize=256)
 def gaussian(sigma: float, *, discrete: bool = False) -> LabelCost:
-    """Return the Rényi curve of a label of GNMax(σ), with continuous or discrete noise."""
+    """Return the Rényi curve of one label of GNMax(σ), with continuous or discrete noise."""
     noise, s = _DISCRETE_GAUSSIAN if discrete else _GAUSSIAN, 1 / sigma if sigma > 0 else math.inf
     return LabelCost(noise, s, lambda orders: rdp.gaussian(sigma, orders))
 
 
 @lru_cache(maxsize=256)
 def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
-    """Return the Rényi curve of a label of LNMax(γ), with continuous or discrete noise."""
+    """Return the Rényi curve of one label of LNMax(γ), with continuous or discrete noise."""
     noise = _DISCRETE_LAPLACE if discrete else _LAPLACE
     return LabelCost(noise, gamma, lambda orders: rdp.laplace(gamma, orders))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelAccountant(RenyiAccountant):
-    """Rényi accountant of labels that searches few orders, since each is expensive.
+    """Rényi accountant of labels that computes few orders, since each is expensive.
 
-    The choice of orders affects tightness, not validity. `further_costs` is the Rényi curve of a query's further costs,
-    such as that of a threshold test.
+    The choice of orders affects tightness, not validity.
+
+    Parameters
+    ----------
+    cost : Rényi curve of one label
+    further_costs : Rényi curve of all other costs of a query, such as a threshold test
     """
 
     cost: LabelCost
@@ -237,7 +248,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Descend from `start` in steps of `step` within 0 … size − 1 to a local minimum of `height`."""
+    """Return a local minimum of `height` on 0 … size − 1, found from `start` in steps of `step`."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)
@@ -249,9 +260,13 @@ def _descend(height: Callable[[int], float], start: int, step: int, size: int) -
 def accountant(
     cost: LabelCost, for_integers: LabelCost, *, further_costs: Callable[[Array], Array] = np.zeros_like, test: str = ""
 ) -> LabelAccountant:
-    """Return the worst-case accountant of labels with the cost `cost`, or `for_integers` with discrete noise.
+    """Return the worst-case accountant of labels.
 
-    `further_costs` is the Rényi curve of a query's further costs, and `test` the citation of its theorem.
+    Parameters
+    ----------
+    cost, for_integers : Rényi curve of one label with continuous and with discrete noise
+    further_costs : Rényi curve of all other costs of a query, such as a threshold test
+    test : citation of the theorem on these other costs
     """
 
     def build(cost: LabelCost, discrete: str | LabelAccountant) -> LabelAccountant:

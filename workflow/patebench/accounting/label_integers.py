@@ -1,4 +1,4 @@
-"""Compute the cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
+"""Cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
 
 If classes a and b both beat all others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise and κ in {0, 1}; κ is 0 if
 a is the lower class. The supremum is over integers u, v and both κ. With p and F the probabilities and the distribution
@@ -48,7 +48,7 @@ class IntegerDistribution:
     def of(
         cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float
     ) -> "IntegerDistribution":
-        """Create noise with probabilities proportional to exp(`log_weight`), which is symmetric, up to `reach`."""
+        """Create noise on −`reach` … `reach` with probabilities ∝ exp(`log_weight`), a symmetric function."""
         weight = np.exp(log_weight(np.arange(-reach, reach + 1, dtype=np.float64)))
         below = np.cumsum(weight)
         return cls(weight / below[-1], below / below[-1], bend, steepest)
@@ -74,10 +74,7 @@ class IntegerDistribution:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return the rectangles of pairs (u, v) on which the label accountant bounds discrete Gaussian noise of scale σ.
-
-    u and v are all integers of at least −9σ with |u − v| ≤ 18σ.
-    """
+    """Return the cells for discrete Gaussian noise of scale σ: all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -87,7 +84,7 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return the same rectangles for discrete Laplace noise, with u, v ≥ −18 scales and |u − v| ≤ 36 scales."""
+    """Return the cells for discrete Laplace noise: all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))
@@ -182,15 +179,15 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Look up the sums of all terms from `z` (cells, rows) on in `sums` (rows, values of z), made by `_tail_sums`."""
+    """Return the sums of all terms from `z` (cells, rows) to the end, from the result `sums` of `_tail_sums`."""
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
     """Return bounds on P_o = F(−1−u)F(−1−v) and on r_o in every cell, from the cell's corners.
 
-    The order is: lower and upper bound of P_o, upper and lower bound of r_o. r_o is H(−2−v) − H(−1−u) with
-    H(x) = ln F(x + 1) − ln F(x) (see `IntegerDistribution`).
+    The results are a lower and an upper bound on P_o, and an upper and a lower bound on r_o. r_o is H(−2−v) − H(−1−u)
+    with H(x) = ln F(x + 1) − ln F(x) (see `IntegerDistribution`).
     """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
@@ -206,9 +203,9 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return the squares between the edges `edge` of u and of v that reach below w = `below`, for κ = `tie`.
+    """Return square cells between the edges `edge` of u and of v that reach below w = `below`, for κ = `tie`.
 
-    Each is bounded at its corners by lemma 1 of the proof.
+    Each square is bounded at its corners by lemma 1 of the proof.
     """
 
     def wins(u: Integers, v: Integers, tie: int) -> Array:

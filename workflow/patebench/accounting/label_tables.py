@@ -1,9 +1,9 @@
-"""Compute the cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
+"""Cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
-P and Q are the probabilities of an outcome before and after the vote changes; P_a, P_b and P_o are those of a, b and
-neither before the change. f and F are the density and the distribution function of the noise. All numbers are bounds,
-rounded outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1), where f in this formula is
-f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0.
+P and Q are the probabilities of an outcome before and after the vote changes. Before the change, P_a, P_b and P_o are
+the probabilities of a, b and neither. f and F are the density and the distribution function of the noise. All numbers
+are bounds, rounded outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1), where f in this formula
+is f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0.
 Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
 
@@ -45,9 +45,12 @@ def excess(ratio: Array, order: float) -> Array:
 class Cells:
     """Bounds per cell on the probability P and the log ratio r of three outcomes: a wins, b wins, or neither wins.
 
-    `low` and `high` (3 × cells) bound P. `ratio` (4 × cells) holds the maximum of r for a, the minimum for b, and the
-    maximum and minimum for neither. Cells are stored in blocks of `size` cells each; `blocks` holds the same bounds for
-    whole blocks.
+    Parameters
+    ----------
+    low, high : (3, cells) bounds on P
+    ratio : (4, cells) maximum of r for a, minimum of r for b, maximum and minimum of r for neither
+    blocks : the same bounds for whole blocks of adjacent cells
+    size : number of cells per block
     """
 
     low: Array
@@ -58,7 +61,7 @@ class Cells:
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """Create cells from arrays (bounds × rows × columns), and blocks from cells that are adjacent in them."""
+        """Create cells, and blocks of adjacent cells, from arrays (bounds × rows × columns)."""
         lows, highs, ratios = (_cut_into_blocks(values) for values in (low, high, ratio))
         blocks = cls(lows.min(axis=2), highs.max(axis=2), _farthest_from_zero(ratios))
         flat = [values.reshape(len(values), -1) for values in (lows, highs, ratios)]
@@ -72,9 +75,9 @@ class Cells:
         return replace(self, ratio=ratios.reshape(len(ratios), -1), blocks=blocks)
 
     def worst(self, order: float) -> float:
-        """Return the greatest bound on the divergence of order α over all cells.
+        """Return the largest bound on the divergence of order α over all cells.
 
-        The block with the greatest bound is evaluated first; then only blocks that can contain a greater cell bound.
+        Cells of the block with the largest bound are evaluated first, then cells of blocks that may have a larger one.
         """
         assert self.blocks is not None
         outer = self.blocks._sums(order, slice(None))
@@ -87,7 +90,7 @@ class Cells:
         return (blocks[:, None] * self.size + np.arange(self.size)).ravel()
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Bound Σ P·f(r) per cell: with every P at its upper bound, or with one P set by ΣP = 1 if that is less."""
+        """Return a bound on Σ P·f(r) per cell: every P at its upper bound or, if less, one P replaced using ΣP = 1."""
         low, high = self.low[:, where], self.high[:, where]
         first, second, above, below = excess(self.ratio[:, where], order)
         neither = np.maximum(above, below)
@@ -130,9 +133,15 @@ _STEEP = 1e12
 class Table:
     """Bounds for cells of w (rows; the last is unbounded) at the edges of t (columns), which are symmetric about 0.
 
-    `wins_low` and `wins_high` are P_a at the lower and the upper end of w, and `steep` bounds ∂ ln P_a/∂t in the whole
-    cell of w. `neither` and `neither_low` are P_o at the lower and the upper end of w, and `neither_steep` bounds
-    |∂ ln P_o/∂t|. P_b at t equals P_a at −t. Both slopes fall with t, by at most `fall` per unit.
+    P_b at t equals P_a at −t. All arrays are (cells of w, edges of t), except `t`, (edges of t,).
+
+    Parameters
+    ----------
+    wins_low, wins_high : P_a at the lower and at the upper end of the cell of w
+    steep : bound on ∂ ln P_a/∂t in the whole cell of w
+    neither, neither_low : P_o at the lower and at the upper end of the cell of w
+    neither_steep : bound on |∂ ln P_o/∂t| in the whole cell of w
+    fall : largest decrease of both slopes per unit of t
     """
 
     t: Array
@@ -146,7 +155,7 @@ class Table:
 
 
 def edges(start: float, *pieces: tuple[float, float]) -> Array:
-    """Return edges from `start` on; each of the `pieces` is a step width and the end up to which it is used."""
+    """Return edges from `start` to the end of the last piece; `pieces` are pairs of a step width and an end."""
     parts = [np.array([start])]
     for step, end in pieces:
         number = round((end - start) / step)
@@ -336,7 +345,7 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of the lower and upper edges of cells of t at least 2s away from the ends of the table."""
+    """Return the indices of the lower and upper edges of all cells of t at least 2·LARGEST inside the table."""
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]
 
@@ -353,7 +362,7 @@ def _cells_without_ratios(table: Table) -> Cells:
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of `slope` (rows × edges) over intervals of this `length` that end at the edges `ends`.
+    """Return a bound on the integral of `slope` (rows × edges) over intervals of length `length` that end at `ends`.
 
     The slope falls with t by at most `table.fall` per unit. Between two edges, it is therefore below its value at the
     first edge, and below the sum of its value at the second edge and the largest possible fall.
@@ -366,7 +375,7 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of `slope` (rows × edges) over intervals of this `length` that start at the edges `starts`."""
+    """Return a bound on the integral of `slope` (rows × edges) over intervals of length `length` from `starts`."""
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
@@ -374,7 +383,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Return bounds on the integrals up to every edge, and on those over every interval."""
+    """Return bounds on the integrals from the first edge to every edge, and over every interval between edges."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

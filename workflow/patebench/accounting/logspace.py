@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-#: Least value of a bound that is not 0, so that rounding does not make it 0.
+#: Least value to which positive bounds are rounded up, so that underflow does not make them 0.
 LEAST = 1e-300
 
 #: Numbers per block in `rowwise`.
@@ -70,7 +70,7 @@ def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
 
 
 def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> Array:
-    """Return `function(table)`, whose rows are independent, computed in blocks of rows to bound memory."""
+    """Return `function(table)`, computed in blocks of rows to limit memory; rows must be independent."""
     block = max(1, _CELLS // table.shape[1])
     return np.concatenate([function(table[start : start + block]) for start in range(0, max(1, len(table)), block)])
 
@@ -78,9 +78,13 @@ def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> A
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
     """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form of both data-dependent theorems of PATE.
 
-    Arguments are ln q, ln r, ln B and the exponents e, with q ≤ r ≤ 1, B ≥ 1 and e > 0; several exponents lie along the
-    last axis. The formula is evaluated as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that
-    nothing cancels for small q. Results below `LEAST` are rounded up to `LEAST`.
+    The formula is evaluated as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that nothing cancels
+    for small q. Results below `LEAST` are rounded up to `LEAST`.
+
+    Parameters
+    ----------
+    log_q, log_r, log_b : ln q, ln r and ln B, with q ≤ r ≤ 1 and B ≥ 1
+    exponent : (…, exponents) exponents e > 0
     """
     log_q, log_r, log_b, exponent = (np.asarray(value, dtype=np.float64) for value in (log_q, log_r, log_b, exponent))
     with np.errstate(over="ignore"):

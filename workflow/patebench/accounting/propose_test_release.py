@@ -1,4 +1,4 @@
-"""Account for propose-test-release with the exact divergence: all labels of T queries are released, or none.
+"""Accounting of propose-test-release with the exact divergence: all labels of T queries are released, or none.
 
 G(γ) bounds the Rényi divergence D_α between the labels of a query on D and on any neighbour, in both directions, for
 all votes whose two largest counts differ by γ or more; it does not increase with γ. With gaps g_q and a budget B,
@@ -36,7 +36,7 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def gaps(counts: Counts) -> NDArray[np.int64]:
-    """Return the difference of the two largest counts of each query (queries × classes → queries)."""
+    """Return the difference of the two largest counts of each query, (queries,), from counts (queries, classes)."""
     top = np.partition(counts, -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
 
@@ -44,7 +44,11 @@ def gaps(counts: Counts) -> NDArray[np.int64]:
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
     """Return k, the number of times every gap must fall by 2 until the costs exceed the budget; None if they never do.
 
-    `gap` (queries,) are the gaps, and `cost` (teachers + 1,) is G at gaps 0 … teachers, non-increasing.
+    Parameters
+    ----------
+    gap : (queries,) gaps between the two largest counts
+    cost : (teachers + 1,) G at gaps 0 … teachers, non-increasing
+    budget : the budget B
     """
 
     def exceeds(k: int) -> bool:
@@ -62,8 +66,12 @@ def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
 class Decision:
     """Parameters of the decision whether labels may be released.
 
-    `order` is the order α of Rényi divergences, `budget` the largest divergence B of labels that are released, `total`
-    the divergence R ≥ B of labels and decision together, and `failure` the probability p₀ of a wrong decision.
+    Parameters
+    ----------
+    order : order α of Rényi divergences
+    budget : largest divergence B of labels that are released
+    total : divergence R ≥ B of labels and decision together
+    failure : probability p₀ of a wrong decision
     """
 
     order: float
@@ -72,11 +80,11 @@ class Decision:
     failure: float
 
     def probability(self, k: int | None) -> float:
-        """Return p_k, a multiple of 2⁻⁵³; 1 if `k` is None, so that the costs cannot exceed the budget."""
+        """Return p_k, a multiple of 2⁻⁵³; 1 if `k` is None, which means that the costs cannot exceed the budget."""
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Return True if (*) surely holds in both directions for p = units/UNITS and p′ = before/UNITS."""
+        """Return True if (*) holds, despite rounding, in both directions for p = units/UNITS and p′ = before/UNITS."""
         one, other = _logs(units), _logs(before)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
@@ -88,7 +96,7 @@ class Decision:
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence of the release if that of the labels is at most `labels` (… × orders).
+        """Return the Rényi divergence of the release if the labels have a divergence of at most `labels` (… × orders).
 
         The result is the maximum over every k that a neighbour may have, and over both directions.
         """
@@ -100,7 +108,7 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
-    """Return p₀ … p_most in units of 2⁻⁵³; each is the largest that (*) allows after the previous one."""
+    """Return p₀ … p_most in units of 2⁻⁵³; p_{k+1} is the largest value that (*) allows after p_k."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= most:
         before = result[-1]
@@ -116,7 +124,7 @@ def _logs(units: int) -> tuple[float, float]:
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return D_α between releases on two data sets, with the labels released with probability p and q.
+    """Return D_α between releases on two data sets, which release the labels with probability p and q.
 
     `labels` is the divergence D_α between the labels.
     """
@@ -131,11 +139,10 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
 
 @dataclass(frozen=True, kw_only=True)
 class WholeAccountant(RenyiAccountant):
-    """Rényi accountant of propose-test-release, for which the failure probability is not subtracted from δ.
+    """Rényi accountant of propose-test-release, which does not subtract the failure probability from δ.
 
     For each pair of neighbours, either the release is (α, R)-Rényi private, or both data sets release labels only with
-    the failure probability. So the conversion uses all of δ if this probability is at most δ; otherwise there is no
-    bound.
+    the failure probability. So the conversion uses all of δ if the failure probability is at most δ; otherwise ε is ∞.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

@@ -69,7 +69,7 @@ def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Ar
 
 
 def pure(epsilon: float, orders: ArrayLike) -> Array:
-    """Return the largest Rényi divergence that ε-DP allows, which is that of randomised response.
+    """Return the largest Rényi divergence that ε-DP allows, attained by randomised response.
 
     It is ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1) (Bun & Steinke 2016, Proposition 3.3, in its proof; Mironov
     2017, Proposition 10). The formula is evaluated as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
@@ -89,7 +89,7 @@ def laplace(gamma: float, orders: ArrayLike) -> Array:
 
 
 def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
-    """Return the Rényi divergence, rounded up, when one count with Laplace noise of scale 1/γ changes by one.
+    """Return the Rényi divergence, rounded up, if one count with Laplace noise of scale 1/γ changes by one.
 
     It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6). The terms of first order
     in γ cancel, so the formula is evaluated as ln(1 + x), where x > 0 is the sum of the higher-order terms of both
@@ -106,7 +106,7 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
 
 
 def _beyond_linear(x: Array) -> Array:
-    """Return eˣ − 1 − x, near 0 by a Taylor series whose next term is below the rounding error."""
+    """Return eˣ − 1 − x; near 0, a Taylor series is used whose next term is below the rounding error."""
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     return np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
 
@@ -121,7 +121,7 @@ def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Arr
     return np.minimum(theorem, laplace(gamma, orders))
 
 
-#: Moments that the analysis in PATE 2017 tries.
+#: Moments l that PATE 2017 tries.
 PUBLISHED_MOMENTS = np.arange(1.0, 9.0)
 
 
@@ -173,10 +173,7 @@ _PLAIN = 600.0
 
 
 def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the plurality's lead over each other class, in votes: queries × (classes − 1).
-
-    Rows are sorted, so that results do not depend on the order of the classes.
-    """
+    """Return the lead of the plurality over each other class in votes, (queries, classes − 1), sorted in each row."""
     ordered = np.sort(counts, axis=1)
     return ordered[:, -1:] - ordered[:, -2::-1]
 

@@ -1,4 +1,4 @@
-"""Release a data-dependent Rényi bound with noise, after which it may be published (Scalable PATE, appendix B).
+"""Sanitised bounds: data-dependent Rényi bounds, released with noise and then public (Scalable PATE, appendix B).
 
 For f the bound at one order α and S its β-smooth sensitivity, the released number lies on a grid of step Δ:
 
@@ -7,7 +7,7 @@ For f the bound at one order α and S its β-smooth sensitivity, the released nu
 clipped to 0 and to the worst case. f̂ < f + S with probability at most δ′; z is the normal quantile of δ′. Shift and
 scale depend on the votes, and `cost` bounds the cost of releasing f̂. The cost stated in Scalable PATE for continuous
 noise is not used: with σ small and 2αβ near 1, it is below a divergence that it should bound (the tests show one).
-The ε of a record covers the labels and this one number; publishing several such numbers costs more.
+The ε of a record covers the labels and this one number f̂; publishing several such numbers costs more.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
 
@@ -31,9 +31,9 @@ from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
 
-#: Orders tried. At higher ones β must be so small that the noise is as large as for global sensitivity.
+#: Orders tried. At higher orders β must be so small that the noise is as large as for global sensitivity.
 ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.1) & (conversion.ORDERS < 1000)]
-#: Fraction of δ that pays for noise which makes f̂ too small.
+#: Fraction of δ reserved for the event that the noise makes f̂ too small.
 FAILURE = 0.1
 _BETAS = np.geomspace(0.02, 0.98, 24)  # in units of the largest β of the order
 _NOISES = np.geomspace(0.1, 1e4, 61)  # σ
@@ -44,7 +44,7 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Bound the Rényi divergence between releases f̂ from adjacent data; ∞ unless α(1−e^{−2β}) < 1.
+    """Return a bound on the Rényi divergence between releases of f̂ from adjacent data; ∞ unless α(1−e^{−2β}) < 1.
 
     In the notation of the module, `order` is α, `beta` is β, `noise` is σ, and `margin` is z + 1/σ, so that the shift
     of f̂ is ⌈s·σ·margin⌉.
@@ -58,7 +58,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the Rényi divergence of Gaussians with scales of ratio e^b, and means as far apart as possible."""
+    """Return the Rényi divergence of two Gaussians whose scales have the ratio e^b, for the largest shift of means."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
@@ -68,7 +68,7 @@ def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) ->
 
 
 def _log_theta(scale: Array) -> Array:
-    """Bound ln θ, the log ratio of the sum to the integral of a discrete Gaussian of this scale."""
+    """Return a bound on ln θ, where θ is the sum divided by the integral of a discrete Gaussian of this scale."""
     exponent = -2 * np.pi**2 * scale**2
     with np.errstate(divide="ignore"):
         result: Array = np.log1p(2 * np.exp(exponent) / -np.expm1(exponent))
@@ -84,9 +84,15 @@ def margin(failure: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Parameters of the release of f̂, with the symbols of the module.
+    """Parameters of the release of f̂, in the notation of the module.
 
-    `order` is α, `beta` is β, `noise` is σ, `failure` is the failure probability δ′, and `step` is the grid step Δ.
+    Parameters
+    ----------
+    order : α
+    beta : β
+    noise : σ
+    failure : failure probability δ′
+    step : grid step Δ
     """
 
     order: float
@@ -119,7 +125,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return f̂ for f = `value` and the noise N = `draw`; without noise, this is the median of f̂."""
+        """Return f̂ for f = `value` and the noise N = `draw`; the default N = 0 gives the median of f̂."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -128,15 +134,15 @@ class Design:
         return min(min(max(point, 0), last) * self.step, ceiling)
 
     def epsilon(self, how: Conversion, released: float, delta: float) -> float:
-        """Return ε at δ of a release of the labels together with the sanitised bound `released`."""
+        """Return the ε at `delta` of releasing the labels together with the sanitised bound `released`."""
         total = np.array([released + self.cost])
         return float(conversion.convert(how, np.array([self.order]), total, delta - self.failure)[0])
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """Return the design of the release of f̂ whose median ε at `delta` is least.
+    """Return the design of the release of f̂ with the least median ε at `delta`.
 
-    The design is public only if all arguments are public, so compute them from `profile` instead of the votes.
+    The design is public only if all arguments are public, so compute these from `profile` instead of the votes.
 
     Parameters
     ----------
@@ -165,15 +171,15 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """Return a grid step: a power of two, for exact grid points, and large enough for an exact draw of the noise."""
+    """Return a grid step: a power of two, so that grid points are exact, and large enough to draw the noise exactly."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     return np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
 
 
 def profile(teachers: int, classes: int) -> Counts:
-    """Return counts (queries × classes) of ten made-up queries, typical of a good ensemble; no real votes are used.
+    """Return made-up counts (10 queries × classes) that are typical of a good ensemble and depend on no real votes.
 
-    The plurality gets 55 % to 99 % of the votes; half of the rest goes to the runner-up.
+    The plurality gets 55 % to 99 % of the votes, and the runner-up about half of the rest.
     """
     shares = np.array([0.99, 0.99, 0.98, 0.98, 0.97, 0.96, 0.94, 0.9, 0.8, 0.55])
     behind = np.round((1 - shares) * teachers).astype(np.int64)
@@ -194,10 +200,10 @@ _CELLS_PER_HOUR = 2e10
 class SanitisingNoise:
     """Source of the noise in a sanitised bound."""
 
-    source: Callable[[int], Source]  #: returns the noise source of the bound on the first T queries
+    source: Callable[[int], Source]  #: function of T that returns the noise source of the bound on the first T queries
     secret: bool  #: True if the noise cannot be drawn again, so that the bound may be published
-    #: Records T and the cost of the number on T queries before it is drawn; an exception prevents the draw.
-    #: The cost is worst-case Rényi divergences at `conversion.ORDERS`.
+    #: Function of T and the cost of the bound on T queries (worst-case Rényi divergences at `conversion.ORDERS`) that
+    #: records both before the draw; an exception prevents the draw.
     written_down: Callable[[int, Array], None] = lambda queries, divergences: None
 
 
@@ -206,21 +212,25 @@ fresh = SanitisingNoise(lambda queries: Entropy(), secret=True)
 
 
 def seeded(seed: int, *names: str | int) -> SanitisingNoise:
-    """Return reproducible noise for experiments; it does not protect, as anyone with the seed can subtract it."""
+    """Return reproducible noise for experiments; it gives no privacy, since anyone with the seed can subtract it."""
     return SanitisingNoise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
 
 
 def accountants(
     votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise = fresh
 ) -> list[Accountant]:
-    """Return the sanitised accountant of a mechanism, and the one with a design optimised on the votes.
+    """Return the sanitised accountant of a mechanism, and an accountant whose design is optimised on the votes.
 
-    `per_query` is the data-dependent theorem and `theorem` its citation. `worst` is the data-independent curve of one
-    query, which `per_query` never exceeds. The list is empty if the sensitivity would take hours to compute, which
-    depends on public sizes only.
+    The list is empty if computing the sensitivity would take hours, which depends on public sizes only.
+
+    Parameters
+    ----------
+    per_query, theorem : data-dependent theorem, and its citation
+    worst : data-independent Rényi curve of one query, which `per_query` never exceeds
+    noise : noise of the sanitised bound
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
-        log.warning("sanitised bounds are left out, as computing their sensitivity would take about %.0f hours", hours)
+        log.warning("no sanitised bound is stated: computing the smooth sensitivity would take about %.0f hours", hours)
         return []
     source = (
         f"{theorem}, and for the other direction what one teacher changes; Nissim, Raskhodnikova, Smith 2007 "
@@ -263,7 +273,7 @@ class _Releasing(Accountant):
 
     @abstractmethod
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """Return the design and f̂ for each T in `queries`, which is sorted."""
+        """Return the design and f̂ for each T in the ascending `queries`."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
@@ -288,9 +298,9 @@ class _Releasing(Accountant):
 
 @dataclass(frozen=True, kw_only=True)
 class SanitisedAccountant(_Releasing):
-    """Accountant that releases a data-dependent bound with noise, designed for the made-up votes of `profile`.
+    """Accountant that releases a data-dependent bound with noise, with a design for the made-up counts of `profile`.
 
-    The bounds of one T by the classic and by the tight conversion come from the same draw, so both may be published
+    For each T, the bounds by the classic and by the tight conversion come from one draw, so both may be published
     together, unless the noise is seeded.
     """
 
@@ -324,10 +334,10 @@ class SanitisedAccountant(_Releasing):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedAccountant(_Releasing):
-    """Accountant that states the median of the release with the best design for the actual votes, as in Scalable PATE.
+    """Accountant of the median of the release with the best design for the actual votes, as in Scalable PATE.
 
-    Design and median depend on the votes without noise, so the ε must not be published. It shows the gain of a design
-    that is chosen with knowledge of the votes.
+    Design and median depend on the votes without noise, so this ε must not be published. It shows how much a design
+    gains that is chosen with knowledge of the votes.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

@@ -1,6 +1,6 @@
-"""Search for the most queries or the least noise within a budget.
+"""Searches for the most queries or the least noise within a budget.
 
-Every search returns a value on the safe side, at which the bound holds or the budget is kept.
+Every search returns a value on the safe side, at which the bound holds or the cost is within the budget.
 """
 
 import math
@@ -15,7 +15,7 @@ N = TypeVar("N", int, float)
 #: Range in which noise parameters are searched.
 LEAST, GREATEST = 1e-12, 1e12
 
-#: Relative tolerance of a search. PET-DL trains with the noise that it returns, so another value changes its records.
+#: Relative tolerance of a search. PET-DL trains with noise found by a search, so another tolerance changes its results.
 _NEAR = 1e-12
 
 #: Relative half-width of the interval around a guess that is tried first.
@@ -26,22 +26,29 @@ _FAR = 20.0
 
 
 def mean(one: N, other: N) -> N:
-    """Return the mean of two numbers, rounded down if they are integers, to halve an interval."""
+    """Return the mean of two numbers, rounded down if they are integers."""
     return (one + other) // 2 if isinstance(one, int) else (one + other) / 2
 
 
 def geometric(one: float, other: float) -> float:
-    """Return the geometric mean, to halve an interval of positive numbers of unknown size."""
+    """Return the geometric mean of two positive numbers."""
     return math.sqrt(one) * math.sqrt(other)
 
 
 def bisect(
     holds: Callable[[N], bool], safe: N, unsafe: N, *, halve: Callable[[N, N], N] = mean, near: float = 0.0
 ) -> N:
-    """Bisect between `safe`, where `holds` is true, and `unsafe`, where it is false; return the last true value.
+    """Return the value nearest to `unsafe` at which `holds` is true, found by bisection.
 
-    Neither end is evaluated. `halve` returns a value between two others. The search ends when the two sides differ by
-    at most the fraction `near` of the larger, or when no value lies between them.
+    The search ends when the two sides differ by at most the fraction `near` of the larger, or when no value lies
+    between them.
+
+    Parameters
+    ----------
+    holds : condition
+    safe, unsafe : values at which `holds` is true and false; neither is evaluated
+    halve : function that returns a value between two others
+    near : relative tolerance
     """
     while abs(safe - unsafe) > near * max(safe, unsafe):
         middle = halve(safe, unsafe)
@@ -52,7 +59,7 @@ def bisect(
 
 
 def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
-    """Return the largest integer n from 0 to `limit` with cost(n) ≤ budget, for a non-decreasing cost."""
+    """Return the largest integer n ≤ `limit` with cost(n) ≤ budget, or 0 if there is none; `cost` must not decrease."""
     fits, fails = 0, 1
     while cost(fails) <= budget:
         if fails == limit:
@@ -69,10 +76,10 @@ def edge(
     guess: float | None = None,
     near: float = _NEAR,
 ) -> float:
-    """Return the parameter value in [low, high] nearest to where its cost crosses `budget`, with cost(value) ≤ budget.
+    """Return the parameter value in [low, high] with the largest cost(value) ≤ budget.
 
-    The cost must be monotone. A `guess` within one percent of the value saves steps; any other guess adds two steps.
-    `near` is the relative tolerance.
+    The cost must be monotone in the parameter. A `guess` within one percent of the value saves steps; any other guess
+    adds two steps. `near` is the relative tolerance of the value.
 
     Raises
     ------
@@ -81,11 +88,11 @@ def edge(
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
-        raise PatebenchError("the parameter does not change the cost; give its value, and leave out another parameter")
+        raise PatebenchError("the parameter does not change ε; give its value, and leave out another parameter")
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(
-            f"even the cheapest value of the parameter, {cheap:g}, costs ε = {least:.4g}, above the target {budget:g}; "
+            f"the least ε that the parameter allows is {least:.4g}, at {cheap:g}, above the target {budget:g}; "
             "raise the target"
         )
     if greatest <= budget:
@@ -99,9 +106,9 @@ def edge(
 
 
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """Find where `cost` crosses `budget` between the two `ends`; return the nearest value within the budget.
+    """Return the value between the two `ends` with the largest cost within `budget`.
 
-    `ends` are two values with their costs; the first is within the budget.
+    `ends` are two values with their costs; the first is within the budget and the second is not.
 
     Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps
     suffice where bisection takes fifty. The algorithm keeps a value on each side of the crossing.

@@ -1,17 +1,18 @@
-"""Bound the smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, B).
+"""Smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, appendix B).
 
 The bound for data D is f(D) = Σ_i h(q_i) over queries i: h is a theorem at order α, and q_i bounds the probability that
-the label is not the plurality. Results are private; `sanitised.py` adds the noise for publication. A theorem must
-satisfy two conditions, as both theorems of PATE do:
+the label is not the plurality. Results depend on the votes and may not be published; `sanitised.py` adds the noise for
+publication. A theorem must satisfy two conditions, as both theorems of PATE do:
 
 (1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the lead of the plurality over each other of the m classes, and
     φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
 A query in which all other classes are g votes behind the plurality has *even gap* g; tables are functions of g. If the
-smaller q of two adjacent histograms has even gap g, they differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the
-largest W over the even gaps within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d)
-is β-smooth. Every U(d) includes a multiple of the data-independent bound for rounding.
+smaller q of two adjacent histograms has even gap g, they differ in h by at most W(g) = h(g−2) − h(g). U_c(d) is the
+largest W over the even gaps within d votes of counts c. It bounds local sensitivity, and
+S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U(d) includes a small multiple of the data-independent bound to cover
+rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
@@ -46,7 +47,7 @@ class PerQuery:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Table of the largest change of a theorem by one vote, as a function of the even gap; it is independent of votes.
+    """Table of the largest change of a theorem's bound by one vote, by even gap; the table does not depend on votes.
 
     `change` (orders × nodes) is an upper bound on W. It is linear between the nodes, rises up to the node `peak` and
     falls after it, so its maximum over an interval is its value at the point nearest to the peak. At orders where the
@@ -79,19 +80,19 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def largest(self) -> Array:
-        """Return, per order, the largest change of a query's bound that one vote can cause, for any votes."""
+        """Return the largest change (orders,) of a query's bound by one vote, for any votes."""
         return np.take_along_axis(self.change, self.peak[:, None], axis=1)[:, 0]
 
     def node(self, log_q: Array) -> Array:
-        """Return the position of ln q among the nodes, as a real number."""
+        """Return the position of `log_q` among the nodes as a real number, by linear interpolation."""
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
 def local(steps: Steps, counts: Counts) -> Array:
     """Return bounds on the local sensitivity within d votes of `counts` for d = 0, 1, … (distances × orders).
 
-    They are Σ_i U_i(d) over queries (see the module). The last row is the maximum over all votes; it stands for all
-    larger distances.
+    The bounds are Σ_i U_i(d) over queries (see the module). The last row is the maximum over all votes and applies to
+    all larger distances.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -105,7 +106,7 @@ def local(steps: Steps, counts: Counts) -> Array:
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
-    """Return the maximum number of queries × distances × classes that `local` processes."""
+    """Return the work of `local`: the maximum of queries × distances × classes."""
     return float(queries) * classes * min(teachers, _DISTANCES)
 
 
@@ -125,8 +126,8 @@ def smooth(local: Array, beta: Array | float) -> Array:
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
 
-    Take any pair of adjacent histograms, at least one of them within d votes of the query. The node of the smaller q of
-    the pair lies between the two nodes.
+    For any two adjacent histograms, at least one of them within d votes of the query, the node of the smaller q lies
+    between the two nodes returned.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))

@@ -1,4 +1,4 @@
-"""Bound the change of a table of noisy counts, in which each teacher has at most k votes per round, by one teacher.
+"""Sensitivity to one teacher of a table of noisy counts, in which each teacher has at most k votes per round.
 
 The mechanism keeps the first k votes of a row in each round (`votes.capped`), so neighbours differ in at most 2m cells,
 by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T. Rounds
@@ -21,27 +21,40 @@ _CELLS = 1 << 20  # teachers × queries per block
 
 
 def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
-    """Return m, the largest number of counted votes of one teacher in `queries` queries, with `most` per round.
+    """Return m, the maximum number of counted votes of one teacher in the first `queries` queries.
 
-    `rounds` are the numbers of queries of each round; empty: one round.
+    At most `most` votes count per round. `rounds` are the numbers of queries of each round; empty: one round.
     """
     ends = [min(end, queries) for end in accumulate(rounds)] if rounds else [queries]
     return sum(min(most, end - start) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
 
 def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
-    """Return the largest squared L2 distance between tables of all rounds of weighted votes if a teacher is replaced.
+    """Return the largest squared L2 distance between tables of weighted votes, over all rounds, if a teacher changes.
 
-    `rounds` are the numbers of queries of each round; empty: one round. The votes of a teacher have a squared norm of
-    at most `most` in each round. That is the squared distance if they are added or removed. Those of two teachers may
-    be opposite, so their distance is up to twice the norm. With `labels`, the label of a teacher's single record is
-    replaced, which moves the same weights to another column.
+    A replaced teacher may have the opposite votes, so the distance per round is up to twice the norm of its votes.
+
+    Parameters
+    ----------
+    most : largest squared norm of a teacher's votes per round, which is the squared distance if they are removed
+    rounds : numbers of queries of each round; empty: one round
+    labels : if True, only the label of a teacher's single record changes, which moves the same weights to another
+        column
     """
     return (2 if labels else 4) * most * max(1, len(rounds))
 
 
 def most_votes(votes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return, for T = 1, 2, …, the most votes of one teacher in the first T queries of a (teachers, queries) matrix."""
+    """Return the maximum number of votes of one teacher in the first T queries of `votes`, for T = 1, 2, ….
+
+    Parameters
+    ----------
+    votes : (teachers, queries) int array
+
+    Returns
+    -------
+    (queries,) int array
+    """
     result = np.zeros(votes.shape[1], dtype=np.int64)
     block = max(1, _CELLS // votes.shape[1])
     for start in range(0, len(votes), block):

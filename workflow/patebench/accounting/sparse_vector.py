@@ -1,4 +1,4 @@
-"""Bound the Rényi divergence of the sparse vector technique, which pays only for failed tests, up to `cutoff`.
+"""Rényi divergence of the sparse vector technique, in which only failed tests, at most `cutoff`, cost privacy.
 
 The noise ρ of the threshold w is drawn once, and the noise ν of the score d(q) for every query q. Query q passes if
 d(q) + ν > w + ρ, and fails otherwise; after `cutoff` failed queries, no more are tested (Lyu, Su, Li 2017, Algorithm 7,

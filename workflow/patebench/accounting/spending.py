@@ -1,8 +1,8 @@
-"""Compose several draws from the same private data, in Rényi divergences at fixed orders.
+"""Composition of several draws from the same private data, in Rényi divergences at fixed orders.
 
 A draw is one use of noise on private votes, such as labels, a round or a sanitised bound. Costs of draws from the same
-teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is that of the teacher with the largest
-total (McSherry 2009, Theorem 4). Costs of several partitions add up, and failure probabilities add to δ. The order of a
+teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is the largest total of a single teacher
+(McSherry 2009, Theorem 4). Costs of several partitions add up, and failure probabilities add to δ. The order of a
 budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021, section 3). Proof:
 docs/explanation/proofs-composition.md, "Several draws".
 """
@@ -28,9 +28,12 @@ _ROUNDING = 1e-12
 class Spending:
     """Worst-case cost of one draw.
 
-    `divergences` are Rényi divergences at `conversion.ORDERS`, and `failure` is the probability that they do not hold.
-    `partition` names the partition of the data into shards. `teachers` are the first and the last teacher whose votes
-    were used, both included; None if all were used.
+    Parameters
+    ----------
+    partition : name of the partition of the data into shards
+    divergences : (orders,) Rényi divergences at `conversion.ORDERS`
+    failure : probability that the divergences do not hold
+    teachers : first and last teacher, both included, whose votes were used; None: all
     """
 
     partition: str
@@ -40,13 +43,13 @@ class Spending:
 
 
 def together(spent: Iterable[Spending]) -> tuple[Array, float]:
-    """Return the divergences at `conversion.ORDERS` and the failure probability of all draws together, rounded up."""
+    """Return the divergences (at `conversion.ORDERS`) and failure probability of all draws together, rounded up."""
     by_partition: dict[str, list[Spending]] = {}
     for draw in spent:
         by_partition.setdefault(draw.partition, []).append(draw)
     divergences, failure = np.zeros(len(conversion.ORDERS)), 0.0
     for draws in by_partition.values():
-        # One of the first teachers of all draws has the largest total cost; -1 stands for all if every draw uses all.
+        # The first teacher of some draw has the largest total cost; -1 stands for any teacher if every draw uses all.
         firsts = {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
         costs = [_teacher_cost(draws, teacher) for teacher in firsts]
         divergences = divergences + np.max([curve for curve, _ in costs], axis=0)
@@ -55,9 +58,9 @@ def together(spent: Iterable[Spending]) -> tuple[Array, float]:
 
 
 def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None) -> float:
-    """Return the least ε at δ of all draws together, by the tight conversion; ∞ if their `failure` is δ or more.
+    """Return the least ε at `delta` of all draws together, by the tight conversion.
 
-    With `order`, one of `conversion.ORDERS`, return ε at that order.
+    With `order`, one of `conversion.ORDERS`, return ε at this order. ε is ∞ if the failure probability is δ or more.
     """
     divergences, failure = together(spent)
     remaining = delta - failure
@@ -83,7 +86,7 @@ def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float)
 
 
 def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float:
-    """Return the order of `conversion.ORDERS` at which the draws `spent` could be repeated most often within (ε, δ)."""
+    """Return the order in `conversion.ORDERS` at which the draws `spent` could be repeated most often within (ε, δ)."""
     divergences, failure = together(spent)
     orders = conversion.ORDERS
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -92,11 +95,10 @@ def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float
 
 
 def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, float] | None:
-    """Return worst-case Rényi divergences of `queries` queries, one per order in `conversion.ORDERS`.
+    """Return the worst-case Rényi divergences (at `conversion.ORDERS`) and failure probability of `queries` queries.
 
-    With them comes the probability that they fail to hold. Of several worst-case Rényi accountants, those whose bounds
-    fail with the smallest probability are used, and at each order the smallest of their divergences. The result is
-    None if the mechanism has no such accountant.
+    Only the worst-case Rényi accountants with the smallest failure probability are used; at each order, the smallest of
+    their divergences is returned. The result is None if there is no worst-case Rényi accountant.
     """
     usable = [item for item in accountants if isinstance(item, RenyiAccountant) and item.kind is Kind.WORST_CASE]
     if not usable:
@@ -109,8 +111,8 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
     """Return the divergences of `queries` queries at `conversion.ORDERS`.
 
-    If the accountant is valid only at its own orders, the value at its next higher order is used: Rényi divergence does
-    not fall as the order grows (van Erven & Harremoës 2014, Theorem 3).
+    If the accountant states only its own orders, the value at its next higher order is used, since a Rényi divergence
+    does not decrease in the order (van Erven & Harremoës 2014, Theorem 3).
     """
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)

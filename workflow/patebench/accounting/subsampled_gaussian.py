@@ -1,8 +1,8 @@
-"""Account for steps of the Poisson-subsampled Gaussian mechanism, as in DP-SGD (Abadi et al. 2016).
+"""Accounting of steps of the Poisson-subsampled Gaussian mechanism, as in DP-SGD (Abadi et al. 2016).
 
 In each step, every record is sampled independently with the same probability, and Gaussian noise is added to the sum
 over the sample. Neighbouring data sets differ by adding or removing one record, which changes the sum by a vector of
-norm 1 at most (in units of the clipping norm). Nothing here depends on the records or on their number.
+norm at most 1, in units of the clipping norm. The bounds depend neither on the records nor on their number.
 """
 
 import math
@@ -20,7 +20,7 @@ _SLACK, LEAST_DELTA = 1e-3, 1e-8
 #: Grid step of privacy losses. Losses are rounded up, so a finer grid is slower and gives a slightly smaller ε.
 _GRID = 1e-3
 
-#: Range of noise multipliers that are searched; below it, ε would be meaninglessly large.
+#: Range of noise multipliers that are searched; below this range, ε would be too large to mean anything.
 _LEAST_NOISE, _MOST_NOISE = 0.3, 1e5
 
 #: Relative tolerance of the search for the least noise.
@@ -64,8 +64,8 @@ class SubsampledGaussian:
 def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
     """Return an ε, rounded up, for which steps of several kinds are together (ε, δ)-DP for adding or removing a record.
 
-    The numbers and the order of the steps are fixed beforehand. The query of a step may depend on all earlier outputs,
-    since the dominating pair of a step covers any query (Zhu, Dong, Wang 2022, Theorem 10).
+    The numbers and the order of the steps must be fixed beforehand. The query of a step may depend on all earlier
+    outputs, since the dominating pair of a step covers any query (Zhu, Dong, Wang 2022, Theorem 10).
     """
     check_delta(delta)
     used = [kind for kind in kinds if kind.steps > 0]
@@ -79,7 +79,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
         return gaussian_dp(math.sqrt(sum(kind.steps / kind.noise**2 for kind in used)), delta)
     if delta < LEAST_DELTA:
         raise PatebenchError(
-            f"δ = {delta:g} is too small for the accountant of DP-SGD; choose at least {LEAST_DELTA:g}"
+            f"δ = {delta:g} is too small for the accountant of DP-SGD; choose a δ of at least {LEAST_DELTA:g}"
         )
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
@@ -96,7 +96,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
     """Return the ε of `epsilon_together` as a bound record, with the number of steps as `queries`.
 
-    The bound is not publishable, as the noise is seeded.
+    The bound is marked as not publishable, since the noise of the steps is seeded.
     """
     accountant, label, source = _GDP if all(kind.rate == 1 for kind in kinds) else _PLD
     return Bound(
@@ -113,7 +113,7 @@ def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
 
 
 def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """Return the least noise multiplier, rounded up, with which `steps` steps at `rate` cost at most ε at δ."""
+    """Return the least noise multiplier, rounded up, at which `steps` steps with sampling `rate` are (ε, δ)-DP."""
     if not epsilon > 0:
         raise PatebenchError(f"ε = {epsilon} is out of range; give a target above 0")
 
@@ -125,8 +125,8 @@ def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
         safe *= 2
         if safe > _MOST_NOISE:
             raise PatebenchError(
-                f"{steps} steps cost more than ε = {epsilon:g} even with noise {_MOST_NOISE:g}; raise the target, or "
-                "use fewer steps"
+                f"{steps} steps cost more than ε = {epsilon:g} even with a noise multiplier of {_MOST_NOISE:g}; raise "
+                "the target ε, or use fewer steps"
             )
     if safe > 1:
         return bisect(holds, safe, safe / 2, halve=geometric, near=_NEAR)
