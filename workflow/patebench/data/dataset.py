@@ -138,7 +138,10 @@ class Outline:
 
 
 def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | None) -> None:
-    """Raise PatebenchError if an owner has both private and public samples; None means that owners are unknown."""
+    """Raise PatebenchError if an owner has both private and public samples.
+
+    `private` and `public` (samples,) are the owners of the samples of each part, None if unknown.
+    """
     if private is None or public is None:
         return
     both = np.intersect1d(private, public)

@@ -110,7 +110,7 @@ class _Labelings:
         return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
-        """Draw the labelings of a field again by their weights (systematic resampling) if few have most weight."""
+        """Resample the labelings of a field by their weights (systematic resampling) if few have most of the weight."""
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)

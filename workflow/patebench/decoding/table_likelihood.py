@@ -34,7 +34,7 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Distribution of a row's votes: the shares for its class (`own`), one rival, and each other class."""
+    """Shares of a row's votes: for its class (`own`), for one `rival` class, and for each `other` class."""
 
     own: float
     rival: float

@@ -92,7 +92,7 @@ class PatchEncoder(Encoder):
 
     @torch.inference_mode()
     def _sum_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return activations summed over quarters (samples, 4 · clusters), averaged over image and mirror image."""
+        """Return activations (samples, 4 · clusters), summed over quarters and averaged over image and mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]

@@ -62,7 +62,7 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map of `numbers` numbers per sample with the flattened `axes`, and mean and spread from `arrays`.
+        """Return the map for `numbers` numbers per sample, with flattened `axes` and the scaling in `arrays`.
 
         Raises PatebenchError if these are not the arrays of an encoder of this `kind`.
         """

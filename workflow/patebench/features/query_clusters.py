@@ -70,7 +70,7 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Expected votes of the smallest and of the median cluster among `clusters`, and the `hidden` share of the pool.
+    """Expected votes of the smallest and the median one of `clusters` clusters, and the `hidden` share of the pool.
 
     A sample counts as hidden if its cluster has fewer than `LEAST_VOTES` · σ votes, so that noise hides the label.
     """
@@ -83,7 +83,10 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Clusterings that were compared, in ascending number of clusters, for `teachers` votes and noise `sigma`."""
+    """Result of `choose`: the compared clusterings `looked_at`, in ascending number of clusters.
+
+    `teachers` is the number of votes, and `sigma` the standard deviation of the noise on a count.
+    """
 
     teachers: int
     sigma: float
@@ -110,8 +113,8 @@ class Choice:
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
     """Choose the number of clusters, one to five per class, for a pool with `features` (samples, features).
 
-    `teachers` is the declared number of teachers, each with one vote; `sigma` is the noise of a count. Raises
-    PatebenchError if the pool is too small.
+    `teachers` is the declared number of teachers, each with one vote; `sigma` is the standard deviation of the noise on
+    a count. Raises PatebenchError if the pool is too small.
     """
     if len(features) < classes:
         raise PatebenchError(

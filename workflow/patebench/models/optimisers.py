@@ -17,7 +17,7 @@ Algorithm = TypeVar("Algorithm", bound=torch.optim.Optimizer)
 
 
 def _without_compiler(algorithm: type[Algorithm]) -> type[Algorithm]:
-    """Return the optimiser class without torch's wrappers for the compiler; its step still runs without gradients."""
+    """Return the optimiser class without torch's wrappers for the compiler; its step still disables gradients."""
     wrapped = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods: dict[str, Any] = {name: inspect.unwrap(getattr(algorithm, name)) for name in wrapped}
     methods["step"] = torch.no_grad()(inspect.unwrap(algorithm.step))

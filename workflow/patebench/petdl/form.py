@@ -56,7 +56,7 @@ def _generator(seed: int, *names: str | int) -> torch.Generator:
 
 
 class Form(ABC):
-    """Form of PET-DL, with its default settings; `augments` is True if it augments images in distillation."""
+    """Form of PET-DL, with its default settings; `augments` is True if the form augments images in distillation."""
 
     name: ClassVar[str]
     defaults: ClassVar[Settings]

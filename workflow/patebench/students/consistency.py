@@ -124,9 +124,8 @@ def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> Stude
 
     Noise makes some labels wrong. Labels are divided into folds. For each fold, `train` trains a student on the labels
     of all other folds, and this student judges the labels of the fold (cross-fitting after Northcutt et al. 2021,
-    *Confident learning*). A wrong label on which most teachers agree is not improbable, and is kept. All labels of
-    classes with fewer labels than folds are kept. Folds are stratified by class and drawn from torch's global
-    generator.
+    *Confident learning*). A wrong label on which most teachers agree looks probable and is kept. All labels of classes
+    with fewer labels than folds are kept. Folds are stratified by class and drawn from torch's global generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

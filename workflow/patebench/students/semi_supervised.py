@@ -47,7 +47,7 @@ Objective = Callable[[Batch, nn.Module, nn.Module], Mapping[str, Tensor]]
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedSettings:
-    """Settings of AdamW with one cycle of the learning rate up to `learning_rate`, and of an EMA with `decay`.
+    """Settings of AdamW with a one-cycle schedule (maximum `learning_rate`), and of an EMA with `decay`.
 
     A step takes `batch` samples of the pool and `labelled` samples with labels.
     """

@@ -96,7 +96,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """Return the model and recipe of `config`; by default small-cnn for images, mlp for tables, and `RECIPE`."""
+    """Return the names of the model (default: small-cnn for images, mlp for tables) and recipe (default: `RECIPE`)."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 

@@ -90,7 +90,7 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _most_error(records: int, samples: int) -> float:
-    """Return the largest plausible c for a table of n = `records` records and a pool of N = `samples` samples.
+    """Return the largest plausible error factor c for n = `records` records and a pool of N = `samples` samples.
 
     Class variation that features do not explain contributes at most 1, and the difference between the covariances of
     records and pool at most 1 + n/N. With a larger c, a table of few records could be explained by error alone.

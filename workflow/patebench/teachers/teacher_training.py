@@ -94,7 +94,7 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks like `template` in one stack per number of training steps, which must be equal within a stack."""
+    """Train networks like `template` in stacks; shards with the same number of training steps form one stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)

@@ -1,7 +1,7 @@
 """List the methods that learn a classifier from public features of private records, and release it with noise.
 
-Facts of a method are `system` and `form`, its names in tables; `about`; `options`, the names
-of its own parameters; and `labels_only`, True if it protects only labels (`protects: labels`). This file imports no
+Facts of a method are `system` and `form`, its names in tables; `about`, its description; `options`, the names of its
+own parameters; and `labels_only`, True if the method protects only labels (`protects: labels`). This file imports no
 method, so configurations are checked quickly.
 """
 

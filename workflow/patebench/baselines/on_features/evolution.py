@@ -27,7 +27,7 @@ _NEAR = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateEvolution(GaussianSums):
-    """Histograms of `rounds` rounds over `candidates` public samples for each class.
+    """Private Evolution: `rounds` rounds of noisy histograms over `candidates` public samples per class.
 
     A record has one vote in each round. Replacing it changes two counts by one; adding or removing it changes one
     count.
@@ -59,7 +59,7 @@ class PrivateEvolution(GaussianSums):
     def _weights(
         self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
     ) -> Array:
-        """Return weights of candidates (candidates, classes) from noisy votes; they add up to 1 in each class.
+        """Return the weights of candidates (candidates, classes) from noisy votes; those of a class add up to 1.
 
         `places` contains the positions in the pool of the candidates of each class.
         """

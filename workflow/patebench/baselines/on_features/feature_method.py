@@ -32,10 +32,10 @@ class PrivateRecords:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Released classifier.
+    """Released classifier, with its function `scores`.
 
-    `model` is its name and `size` its number of parameters. `labels` (pool,) are the labels for a student, −1 for none;
-    None if the classifier labels the whole pool.
+    `model` is the name of the model and `size` its number of parameters. `labels` (pool,) are the labels for a student,
+    −1 for none; None if the classifier labels the whole pool.
     """
 
     scores: Scores

@@ -115,7 +115,7 @@ def to_coordinates(symmetric: Array) -> Array:
 
 
 def from_coordinates(vector: Array, size: int) -> Array:
-    """Return the symmetric matrix (size, size) from the `vector` that `to_coordinates` returns for it."""
+    """Return the symmetric matrix (size, size) with the coordinates `vector`; the inverse of `to_coordinates`."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:] / np.sqrt(2)
     return matrix + matrix.T + np.diag(vector[:size])

@@ -35,7 +35,7 @@ _ERRORS, _POWERS, _VARIANCES = (0.25, 1.0, 4.0, 16.0), (-1.0, -0.5, 0.0, 0.5, 1.
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares(GaussianSums):
-    """Class sums with noise, regressed on the covariance of the public pool."""
+    """Least squares by noisy class sums and the covariance of the public pool."""
 
     distances = 4 * (1 - CONSTANT**2), 1.0
 
@@ -56,10 +56,10 @@ class LeastSquares(GaussianSums):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateLeastSquares(LeastSquares):
-    """Class sums and Σ v·v', both with noise.
+    """Least squares by noisy class sums and a noisy sum Σ v·v' over the private records.
 
-    For ‖v‖, ‖v'‖ ≤ 1, ‖v·v' ‖ ≤ 1 in Frobenius norm, and two such matrices have a non-negative inner product, so they
-    differ by at most √2. Squared distances of the two releases add up.
+    For vectors u and v of at most unit length, the matrices u·u' and v·v' have Frobenius norms of at most 1 and a
+    non-negative inner product, so they differ by at most √2. The squared distances of the two releases add up.
     """
 
     distances = 4 * (1 - CONSTANT**2) + 2, 2.0
@@ -78,7 +78,7 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Return the classifier of the class sums `table` (features, classes), whose noise is N(0, noise²)."""
+    """Return the classifier fitted to the class sums `table` (features, classes), whose noise is N(0, noise²)."""
     counts = np.maximum(table[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)
     shares = counts / records if counts.any() else np.full(table.shape[1], 1 / table.shape[1])

@@ -50,7 +50,7 @@ class LabelMethod(FeatureMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterHistograms(LabelMethod):
-    """Label of each cluster: the largest cell of its noisy histogram."""
+    """Method that labels each cluster by the largest cell of its noisy histogram."""
 
     clusters: int = 100
 
@@ -70,7 +70,7 @@ class ClusterHistograms(LabelMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterResampling(ClusterHistograms):
-    """Label of each sample, drawn from the noisy histogram of its cluster without the negative cells."""
+    """Method that draws the label of each sample from the noisy histogram of its cluster, without negative cells."""
 
     def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
         return draw(shares(rows), rng)
@@ -78,7 +78,7 @@ class ClusterResampling(ClusterHistograms):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse(LabelMethod):
-    """Randomised response on each label; the prior is uniform, or by noisy histograms of `clusters` clusters."""
+    """Randomised response on each label; the prior is uniform, or the noisy histograms of `clusters` clusters."""
 
     clusters: int | None = None
 

@@ -39,7 +39,11 @@ _CLIPPED = 0.5, 0.99
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMeans(GaussianSums):
-    """Class sums of vectors of at most length 1; replacing a record by one of its class moves a sum by at most 2."""
+    """DPPL-Mean: a noisy sum of vectors per class, whose direction is the prototype of the class.
+
+    Vectors have at most length 1, so replacing a record by one of the same class changes the sum by at most 2 in L2
+    norm.
+    """
 
     distances = 4.0, 1.0
 
@@ -59,7 +63,7 @@ class ClassMeans(GaussianSums):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPrototypes(FeatureMethod):
-    """`prototypes` public samples for each class, drawn with η = 1/`noise`.
+    """DPPL-Public: `prototypes` public samples per class, drawn by the exponential mechanism with η = 1/`noise`.
 
     Adding or removing a record changes only the utilities of its class, all in one direction, by at most 1, which costs
     η. Replacing a record is one removal and one addition, which costs 2η. δ is not used.
