@@ -234,16 +234,35 @@ def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_
         assert math.isnan(one["accuracy_at_0.2_mean"])
 
 
-def test_votes_of_records_have_an_epsilon_in_each_unit(tmp_path):
-    facts = made.label_set(made.ensemble() | {"model": "nearest-query"}, "gnmax", 50)
+REPLACED, ADDED = {"replace_record": 0.0858}, {"add_or_remove_record": 0.0586}
+OF_SHARDS = {"replace_teacher": 0.0858}
+
+
+@pytest.mark.parametrize(
+    ("model", "partition", "private_records", "stated"),
+    [
+        ("nearest-query", "iid", 250, REPLACED | ADDED),  # a record is a teacher
+        ("feature-votes", "iid", 250, REPLACED | ADDED),
+        ("nearest-query", "iid", 500, REPLACED),  # a record that is added changes a teacher's votes
+        ("feature-votes", "iid", 500, REPLACED),
+        ("feature-votes", "iid", None, REPLACED),  # records of older runs
+        ("nearest-query", "hash", 250, REPLACED),
+        ("feature-votes", "hash", 250, REPLACED),
+        ("nearest-query", "owners", 250, OF_SHARDS),
+        ("feature-votes", "hash-owners", 250, OF_SHARDS),
+        ("nearest-query", "skew-0.5", 250, OF_SHARDS),
+        ("feature-votes", "skew-1", 250, OF_SHARDS),
+        ("small-cnn", "iid", 250, OF_SHARDS),
+        ("small-cnn", "hash", 250, OF_SHARDS),
+    ],
+)
+def test_epsilon_is_stated_in_each_unit_that_a_theorem_covers(tmp_path, model, partition, private_records, stated):
+    facts = made.label_set(made.ensemble() | {"model": model, "partition": partition}, "gnmax", 50)
     bound = made.bound_record(facts, 100, 0.0858, "gdp", Kind.WORST_CASE) | {"add_or_remove": 0.0586}
-    path = made.write_collected(tmp_path / "c.json", [made.student_record(facts, 100, 0.97), bound])
-    frame = made.table("equal-epsilon", [path])
-    found = {
-        unit: row(frame, way="gnmax", adjacency=unit)["epsilon_at_0.1"]
-        for unit in set(frame[frame["way"] == "gnmax"]["adjacency"])
-    }
-    assert found == {"add_or_remove_record": 0.0586, "replace_record": 0.0858}
+    student = made.student_record(facts, 100, 0.97) | {"private_records": private_records}
+    frame = made.table("equal-epsilon", [made.write_collected(tmp_path / "c.json", [student, bound])])
+    found = frame[frame["way"] == "gnmax"].set_index("adjacency")["epsilon_at_0.1"]
+    assert found.to_dict() == stated
 
 
 def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):

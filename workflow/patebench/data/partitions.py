@@ -97,6 +97,13 @@ def protecting() -> str:
     return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
 
 
+def protected_changes(partition: object) -> Sequence[Change]:
+    """Return the changes from which a partition protects, none if it is unknown; its name may end in a share."""
+    strategy = str(partition)
+    strategy = strategy if strategy in PARTITIONS else strategy.rpartition("-")[0]
+    return PARTITIONS.fact(strategy, "protects") if strategy in PARTITIONS else ()
+
+
 Assignment = NDArray[np.int64]
 
 #: Entry of an assignment for a sample that is in no shard.

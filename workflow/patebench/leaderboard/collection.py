@@ -45,9 +45,9 @@ from patebench.leaderboard.entry import (
     read_entry,
 )
 from patebench.mechanisms import MECHANISMS
-from patebench.models import on_queries, weighted
+from patebench.models import weighted
 from patebench.reporting.frames import of_labels
-from patebench.reporting.outcomes import public_use
+from patebench.reporting.outcomes import protects_replaced_record, public_use
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
 from patebench.reporting.wording import in_words
 
@@ -246,13 +246,14 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
     ]
     use, samples = public_use({**row, "clusters": row["clusters"] or None, "strategy": row["strategy"] or None})
     strategy = [row["strategy"]] if row["strategy"] else []
+    of_record = protects_replaced_record(row["model"], row["partition"])
     return Entry(
         name=slug(row["dataset"], row["ensemble"], row["mechanism"], row["noise"], row["student"], row["rounds"]),
         method=", ".join(map(in_words, [row["mechanism"], row["model"], row["method"], *strategy])),
         paper=_UNNAMED,
         data=_data(row, use, samples, config),
         privacy=Privacy(
-            unit=Unit.LABEL if of_labels(row["setting"]) else Unit.RECORD if on_queries(row["model"]) else Unit.SHARD,
+            unit=Unit.LABEL if of_labels(row["setting"]) else Unit.RECORD if of_record else Unit.SHARD,
             adjacency=Change.REPLACED,
             delta=float(row["delta"]),
         ),

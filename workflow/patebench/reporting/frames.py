@@ -90,6 +90,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     "student": {
         **_LABEL_SET,
         **{"student": str, "method": str, "student_model": str, "student_recipe": str},
+        "private_records": int | None,  # None for imported votes
         **_LABELLED,
         **{"accuracy": float, **_BESIDE},
     },
@@ -121,7 +122,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     },
 }
 #: Columns that older records lack.
-_LATER = {"uncovered", "add_or_remove", "encoder_data", "features_data"} | {
+_LATER = {"uncovered", "private_records", "add_or_remove", "encoder_data", "features_data"} | {
     name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
 #: Pandas types of numeric and boolean columns, by their types in `RECORDS`.

@@ -14,6 +14,7 @@ import pandas as pd
 
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
+from patebench.data.partitions import Change, protected_changes
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, natural_key, over_seeds, smallest_epsilon, sort_rows, worst_case_bounds
@@ -62,11 +63,13 @@ def outcomes(records: Records) -> pd.DataFrame:
     Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
     the labels are a release that may be published with the worst-case ε. `add_or_remove` is the smallest ε over the
     accountants for votes of a teacher that are added or removed. `uncovered` names the classes without a label in at
-    least one seed.
+    least one seed, and `private_records` is the number of private records.
     Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
+    sizes = records.students.groupby(STUDENT, dropna=False)["private_records"].min().reset_index()
+    students = students.merge(sizes, on=STUDENT, how="left")
     key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
     bounds = over_seeds(records.bounds, [*settings, "adjacency"], ["epsilon"])
@@ -99,8 +102,25 @@ def private_models(records: Records) -> pd.DataFrame:
 
 
 def votes_by_record(model: str) -> bool:
-    """Return True if teachers of the type `model` are single private records, which vote by their features."""
+    """Return True if the private records of a `model` vote themselves, by features, and are not trained on."""
     return model in MODELS and on_queries(model)
+
+
+def protects_replaced_record(model: str, partition: object) -> bool:
+    """Return True if the ε of labels protects one replaced record, not only the shard of a teacher.
+
+    The record then changes the votes of one teacher, whose length is limited.
+    """
+    return votes_by_record(model) and Change.REPLACE in protected_changes(partition)
+
+
+def protects_added_record(model: str, partition: object, alone: bool) -> bool:
+    """Return True if `add_or_remove` of labels protects one added or removed record, not only a teacher.
+
+    If there are as many teachers as records (`alone`), adding a record means adding a teacher. A partition that adds a
+    record to a shard is excluded, as the votes of the teacher may then change in any way.
+    """
+    return protects_replaced_record(model, partition) and alone and Change.ADD not in protected_changes(partition)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:

@@ -57,7 +57,8 @@ class Costs(_Form):
     worst_case: Epsilon | None = Field(description="Smallest worst-case bound.")
     add_or_remove: Epsilon | None = Field(
         None,
-        description="Smallest worst-case bound if a teacher's votes or a record are added or removed, not replaced.",
+        description="Smallest worst-case bound if a teacher's votes (for a private model, a record) are added or"
+        " removed, not replaced.",
     )
     exact: Epsilon | None = Field(
         description="Smallest data-dependent bound, computed exactly; it leaks information and must not be published."

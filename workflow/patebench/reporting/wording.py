@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import number
 from patebench.core.text import above_zero, decimal_places, downward, shortest_decimal, upward
-from patebench.data.partitions import LABELS, PARTITIONS, Change
+from patebench.data.partitions import LABELS, Change, protected_changes
 from patebench.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -139,12 +139,7 @@ def _spelt(name: str) -> str:
 
 def owners_in_words(partition: object) -> str:
     """Return "all records of one owner" if the strategy `partition` protects owners, otherwise ""."""
-    by_owner = (
-        isinstance(partition, str)
-        and partition in PARTITIONS
-        and Change.OWNER in PARTITIONS.fact(partition, "protects")
-    )
-    return "all records of one owner" if by_owner else ""
+    return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 
 
 def delta_in_words(delta: float) -> str:

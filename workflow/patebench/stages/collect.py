@@ -69,7 +69,7 @@ def run(
         *([] if truths is None or "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
         *(label_set.record(vote_matrix) for label_set in label_sets),
         *(record for path in bounds for record in _bound_records(path, by_digest)),
-        *(_student_record(path, by_digest) for path in students),
+        *(_student_record(path, by_digest, source.meta.get("samples")) for path in students),
         *(record for path in distilled for record in _distilled_records(path, source, common)),
     ]
     write_json(out, "collect", {"records": [check_record(out, record) for record in records]})
@@ -168,7 +168,7 @@ def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
     ]
 
 
-def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
+def _student_record(path: Path, known: Mapping[str, _LabelSet], private_records: int | None) -> Record:
     content, label_set = _read_of_labels(path, "train_student", known)
     student = select_entries(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
@@ -180,6 +180,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
         "method": student["method"],
         "student_model": student["model"],
         "student_recipe": student["recipe"],
+        "private_records": private_records,
         **label_set.measured(student["queries"]),
         "accuracy": student["accuracy"],
         **select_present(content, BESIDE_ACCURACY),

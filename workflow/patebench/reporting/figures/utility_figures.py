@@ -25,7 +25,7 @@ from patebench.reporting.figures.drawing import (
     titles,
 )
 from patebench.reporting.frames import Records, of_labels
-from patebench.reporting.outcomes import frontier, outcomes, private_models, votes_by_record
+from patebench.reporting.outcomes import frontier, outcomes, private_models, protects_replaced_record
 from patebench.reporting.published import (
     COMPARISONS,
     DPMLBENCH_2023,
@@ -223,8 +223,7 @@ def draw_frontier(records: Records, published: Published) -> Figure:
             axis.step(x, y, where="post", label="frontier of worst-case ε", **dashed)
         if not (labels_only := of_labels(panel[1])):
             _draw_published(axis, published, panel[0])
-        # If teachers are records, a shard is one record, as for DP-SGD.
-        records_vote = own["model"].map(votes_by_record).any()
+        records_vote = any(map(protects_replaced_record, own["model"], own["partition"]))  # as for DP-SGD
         of_one_record = not labels_only and (len(own_models) > 0 or records_vote)
         if of_one_record:
             for value, accuracy in published.of(*OF_RECORDS).points("private_model_accuracy", dataset=panel[0]):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from patebench.core.bound import Adjacency, Kind
@@ -16,8 +17,9 @@ from patebench.reporting.outcomes import (
     data_seen,
     outcomes,
     private_models,
+    protects_added_record,
+    protects_replaced_record,
     public_use,
-    votes_by_record,
 )
 from patebench.reporting.published import (
     COMPARISONS,
@@ -323,9 +325,13 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
     # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
-    by_record = frame["model"].map(votes_by_record) & (frame["adjacency"] != str(Adjacency.REPLACE_LABEL))
-    frame.loc[by_record, "adjacency"] = str(Adjacency.REPLACE_RECORD)
-    return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], by_record)
+    of_shards = frame["adjacency"] == str(Adjacency.REPLACE_TEACHER)
+    alone = (frame["private_records"] == frame["teachers"]).fillna(False)
+    of_ensemble = frame["model"], frame["partition"]
+    replaced = of_shards & np.fromiter(map(protects_replaced_record, *of_ensemble), bool, len(frame))
+    added = of_shards & np.fromiter(map(protects_added_record, *of_ensemble, alone), bool, len(frame))
+    frame.loc[replaced, "adjacency"] = str(Adjacency.REPLACE_RECORD)
+    return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], added)
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
