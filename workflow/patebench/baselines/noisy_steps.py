@@ -52,7 +52,7 @@ class NoisySteps:
             )
         self._sampler, self._samples = sampler, samples
         self._noise, self._clip, self._rng = noise, clip, rng
-        self._rate = SubsampledGaussian(noise, sampler.rate, steps=0).rate  # refuses a rate of 0 or above 1
+        self._rate = SubsampledGaussian(noise, sampler.rate, steps=0).rate  # raises an error for a rate of 0 or above 1
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:

@@ -120,7 +120,8 @@ def read(
     noise = noise_of(facts)
     if clusters is None or noise.scale == 0:
         return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, noise), _LEAST)
-    # Teachers that vote on every query give all rows equal numbers of votes; with one vote each, cluster sizes count.
+    # If teachers vote on every query, rows have equal numbers of votes; if they have one vote each, cluster sizes
+    # count.
     expected = [np.ones(len(table)), clusters.sizes if clusters.put is None else clusters.put]
     labels, known = label_field.read(row_log_likelihood(table, noise, expected), clusters)
     return labels, np.maximum(known, _LEAST)

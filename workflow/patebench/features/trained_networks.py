@@ -130,7 +130,7 @@ class NetworkEncoder(AxesEncoder):
     def _vector(cls, image: NDArray[Any]) -> NDArray[np.float32]:
         try:
             output = cls.network((image[None] / 255).astype(np.float32))
-        except Exception as fault:  # a network of the user's own may raise anything
+        except Exception as fault:  # a user's own network may raise any error
             line = f"the network fails on an image of shape {image.shape} ({_cause(fault)}); {_EXPECTED}"
             raise PatebenchError(line, code="network") from None
         vector = output.numpy() if isinstance(output, Tensor) else output

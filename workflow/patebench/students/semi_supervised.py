@@ -211,7 +211,7 @@ class SemiSupervisedTrainer(PoolTrainer):
         self.optimiser = AdamW(
             self.net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
-        # The warm-up needs a cycle of at least 20 steps; a shorter training ends before its cycle does.
+        # The warm-up needs a cycle of at least 20 steps; a shorter training stops before the end of its cycle.
         cycle = max(self.steps, 20) + 1
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser, settings.learning_rate, total_steps=cycle, pct_start=0.1

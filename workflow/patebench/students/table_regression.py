@@ -73,10 +73,10 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
     else:
         votes, totals = directions.weights(features) / UNIT, directions.total
         features, own = directions.along(features), np.zeros(len(table.queries))
-    sums = np.maximum(totals @ table.counts, 0)  # votes per class, which dwarf their noise
+    sums = np.maximum(totals @ table.counts, 0)  # votes per class, much larger than their noise
     shares = sums / sums.sum() if sums.any() else np.full(len(sums), 1 / len(sums))
     products = votes.T @ features
-    products -= own[:, None] * features[table.queries]  # a query is nearest to itself; records are not queries
+    products -= own[:, None] * features[table.queries]  # without each query's vote for itself, as no record is a query
     scaled = products / len(features) * table.records
     covariance, axes = np.linalg.eigh(np.cov(votes.T, bias=True).reshape(2 * (len(table.queries),)))
     expected = (votes.sum(axis=0) - own) / len(features) * table.records
