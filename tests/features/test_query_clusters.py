@@ -97,7 +97,7 @@ def test_the_number_of_teachers_is_the_declared_one() -> None:
     shown = " ".join(CliRunner().invoke(cli, ["choose-clusters", "--help"], terminal_width=200).output.split())
     assert "Number of teachers in the configuration; not a count of private records." in shown
     assert "number of records" not in shown
-    assert "not the number of private records: that number is private" in shown
+    assert "not the number of private records. The number of private records is itself private" in shown
 
 
 def test_sizes_are_shares_of_the_pool_and_near_clusters_are_second_choices():

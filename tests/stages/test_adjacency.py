@@ -421,7 +421,7 @@ def test_the_command_asks_for_no_mechanism(tmp_path: Path, monkeypatch: pytest.M
     config = tmp_path / "mine.yaml"
     config.write_text(yaml.safe_dump(settings()))
     status, words = said("--adjacency", str(config))
-    assert (status, "None of 2 changes altered more than they may." in words) == (0, True), words
+    assert (status, "None of 2 changes altered more than the partition allows." in words) == (0, True), words
     status, words = said(f"--adjacency={config}", "--json", "--changes", "2")
     content = json.loads(words)
     assert status == 0
@@ -430,7 +430,7 @@ def test_the_command_asks_for_no_mechanism(tmp_path: Path, monkeypatch: pytest.M
     skew_that_claims(monkeypatch)
     config.write_text(yaml.safe_dump(settings(**SKEW)))
     status, words = said("--adjacency", str(config))
-    assert (status, "1 of 2 changes altered more than they may." in words) == (1, True), words
+    assert (status, "1 of 2 changes altered more than the partition allows." in words) == (1, True), words
     assert "--thorough" in said("--adjacency", str(config), "--help")[1]
     assert "--adjacency CONFIG" in said("--help")[1]
     assert said()[0] == 2

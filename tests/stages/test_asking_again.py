@@ -218,7 +218,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         aggregate.run(**{**first, "votes": second["votes"]})
     with pytest.raises(ArtefactError, match="it contains votes on queries selected in rounds"):
         aggregate.run(**{**second, "selected": None, "earlier": None})
-    with pytest.raises(ArtefactError, match="its round needs --earlier labels"):
+    with pytest.raises(ArtefactError, match="labels of an earlier round, but --earlier is missing"):
         aggregate.run(**{**second, "earlier": None})
     votes = again.votes(1)
     for changes, fault in (
@@ -238,7 +238,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
     join |= {"chunk": [again.path(1, f"chunks/{ends}.npz") for ends in ("0-699", "700-1196")]}
     join |= {"out": tmp_path / "joined.npz", "summary": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="it contains votes of a later round only"):
+    with pytest.raises(ArtefactError, match="it contains votes of a later round, but"):
         join_votes.run(**{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (
@@ -269,16 +269,16 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
         kept = [word for place, word in enumerate(command) if not {place, place + 1} & {*places}]
         cli.main([*kept, *(word for file in selected for word in ("--selected", file))], standalone_mode=False)
 
-    with pytest.raises(ArtefactError, match="its queries were selected after labels of an earlier round"):
+    with pytest.raises(ArtefactError, match="its queries were selected after an earlier round"):
         vote(files[1])
-    with pytest.raises(ArtefactError, match="its queries were selected after labels of an earlier round"):
+    with pytest.raises(ArtefactError, match="its queries were selected after an earlier round"):
         vote(*files[::-1])
-    with pytest.raises(ArtefactError, match="its queries were selected without labels of the round of"):
+    with pytest.raises(ArtefactError, match="its queries were selected without the labels of the first round"):
         vote(files[0], files[0])
     with pytest.raises(ArtefactError, match="is selected twice in all rounds together"):
         vote(*files, files[1])
     command[command.index("--model") + 1] = "logistic"
-    with pytest.raises(ArtefactError, match="its queries were selected after labels were released"):
+    with pytest.raises(ArtefactError, match="its queries were selected after a release of labels"):
         vote(*files)
 
 

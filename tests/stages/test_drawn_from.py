@@ -329,7 +329,7 @@ def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothi
     assert not (tmp_path / "labels.npz").exists()
     shown = CliRunner().invoke(cli, words[:-3])
     assert shown.exit_code == 0
-    assert "no release is drawn from it" in shown.output
+    assert "no release can be drawn from these votes" in shown.output
     # Labels from a seed are for experiments and may be of any partition; their metadata does not make them a release.
     labels = release_labels(votes, "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", **SEEDED)
     state_bounds(votes, labels, [12], tmp_path / "bounds.json")

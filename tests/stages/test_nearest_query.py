@@ -433,7 +433,7 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours, world
     held = StudentParameters(method="table-regression", hold_out=0.2)
     with pytest.raises(PatebenchError, match="uses all counts of a released table; leave out --hold-out"):
         several.student("table-regression", several.file("labels-3.npz"), parameters=held)
-    with pytest.raises(PatebenchError, match="neighbours is 41, but a record can vote on 40 queries only"):
+    with pytest.raises(PatebenchError, match="neighbours is 41, but there are only 40 queries"):
         several.vote(0, 1, training=TrainingParameters(model="nearest-query", neighbours=41))
     released = read_arrays(several.file("labels-3.npz"), LABELS)
     arrays = {name: array for name, array in released.arrays.items() if name != "noisy_counts"}

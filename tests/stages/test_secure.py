@@ -206,7 +206,7 @@ def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged,
     source = files.read_arrays(tmp_path / "chunk.npz", formats.CHUNK)
     rounds = tmp_path / "rounds.npz"
     files.write_arrays(rounds, formats.CHUNK, source.arrays, {**source.meta, "queries_files": ["a"]})
-    with pytest.raises(ArtefactError, match="votes on queries selected in rounds, but secure aggregation opens all"):
+    with pytest.raises(ArtefactError, match="votes on queries selected in rounds, but secure aggregation reveals all"):
         secure_share.run(
             chunk=rounds, mechanism="distributed-gnmax", parameters=SETTING, teachers=TEACHERS, seed=0, stream=STREAM,
             out=[tmp_path / "a.npz", tmp_path / "b.npz"],

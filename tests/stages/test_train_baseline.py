@@ -62,7 +62,9 @@ def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:
     assert 0.8 < told["accuracy"] < 0.97
     assert "private" not in told
     for wrong in ({"private": digits.private, "true_labels": 200}, {"private": None, "true_labels": None}):
-        with pytest.raises(PatebenchError, match="no training data are given; give either --private"):
+        with pytest.raises(
+            PatebenchError, match="the training data are incomplete or given twice; give either --private"
+        ):
             learn(pool=digits.pool, truth=digits.truth, **wrong)
     with pytest.raises(PatebenchError, match=r"--true-labels is 301, but .*pool\.npz has 300 samples"):
         learn(private=None, pool=digits.pool, truth=digits.truth, true_labels=301)

@@ -1,5 +1,5 @@
-"""Stages of the workflow and other commands, one file each.
+"""Implement the stages of the workflow and the other commands, one file each.
 
-Each file has a function `run`, which reads files, calls the method and writes files, and its `command`. Only stages and
-`core` read or write artefacts. A stage, its rule and its command have the same name.
+Each file has a function `run`, which reads files, calls a method and writes files, and the `command` made from it. Only
+stages and `core` read or write artefacts. A stage, its rule and its command have the same name.
 """

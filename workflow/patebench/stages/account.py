@@ -34,16 +34,16 @@ from patebench.mechanisms.base import (
 from patebench.release.conditions import check_protects, check_size_of_delta, mechanism_of
 from patebench.release.ledger_file import Ledger, records_of, shards_of
 
-#: Metadata of the labels that the bounds file repeats.
+#: Metadata of the labels that the file of bounds stores too.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)
 
-#: Statement in the bounds of labels from a seed.
+#: Statement in the file of bounds for labels from a seed.
 _SEEDED = (
     "The noise of these labels comes from a named seed. Anyone who knows the seed can remove the noise, so the labels "
     "are not a release and no ε of this file may be published for them. A worst-case ε is for labels with fresh noise."
 )
 
-#: Statement in the bounds of a release without its ledger.
+#: Statement in the file of bounds for a release without its ledger.
 _NO_LEDGER = (
     "No ledger was given. ε is the worst case for the mechanism, queries and number of teachers stored in the labels. "
     "It was not checked that the labels come from these votes. Other releases of the private data are not counted."
@@ -68,22 +68,21 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """Compute every bound on ε for a label set, whose file states its mechanism, queries, budget and rounds.
+    """Compute every bound on ε for a label set. Its file states the mechanism, queries, budget and rounds.
 
-    Labels are refused if their number of teachers, partition rule or protection differs from that of the votes. A
-    release is also refused if its entries in the ledger do not match. Without a ledger, the output states what was not
-    checked.
+    Labels and votes must have the same number of teachers, partition rule and protection. If a release is given with
+    its --ledger, its entries there must match too. Without --ledger, the output states what was not checked.
 
     For labels from a seed, ε is computed for the first T queries, for each T given as --queries, and as curves over T
-    for figures. With --seed and --stream, sanitised bounds are drawn as well. These have no curves, since
-    every draw is a release.
+    for figures. With --seed and --stream, sanitised bounds are drawn as well. They have no curves, since every draw is
+    a release.
 
-    For a release, ε is stated for all queries together, only with bounds that are valid for discrete noise. With its
-    ledger, the total ε of all releases from the same private data is added.
+    For a release, ε is stated for all queries together, by bounds that are valid for discrete noise. With --ledger,
+    the total ε of all releases from the same private data is added.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
     are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, as their source states.
-    No bound is sanitised.
+    Sanitised bounds are not available.
     """
     source, everything = read_source(votes, classes is not None, classes, teachers)
     report_sizes(source, everything)
@@ -93,7 +92,7 @@ def run(
     voted = source.arrays.get("queries", np.arange(everything.queries))
     if not label_set.meta["rounds"] and not np.array_equal(labelled, voted):
         raise ArtefactError(
-            labels, f"its queries differ from those of {votes}", "give the votes that it was drawn from"
+            labels, f"its queries differ from those of {votes}", "give the votes from which the labels were drawn"
         )
     mode, mechanism = Mode(label_set.meta["mode"]), mechanism_of(label_set.meta)
     release = mode is Mode.RELEASE
@@ -141,7 +140,7 @@ def run(
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Read the files `selected` with the queries of each round, and check that they are those of the labels."""
+    """Return the queries of the rounds in the files `selected`; raise ArtefactError if LABELS have other rounds."""
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
@@ -151,15 +150,15 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
-        fix = "give the queries of the rounds that it was drawn in"  # a release, which is not drawn again
+        fix = "give the queries of the rounds in which the labels were drawn"  # may be a release: do not draw it again
         raise ArtefactError(labels.path, f"its rounds differ from those of {', '.join(map(str, selected))}", fix)
     return rounds
 
 
 def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers of first queries for which ε is computed: `wanted`, or the number of all queries.
+    """Return the numbers T of queries for which ε is computed: `wanted`, or the number of all queries.
 
-    Labels of a release or of rounds are published together, so only the number of all queries is accepted for them.
+    Labels of a release or of rounds are published together, so ArtefactError is raised if T is less than all queries.
     """
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
@@ -173,14 +172,16 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
-    """Read the ledger of the votes' private data; raise ArtefactError if its entries do not match LABELS and votes."""
+    """Return the ledger of the private data; raise ArtefactError if its entries do not match LABELS and votes."""
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
     ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
     entries = {entry.key: entry for entry in ledger.entries}
     if not own or set(own) - entries.keys():
         raise ArtefactError(
-            ledger.path, f"it does not contain the release {labels.path}", "give the ledger in which this was entered"
+            ledger.path,
+            f"it does not contain the release {labels.path}",
+            "give the folder of the ledger in which this release was entered",
         )
     same = {name: labels.meta[name] for name in ("mechanism", "parameters")}
     same |= {"number of teachers": votes.teachers, "partition": shards_of(source)}
@@ -201,21 +202,21 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     if stored != expected:
         differing = [name for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]]
         what = f"another {differing[0]}" if differing else "other rounds"
-        fault = f"its entry of {labels.path} has {what} than these labels and {source.path}"
-        raise ArtefactError(ledger.path, fault, "give unchanged labels, and the votes that they were drawn from")
-    # The last round's votes contain those of the rounds before. Secure aggregation stores no digest of the votes.
+        fault = f"its entry for {labels.path} has {what} than these labels and {source.path}"
+        raise ArtefactError(ledger.path, fault, "give the unchanged labels and the votes from which they were drawn")
+    # The last round's votes contain the votes of earlier rounds. Secure aggregation stores no digest of the votes.
     if entries[own[-1]].votes not in (None, source.digest):
         fault = f"{labels.path} was drawn from other votes than {source.path}"
-        raise ArtefactError(ledger.path, fault, "give the votes that it was drawn from")
+        raise ArtefactError(ledger.path, fault, "give the votes from which the labels were drawn")
     return ledger
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the bound on all draws from the same private data; none if these labels are the only draw.
+    """Return the bound on all draws from the same private data; an empty list if these labels are the only draw.
 
-    With a limit, the bound is the limit, at its own δ if that is larger; it is valid for adaptively chosen draws.
-    Without a limit, the bound is the sum of all draws. It is valid only if they were planned in advance, which cannot
-    be proven, so it is not publishable.
+    If the ledger has a limit, the bound is this limit, at the larger of `delta` and the limit's δ. It is valid for
+    adaptively chosen draws. Without a limit, the bound is the sum of all draws. This is valid only if the draws were
+    planned in advance, which cannot be proven, so the bound is not publishable.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
@@ -243,9 +244,9 @@ def _whole_pool(
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Return the bounds on ε, curves and costs of single teachers for labels of the whole pool.
+    """Return a dict with bounds on ε, curves and costs per teacher, for labels of the whole pool.
 
-    Bounds and costs are on the first T queries, for each T in `numbers`; curves are over T.
+    Bounds and costs are for the first T queries, for each T in `numbers`. Curves are over T.
     """
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced_numbers(votes.queries)
@@ -263,9 +264,9 @@ def _whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the bounds at the budget (ε, δ) with which the labels were drawn; none if `delta` is below its δ.
+    """Return the bounds given by the budget (ε, δ) of the labels; an empty list if `delta` is below the budget's δ.
 
-    Labels are refused unless their answered queries are exactly those that the budget allows.
+    Raises ArtefactError unless the answered queries of the labels are exactly those that the budget allows.
     """
     budget = labels.meta["budget"]
     cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
@@ -274,7 +275,7 @@ def _budget_bounds(
         raise ArtefactError(
             labels.path,
             f"its answered queries are not exactly those that its budget of ε = {budget['epsilon']:g} allows",
-            "give the labels as they were drawn",
+            "give the unchanged file that was drawn",
         )
     return budget_bounds(budget["epsilon"], queries, delta) if delta >= budget["delta"] else []
 

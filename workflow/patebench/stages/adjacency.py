@@ -1,9 +1,9 @@
 """Command `audit --adjacency`: rerun the stages of a configuration on changed private data.
 
-For the first seed of each experiment and each of its ensembles, the stages `data`, `split`, `partition`,
+The first seed of each experiment and each of its ensembles is audited. The stages `data`, `split`, `partition`,
 `train_teachers`, `join_votes` and the first round's `select_queries` run in this process, in a temporary folder: once
-on the unchanged data and once on each changed copy. Nothing is released. Each copy is loaded by `data` as the user's
-own files with row numbers. This detects a loader that derives public facts from private records, for any data set.
+on the unchanged data and once on each changed copy. Nothing is released. The stage `data` loads each copy as a user's
+own files with row numbers. This detects, for any data set, a loader that derives public facts from private records.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ from patebench.data.division import digest_records
 from patebench.data.partitions import NOBODY, Change, read_owners
 from patebench.stages.train_teachers import read_shard
 
-#: Number of neighbouring teachers that are retrained together, unless all are retrained.
+#: Number of teachers per retrained chunk, unless all teachers are retrained.
 _TOGETHER = 3
 
-#: Stages before training, in order → their outputs by option; the run stores the other options under the first output.
+#: Outputs by option of each stage before training, in order; the run stores the other options under the first output.
 _BEFORE_TRAINING: Mapping[str, dict[str, str]] = {
     "data": {"private": "private.npz", "public": "public.npz"},
     "split": {"pool-out": "pool.npz", "truth-out": "truth.npz", "test-out": "test.npz"},
@@ -69,9 +69,9 @@ def run(
 ) -> None:
     """Rerun the stages of the configuration CONFIG on changed private data, and report every difference.
 
-    Each change is of one record, one owner or one shard. At most one teacher's votes may differ after it, and no public
-    output. The exit status is 1 if more differs than the partition claims. Only the first seed of each experiment is
-    audited, and nothing is stored or released.
+    Each change is of one record, one owner or one shard. After a change, the votes of at most one teacher may differ,
+    and no public output may differ. The exit status is 1 if more differs than the partition claims. Only the first seed
+    of each experiment is audited, and nothing is stored or released.
     """
     from patebench.config import load, validate
 
@@ -86,14 +86,15 @@ def run(
             headings = ("change", "what", "verdict", "altered", "shards", "votes")
             show_on_terminal(table_of(headings, map(ChangeFinding.cells, data.findings), title=data.name, numbers=2))
             click.echo("".join(f"{note}\n" for note in data.notes))
-        click.echo(f"{violations or 'None'} of {total} changes altered more than they may.")
+        click.echo(f"{violations or 'None'} of {total} changes altered more than the partition allows.")
     sys.exit(1 if violations else 0)
 
 
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
-    """Audit each data set and each ensemble of the first seed of each experiment.
+    """Yield the audit of each data set and each ensemble, for the first seed of each experiment.
 
-    For an ensemble, each kind of change is made `changes` times. `thorough` retrains all teachers after each change.
+    For an ensemble, each kind of change is made `changes` times. With `thorough`, all teachers are retrained after each
+    change.
     """
     sets: dict[Data, DataSet] = {}
     for ensemble, rounds in _ensembles(config):
@@ -106,7 +107,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble of the first seeds once, with the first round of each of its ways to select queries."""
+    """Yield each ensemble of the first seeds once, with the first round of each of its selections of queries."""
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
@@ -131,16 +132,16 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
 
 @dataclass(frozen=True)
 class Rerun:
-    """A run of the stages up to the votes in this process; the stages are in `run` and their files in `folder`."""
+    """A run, in this process, of the stages up to the votes: `run` holds their options, `folder` their files."""
 
     run: Run
     folder: Path
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **more: Any) -> None:
-        """Run the command of the `stage` that makes the file `target`.
+        """Run the command of `stage` that makes the file `target`.
 
-        `outputs` are file names by option, in the folder of `target`; inputs are in the nearest folder above that has
-        them. `more` are further options.
+        `outputs` maps options to file names in the folder of `target`. Each input is taken from this folder or the
+        nearest folder above that contains it. `more` are further options.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
@@ -173,10 +174,10 @@ class Rerun:
         return Traces(self.public_traces(), shards)
 
     def vote(self, before: Traces, chunks: Sequence[str]) -> Traces:
-        """Train the teachers of the named `chunks`, except those already trained, and return the traces of all stages.
+        """Train the teachers of `chunks` that are not trained yet, and return the traces of all stages.
 
-        `before` are the traces of the stages before training. If `chunks` are all chunks, the stage `join_votes` also
-        joins their votes into one matrix.
+        `before` holds the traces of the stages before training. If `chunks` lists all chunks, the stage `join_votes`
+        also joins their votes into one matrix.
         """
         votes: dict[int, str] = {}
         for voters, names in self.run.chunks.items():
@@ -203,7 +204,7 @@ class Rerun:
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
         """Return everything public by name: file names, digests of public files, and public facts of private files.
 
-        Of the files of votes of a chunk of teachers, only those of the named `chunks` are included.
+        Files with the votes of a chunk are included only for the named `chunks`.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -228,7 +229,7 @@ def nearest_file(folder: Path, name: str) -> Path:
 
 
 def _as_loaded(path: Path) -> Artefact:
-    """Return samples with the images from which their features were computed, if any, in place of the features."""
+    """Return the samples in `path`; if they are features computed from stored images, return the images instead."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     if (images := arrays.pop("images", None)) is not None:
@@ -237,7 +238,7 @@ def _as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """Data set of the configuration with its public `traces`; changed copies of it are made in `folder`."""
+    """A data set of the configuration and its public `traces`; its changed copies are written to `folder`."""
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
@@ -246,7 +247,7 @@ class DataSet:
         self.private, self.public = (_as_loaded(given / f"{role}.npz") for role in ("private", "public"))
 
     def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
-        """Return a run, in `folder`, of the stages of `data`, or of an ensemble and its first `rounds` on `data`."""
+        """Return a run in `folder` of the stages for `data` or, if given, for `ensemble` and its first `rounds`."""
         run = Run("", str(folder), self.config.data_root, self.config.download, Mode.SEEDED, None, None)
         run.add_data(data)
         if ensemble is not None:
@@ -259,9 +260,9 @@ class DataSet:
         return Rerun(run, folder)
 
     def with_records(self, ours: Records, name: str) -> Data:
-        """Write a copy of the data set with the private records `ours`, as a user's own files called `name`."""
+        """Write a copy of the data set with the private records `ours` to files called `name`, and return the copy."""
         names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
-        # State the names only if the labels do not show them, so that a wrong number of classes is detected.
+        # Store the names only if the labels do not imply them, so that a wrong number of classes is detected.
         public: dict[str, Any] = dict(self.public.arrays)
         if names != list(map(str, shown)):
             public["class_names"] = np.array(names)
@@ -271,17 +272,17 @@ class DataSet:
         return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
 
     def audit(self) -> AuditedData:
-        """Check that public outputs of the stage `data` do not change when one private record is unlike all others."""
+        """Return findings on whether a private record unlike all others changes a public output of the stage `data`."""
         own = self.rerun(self.folder / "own", self.with_records(self.private.arrays, "own")).prepare()
         if moved := differing_keys(self.traces.public, own.public):
             raise PatebenchError(
-                f"{self.data.name}: a copy of its samples is loaded with differences in {', '.join(moved)}, so changes "
-                "cannot be audited; audit another data set"
+                f"{self.data.name}: an unchanged copy of its samples is loaded with differences in {', '.join(moved)}, "
+                "so changes cannot be audited; audit another data set"
             )
         y = np.array(self.private["y"])
         at = int(generator(0, "adjacency", self.data.name).integers(len(y)))
         y[at] = self.public.meta["classes"]
-        what = f"record {at} has the label {y[at]}, which is no class"
+        what = f"record {at} has the label {y[at]}, which is not a class"
         changes = [("new label", what, self.with_records({**self.private.arrays, "y": y}, "new-label"))]
         sources = dict(self.data.sources)
         if copies := DATASETS.fact(self.data.loader or self.data.name, "unlike_others"):
@@ -298,10 +299,10 @@ class DataSet:
 def _finding(
     kind: str, what: str, claims: bool, changed: Rerun, traces: Callable[[Rerun], tuple[Traces, Traces]]
 ) -> ChangeFinding:
-    """Return the finding on a change from its `traces` (before, after); a failure of the run `changed` is a refusal.
+    """Return the finding on a change; `traces` is a function from the run `changed` to the traces before and after.
 
-    `claims` is True if the partition claims that the change alters at most one shard. A run that stops on changed data
-    leaks information, so the refusal of such a change is a violation.
+    `claims` is True if the partition claims that the change alters at most one shard. If the run stops with an error,
+    the finding is a refusal. A refusal leaks information about the data, so it is a violation if `claims` is True.
     """
     try:
         return ChangeFinding.of(kind, what, claims, *traces(changed))
@@ -315,7 +316,10 @@ def _finding(
 
 
 class Comparison:
-    """Comparison of one ensemble's stages on unchanged data (`base`, with traces `prepared`) and on changed data."""
+    """Comparison of one ensemble's stages on unchanged and on changed data.
+
+    `base` is the run on unchanged data, and `prepared` holds the traces of its stages before training.
+    """
 
     def __init__(
         self, data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, thorough: bool
@@ -351,9 +355,9 @@ class Comparison:
         return {name: values[order] for name, values in ours.items()}
 
     def audit(self, changes: int) -> AuditedData:
-        """Make every kind of change of the private data `changes` times, and return the findings."""
+        """Make every kind of change to the private data `changes` times, and return the findings."""
         kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
-        labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public, and none of them changes
+        labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public and do not change
         kinds = [kind for kind in kinds if (KINDS[kind] is Change.LABEL) == labels_only]
         seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
         findings: list[ChangeFinding] = []
@@ -362,7 +366,7 @@ class Comparison:
                 for kind in kinds:
                     rng = generator(seed, *stream, kind, repeat)
                     at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
-                    # Train the holder of the record first: a failure on unchanged data is not one of the change.
+                    # Train the holder of the record first, so that a failure on unchanged data is not attributed to it.
                     self.base.vote(self.prepared, self._chunks(int(self.world.holders[at])))
                     what, ours = self.world.change(kind, at, rng)
                     claims, changed = self.world.claims_one_shard(kind), self._rerun("changed", ours)

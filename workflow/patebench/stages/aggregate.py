@@ -1,4 +1,4 @@
-"""Stage `aggregate`: label the whole pool, or the queries selected in a round."""
+"""Stage `aggregate`: label the whole pool, or the queries selected in one round."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -50,7 +50,7 @@ def run(
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,
-    budget: Annotated[float | None, "ε budget (at --delta): stop answering before it is exceeded."] = None,
+    budget: Annotated[float | None, "ε budget, at --delta; answering stops before the budget is exceeded."] = None,
     delta: Annotated[float | None, "δ of the budget."] = None,
     selected: Annotated[Path | None, "Queries of this round; leave out to label the whole pool."] = None,
     earlier: Annotated[Path | None, "Labels of earlier rounds, if any."] = None,
@@ -66,10 +66,10 @@ def run(
     With --seed and --stream the labels are reproducible, for experiments. With --release the noise is discrete and
     comes from the operating system. A release is drawn only once: it is entered in the ledger of the private data
     before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
-    the next one might exceed the budget.
+    the next query could exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms keep the student's own label
-    of a query, by a public rule, if the teachers give no answer.
+    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms use the student's own label,
+    by a public rule, for queries that the teachers do not answer.
     """
     draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
     if release:
@@ -82,7 +82,7 @@ def run(
     check_abstentions(checked, everything)
     check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
     facts: Facts = {
-        "votes": None if release else source.digest,  # in a release it would confirm a guess of the votes
+        "votes": None if release else source.digest,  # in a release, the digest would confirm a guess of the votes
         "pool": source.meta["pool"],
         "classes": everything.classes,
         "mechanism": mechanism,
@@ -118,7 +118,7 @@ def run(
             place.check_same_shards(source, before)
         arrays, kept = _label_selected(checked, queries, everything, draws, write_down)
         facts |= kept | queries.facts()
-        if before is not None:  # append this round to those before
+        if before is not None:  # append this round to the earlier rounds
             arrays = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
             facts |= {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files", "entries")}
             facts["earlier"] = before.digest
@@ -146,7 +146,7 @@ def _label_pool(
     budget: tuple[float, float] | None,
     write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger, label the whole pool, and return the arrays and the facts of ledger and budget."""
+    """Enter the draw in the ledger and label the whole pool; return the arrays, and facts on ledger and budget."""
     query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
     arrays = mechanism.released(votes, draws.source())
@@ -161,9 +161,9 @@ def _label_pool(
 def _label_selected(
     mechanism: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger, label the selected queries, and return the arrays and the ledger's keys.
+    """Enter the draw in the ledger and label the selected queries; return the arrays, and the keys in the ledger.
 
-    The array `kept` is True where a label is the student's own.
+    The array `kept` (queries,) is True where a label is the student's own prediction.
     """
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)
@@ -176,10 +176,10 @@ def _label_selected(
 
 
 def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
-    """Read the labels of earlier rounds; None if there are none.
+    """Return the labels of earlier rounds, or None if `earlier` is None.
 
-    Refuse labels from another mechanism or other teachers. They must come from the same votes as this round, or, if
-    each round has its own votes, from those of the round before.
+    Raises ArtefactError for labels from another mechanism or other teachers. The labels must come from the same votes
+    as this round or, if each round has its own votes, from the votes of the previous round.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
@@ -187,7 +187,7 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
             selected.path,
             f"its queries were not selected with the labels {earlier}"
             if earlier
-            else "its round needs --earlier labels",
+            else "its queries were selected with labels of an earlier round, but --earlier is missing",
             OF_ROUNDS,
         )
     asked = votes.meta.get("queries_files")

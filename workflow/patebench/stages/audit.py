@@ -23,7 +23,7 @@ from patebench.core.seeds import Mode, generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.release.conditions import check_size_of_delta
 
-#: Option that selects the audit of a configuration instead.
+#: Option to audit a configuration instead of a mechanism.
 ADJACENCY = "--adjacency"
 
 
@@ -35,7 +35,7 @@ def run(
     classes: Annotated[int | None, "Number of classes.", CLASSES],
     votes: Annotated[Path | None, "File of votes from which to read the numbers of teachers and classes."],
     samples: Annotated[Path | None, "File of samples from which to read the number of classes."],
-    queries: Annotated[Sequence[int], "Also audit this many queries together.", COUNT] = (),
+    queries: Annotated[Sequence[int], "Number of queries to audit together; repeat for several numbers.", COUNT] = (),
     delta: Annotated[float, "δ of every ε."],
     settings: AuditParameters,
     seed: Annotated[int, "Base seed.", SEED] = 0,
@@ -43,10 +43,10 @@ def run(
     out: Annotated[Path | None, "Output file [default: print a table]."],
     as_json: Json = False,
 ) -> None:
-    """Compute lower bounds on the ε of a mechanism on adjacent data sets, and compare them with the stated ε.
+    """Compute lower bounds on the ε of a mechanism from neighbouring votes, and compare them with the stated ε.
 
-    A release of one query is always audited, and those of each number of --queries. The noise depends only on the seed
-    and the stream. Without --out, the exit status is 1 if a lower bound exceeds a stated ε.
+    A release of one query is always audited, and a release of each number of --queries. The noise depends only on the
+    seed and the stream. Without --out, the exit status is 1 if a lower bound exceeds a stated ε.
     """
     facts: dict[str, Any] = {"dataset": ""}
     if votes is not None:
@@ -56,7 +56,7 @@ def run(
     if teachers is None:
         raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
     if (classes is None) == (samples is None):
-        raise PatebenchError("the number of classes must be given once; give either --classes or --samples")
+        raise PatebenchError("the number of classes is missing or given twice; give either --classes or --samples")
     checked = make_mechanism(mechanism, parameters)
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     facts = read_facts(samples, SAMPLES) if samples else {**facts, "classes": classes}
@@ -76,7 +76,7 @@ def run(
 
 
 class _Command(MechanismCommand):
-    """Command that audits a mechanism or, with --adjacency, the private data's path through a configuration."""
+    """Command that audits a mechanism or, with --adjacency, the stages of a configuration on changed private data."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -25,9 +25,9 @@ def run(
 ) -> None:
     """Find the smallest noise for a number of queries, or the largest number of queries, for a target (ε, δ).
 
-    With --queries, the noise is found: leave out its parameter. Without --queries, their largest number is found: give
-    all parameters of the mechanism. With --release, use the
-    bounds for released labels (discrete noise); otherwise those for continuous noise.
+    To find the noise, give --queries and leave out one parameter of the mechanism. To find the largest number of
+    queries, leave out --queries and give all parameters. With --release, the bounds for released labels (discrete
+    noise) are used; otherwise those for continuous noise.
     """
     check_size_of_delta(Mode.RELEASE if release else Mode.SEEDED, teachers, delta)
     result = solve(

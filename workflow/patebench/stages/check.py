@@ -1,9 +1,9 @@
 """Command `check`: check the checksum and the origin of every artefact below a folder.
 
-Snakemake decides by times and parameters which files to make again, and does not read their content. Stages refuse
-damaged files and files that do not belong together; this command finds them earlier. Each artefact stores the digests
-of its inputs, so the workflow is not needed. Figures, tables and pages have no checksum: they are made again from
-`collected.json` in seconds.
+Snakemake decides by times and parameters which files to recreate, and does not read their content. Stages refuse
+damaged files and files that do not belong together; this command finds such files earlier. Each artefact stores the
+digests of its inputs, so the workflow is not needed. Figures, tables and pages have no checksum; they can be recreated
+from `collected.json` in seconds.
 """
 
 import json
@@ -24,9 +24,9 @@ from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
 from patebench.core.text import plural
 
-#: Names of inputs in an artefact's metadata; the value is the digest of the file with that name.
+#: Metadata entries of an artefact that contain the digest of an input; the entry has the name of the input's file.
 _PARENTS = {*LAYOUTS, "private", "public", "test"}
-#: Names of inputs from earlier rounds, in parent folders, with the name of their file.
+#: Metadata entries for inputs from earlier rounds, and the names of the input's file, which is in a parent folder.
 _RENAMED = {"earlier": "labels", "earlier_votes": "votes", "queries_files": "queries"}
 
 #: Suffixes of artefacts.
@@ -40,7 +40,7 @@ _AGAIN = "delete the older of the two and the files made from it, then run snake
 
 @dataclass
 class Checked:
-    """Number of artefacts checked, one message per fault, and the unfinished files of killed jobs."""
+    """Result of a check: number of artefacts, one message per fault, and unfinished files of killed jobs."""
 
     artefacts: int = 0
     faults: list[str] = field(default_factory=list)
@@ -48,9 +48,10 @@ class Checked:
 
 
 def run(*, place: Path, as_json: Json) -> None:
-    """Check every artefact below PLACE: its checksum, and that its inputs are the files it was made from.
+    """Check every artefact below PLACE: its checksum, and that it was made from the input files that are there now.
 
-    Print one line per fault; the exit status is 1 if there is any. PLACE is a folder or a file [default: results].
+    One line is printed per fault, and the exit status is 1 if there is a fault. PLACE is a folder or a file [default:
+    results].
     """
     checked = check(place)
     if as_json:
@@ -68,7 +69,7 @@ def run(*, place: Path, as_json: Json) -> None:
 
 
 def check(place: Path) -> Checked:
-    """Check every artefact in the folder `place`, or the file `place`."""
+    """Check every artefact in the folder `place`, or the file `place`; return the result."""
     if not place.exists():
         raise PatebenchError(f"{place} does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
@@ -109,7 +110,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield one message per fault of an artefact; an unreadable input is reported when it is checked itself."""
+    """Yield one message per fault of an artefact; a fault of an input's own file is reported only for that file."""
     facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)

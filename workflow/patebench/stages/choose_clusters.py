@@ -1,4 +1,4 @@
-"""Command `choose_clusters`: choose the number of clusters to use as queries for teachers with one vote per record."""
+"""Command `choose_clusters`: choose the number of clusters to use as queries, for teachers that vote once each."""
 
 import json
 from pathlib import Path
@@ -20,11 +20,11 @@ def run(
     classes: Annotated[int, "Number of classes.", CLASSES],
     as_json: Json,
 ) -> None:
-    """Choose the number of clusters to use as queries, for teachers that have one vote each.
+    """Choose the number of clusters to use as queries, for teachers that vote once each.
 
-    The choice depends only on public features, the number given as --teachers and the noise. It reads no votes and
-    costs no privacy. Give the number of teachers in the configuration, not the number of private records: that number
-    is private, unless neighbouring data sets differ by a replaced record (partition iid).
+    The choice depends only on public features, --teachers and the noise. It reads no votes and costs no privacy. Give
+    the number of teachers in the configuration, not the number of private records. The number of private records is
+    itself private, unless neighbouring data sets differ by a replaced record (partition iid).
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

@@ -41,13 +41,13 @@ def run(
     """Load the data set NAME and write its private and public samples.
 
     Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
-    names the loader in the registry; by default it is NAME. The key `features` lists encoders that learn nothing,
-    separated by commas. Their outputs replace the images; each private record is encoded alone. The images are kept for
-    students, which see those of private records only if only their labels are private. The classes come from the public
-    samples or from --classes or --class-names, never from private samples. The key `long_tail`, two numbers, limits the
-    private samples of the first and of the last class; limits of those between fall exponentially. The array `row`
-    identifies the record of each sample: by its file name, by the user's array, or by its position in its part of the
-    data set, before any selection.
+    names the loader in the registry; by default it is NAME. The key `features` lists encoders that are not trained,
+    separated by commas. Their outputs replace the images; each private record is encoded alone. The images are stored
+    for students. Students see images of private records only if labels alone are private. The classes come from the
+    public samples or from --classes or --class-names, never from private samples. The key `long_tail`, two numbers,
+    limits the numbers of private samples of the first and of the last class; the limits of the classes between fall
+    exponentially. The array `row` identifies the record of each sample: by its file name, by the user's array, or by
+    its position in its part of the data set, before any selection.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
@@ -77,12 +77,12 @@ def run(
 
 
 def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the outputs (samples, numbers) of an encoder for public samples and private records."""
+    """Return the outputs (samples, numbers) of an encoder: first for public samples, then for private records."""
     from patebench.features.principal_axes import AxesEncoder
 
     if not learns_nothing(encoder):
         fixed = ", ".join(filter(learns_nothing, ENCODERS))
-        line = f"the encoder '{encoder}' learns from the pool, which is not known yet; use one of {fixed}"
+        line = f"the encoder '{encoder}' is trained on the pool, which does not exist yet; use one of {fixed}"
         raise PatebenchError(line, code="unknown-name")
     kind: type[AxesEncoder] = ENCODERS.load(encoder)
     kind.check(data.private.x.shape[1:])
@@ -93,7 +93,7 @@ def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[
 
 
 def _say(line: str) -> None:
-    """Log a line, and print it too unless another command calls this one."""
+    """Log `line`; print it too, unless another command runs this stage."""
     log.info(line)
     context = click.get_current_context(silent=True)
     if context is not None and context.parent is not None:

@@ -15,8 +15,8 @@ Owner = Annotated[str | None, "Column that identifies the person of each record 
 def run(*, path: Path, label: Label, owner: Owner) -> None:
     """Propose a declaration of the columns of the table PUBLIC: their types, ranges and values, as YAML.
 
-    Review the lines marked "decide". The declaration is public, and values of private records outside of it are clipped
-    or become "other".
+    Review the lines marked "decide". The declaration is public. Values of private records that it does not allow are
+    clipped to the range or become "other".
     """
     click.echo("\n".join(propose(path, label=label, owner=owner).lines))
 

@@ -33,7 +33,7 @@ def run(
 ) -> None:
     """Train networks on labels and on the teachers' probabilities, without privacy, and measure their accuracy.
 
-    One network is trained per kind of label and number of samples. Samples are taken from the start of the pool.
+    One network is trained per kind of label and number of --samples. Samples are taken from the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets
     from patebench.models import epochs_of, make_learner
@@ -49,7 +49,7 @@ def run(
         raise ArtefactError(
             votes,
             "it lacks the teachers' probabilities of the classes",
-            "add soft: [1, 5], the temperatures, to the ensemble in the configuration and train it again",
+            "add temperatures to the ensemble in the configuration, such as soft: [1, 5], and train it again",
         )
     classes = source.meta["classes"]
     kinds = dict(targets(source["votes"], classes, source.meta["temperatures"], source["soft"]))

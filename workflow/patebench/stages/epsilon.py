@@ -69,7 +69,7 @@ def run(
     check_protects(source, mode)
     check_size_of_delta(mode, read_votes.teachers, delta, ledger_delta, votes=source)
     if fault := reason_unprotected(source):
-        click.echo(f"{file}: {fault}; no release is drawn from it", err=True)
+        click.echo(f"{file}: {fault}; no release can be drawn from these votes", err=True)
     noise = None if place is None else _noise(place, source, mechanism, parameters)
     account = partial(epsilon, read_votes, mechanism, parameters, delta, queries, release=release)
     result = replace(account(noise=noise, publishable=True), unprotected=reason_unprotected(source))
@@ -86,7 +86,7 @@ def run(
 
 
 def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return noise from the operating system for sanitised bounds, each entered in the ledger before it is drawn."""
+    """Return noise from the operating system for sanitised bounds; each draw is entered in the ledger beforehand."""
 
     def write_down(queries: int, divergences: Array) -> None:
         spent = Spending(partition=shards_of(source), divergences=divergences)

@@ -1,4 +1,4 @@
-"""Stage `extract_features`: learn an encoder from the public pool, and compute the features of the pool."""
+"""Stage `extract_features`: train an encoder on the public pool, and compute the features of the pool."""
 
 import hashlib
 from pathlib import Path
@@ -18,7 +18,7 @@ from patebench.features import encoder_class
 def run(
     *,
     pool: Annotated[Path, "Public pool."],
-    network: Annotated[Path | None, "TorchScript or ONNX file of an encoder of your own, which the pool names."] = None,
+    network: Annotated[Path | None, "TorchScript or ONNX file of your own encoder, if the pool names one."] = None,
     seed: int,
     stream: str,
     out: Annotated[Path, "Output file with the features."],
@@ -26,8 +26,8 @@ def run(
 ) -> None:
     """Learn features of the pool without labels, for selecting queries.
 
-    The encoder is learned from public samples only, so it is public and is stored too. The file of the pool states its
-    type.
+    The encoder is trained on public samples only, so it is public and is stored too. The file of the pool states the
+    type of the encoder.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Stage `import_votes`: use the votes in a file in place of those of trained teachers."""
+"""Stage `import_votes`: import votes from a file instead of training teachers."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from patebench.core.files import read_arrays, write_arrays, write_json
 from patebench.core.formats import POOL, TRUTH, VOTES, WEIGHTS
 from patebench.stages.join_votes import describe_votes, describe_weighted
 
-#: Name of the partition of imported votes, and what a change of the votes of one teacher protects.
+#: Name of the partition of imported votes, and the text of what it protects.
 _PARTITION = "imported"
 _PROTECTION = "the votes of one teacher, which are published"
 
@@ -33,8 +33,8 @@ def run(
 ) -> None:
     """Import the votes in a file for mechanisms, accountants and audits, without training.
 
-    Votes of `export_votes` need the pool on which they were cast, and its true labels; another pool is refused. The
-    queries of a table are unknown samples of a --dataset, so its labels have no accuracy. No release can be drawn from
+    A file of `export_votes` needs --pool, the pool on which the teachers voted, and --truth, its true labels. The
+    queries of a table are unknown samples of --dataset, so its labels have no accuracy. No release can be drawn from
     imported votes, because they are published.
     """
     is_table = parameters.classes is not None

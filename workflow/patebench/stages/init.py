@@ -18,7 +18,7 @@ def run(
     public: Annotated[Path | None, "Public table, if all of TABLE is private."],
     public_share: Annotated[
         float,
-        "Fraction of the people in TABLE that becomes public, without --public.",
+        "Fraction of the people in TABLE whose records become public; used without --public.",
         click.FloatRange(0, 1, min_open=True, max_open=True),
     ] = 0.3,
     label: Label,
@@ -30,10 +30,10 @@ def run(
     ],
     out: Annotated[Path | None, "Output file [default: name of the table with .yaml]."],
 ) -> None:
-    """Write a configuration for the file TABLE, with proposals for its columns from public records.
+    """Write a configuration for the file TABLE, with a proposed declaration of its columns from public records.
 
-    --public is a table of public records. Without it, a fraction of the people in TABLE becomes public, and only their
-    records are read.
+    --public is a table of public records. Without --public, the records of a fraction of the people in TABLE become
+    public, and only these records are read.
     """
     share = None if public is not None else public_share
     proposal = propose(public or path, label=label, owner=owner, public_share=share)

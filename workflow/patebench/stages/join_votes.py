@@ -27,7 +27,7 @@ from patebench.teachers.teacher_outputs import join_soft
 
 log = logging.getLogger("patebench")
 
-#: Maximum number of entries of one block of counts (queries × classes).
+#: Maximum number of entries of a block of counts (queries × classes), to limit memory.
 _COUNTS = 1 << 24
 
 
@@ -55,8 +55,8 @@ def run(
 
     Votes of a round are appended to the votes of earlier rounds (--earlier).
 
-    Chunks are refused if their partition, pool, test set, model or recipe differ, or if a teacher is missing or occurs
-    twice. Earlier votes are refused if their partition, encoder or rounds do not match.
+    The chunks must agree in partition, pool, test set, model and recipe, and contain each teacher once. Earlier votes
+    must have the same partition and encoder, and the preceding rounds.
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
@@ -118,13 +118,13 @@ def run(
 
 
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Read the VOTES of the same teachers in all rounds before that of CHUNK; None if there are none."""
+    """Return the VOTES of the same teachers in all rounds before the round of CHUNK; None if there are none."""
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
             raise ArtefactError(
                 chunk.path,
-                "it contains votes of a later round only",
+                "it contains votes of a later round, but the votes of earlier rounds are missing",
                 "give the votes of the earlier rounds as --earlier",
                 code="rounds",
             )
@@ -152,15 +152,19 @@ def describe_votes(
 
     Parameters
     ----------
-    votes, test_votes : (teachers, queries) and (teachers, test samples); `test_votes` None for teachers that vote only
-        on queries, whose accuracy is then measured on these
+    votes : (teachers, queries) int array, with −1 for abstentions
+    test_votes : (teachers, test samples) int array; None for teachers that vote only on queries, whose accuracy is then
+        measured on the queries
     truth, test_truth : true labels of queries and test samples
     names : class names
+    abstentions : True if the teachers may abstain
 
     Returns
     -------
-    dict with accuracies and gaps. The accuracy of a teacher that always abstains is None; a query without votes has no
-    plurality. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE 2017, Section 4.1).
+    dict
+        Accuracies and gaps. The accuracy of a teacher that always abstains is None. A query without votes has no
+        plurality. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE 2017, Section 4.1).
+        `gap_mean` is the mean gap divided by the number of teachers.
     """
     gaps, plurality = _gaps_and_plurality(votes, len(names), abstentions)
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}
@@ -180,9 +184,9 @@ def describe_votes(
 def describe_weighted(
     arrays: Mapping[str, NDArray[Any]], teachers: int, truth: NDArray[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what `describe_votes` does, for votes with weights.
+    """Return the dict of `describe_votes` for weighted votes.
 
-    Their gaps are in whole votes; single teachers have no accuracy.
+    Gaps are rounded to whole votes. Accuracies of single teachers are None.
     """
     weights, labels, owners = (arrays[name] for name in WEIGHTS)
     table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT
@@ -207,9 +211,9 @@ def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for each query, the gap between the two largest counts, and the plurality class (lowest one on ties).
+    """Return two (queries,) arrays: the gap between the two largest counts, and the plurality class.
 
-    The class is −1 for a query without votes.
+    Of tied classes the lowest is the plurality. The class is −1 for a query without votes.
     """
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     block = max(1, _COUNTS // classes)
@@ -222,7 +226,7 @@ def _gaps_and_plurality(
 
 
 def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """Return the array `name` of all chunks, in the order of the teachers."""
+    """Return the rows of the array `name` of all chunks, in the order of the teachers."""
     rows = sum(len(part["teachers"]) for part in parts)
     result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
     for part in parts:
@@ -231,7 +235,7 @@ def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
 
 
 def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
-    """Refuse chunks in which a teacher is missing or occurs twice."""
+    """Raise ArtefactError unless the chunks contain each teacher of the partition `shards` exactly once."""
     owners: dict[int, Path] = {}
     for part in parts:
         for teacher in part["teachers"].tolist():

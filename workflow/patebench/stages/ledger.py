@@ -18,15 +18,15 @@ from patebench.release.ledger_file import Ledger, name_ledger
 def run(
     *,
     place: Path,
-    delta: Annotated[float | None, "δ of every ε [default: that of the limit, or 1e-5]."],
+    delta: Annotated[float | None, "δ of every ε [default: δ of the limit, or 1e-5]."],
     as_json: Json,
     private: Annotated[str | None, "Permanent name for the data of the ledger PLACE."] = None,
 ) -> None:
     """Show every draw that is entered in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
-    were entered in its folder. If the same people's data are used in other files, draws from these are in a ledger of
-    their own, unless both were given the same name. --private gives the data of the ledger file PLACE a permanent name.
+    were entered in its folder. If other files contain the same people's data, draws from these files are in a separate
+    ledger, unless both have the same name. --private gives the data of the ledger file PLACE a permanent name.
     """
     if delta is not None:
         check_delta(delta)
@@ -40,11 +40,11 @@ def run(
         return
     for ledger in ledgers:
         _show(ledger, _summary(ledger, delta))
-    click.echo("Draws made elsewhere, or from the same data in another form, are not included.")
+    click.echo("Draws entered in other folders, or from the same data in another form, are not included.")
 
 
 def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Return all draws of a ledger and their total ε for JSON, at `delta` or by default at the δ of the limit."""
+    """Return all draws of a ledger and their total ε, for JSON; the default of `delta` is the limit's δ, or 1e-5."""
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)
     draws = [
@@ -65,7 +65,7 @@ def _show(ledger: Ledger, summary: dict[str, Any]) -> None:
     title = f"{ledger.private} ({ledger.path})" if ledger.private else str(ledger.path)
     show_on_terminal(table_of(["drawn", "what", "mechanism", "queries", "ε alone"], rows, title=title, numbers=2))
     together = four_digits(float(summary["epsilon"]))
-    click.echo(f"Together: ε = {together} at δ = {summary['delta']:g}, as if planned beforehand.")
+    click.echo(f"Together: ε = {together} at δ = {summary['delta']:g}, valid if all draws were planned beforehand.")
     if limit := ledger.limit:
         click.echo(f"Limit: ε = {limit.budget:g} at δ = {limit.delta:g}, also valid for adaptively chosen draws.")
 

@@ -50,17 +50,21 @@ def run(
     """Divide the private samples among the teachers.
 
     Private samples that equal a public sample byte for byte are assigned to no teacher; their number is logged and
-    stored as `left_out`. `protects` stores which change of the private data alters at most one shard. With the strategy
-    "owners", there is one teacher per owner, and --teachers is not needed. A shard without samples is refused, unless
-    --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is refused too.
+    stored as `left_out`. The output stores as `protects` which changes of the private data alter at most one shard.
+    With the strategy "owners", there is one teacher per owner, and --teachers is not needed. A shard without samples is
+    an error, unless --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is
+    an error too.
 
-    With --protects labels, the samples are public. Then a sample that is also in the pool stays in its shard, as the
-    pool consists of these samples, and a shard of several records is refused. Records are assigned in the order of a
+    With --protects labels, the samples are public and the pool consists of them, so a sample that is also in the pool
+    stays in its shard. Each shard must then contain one record. Records are assigned in the order of a
     hash of their samples, as their own order may depend on labels.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):
-        line = f"with '{parameters.strategy}', another label may move other records; leave the strategy out"
+        line = (
+            f"with '{parameters.strategy}', a changed label may move other records to another shard; leave the strategy"
+            " out"
+        )
         raise PatebenchError(line, code="labels", where="--strategy")
     samples, others = read_samples(private, "private"), read_samples(public, "public")
     check_partners(samples, others)
@@ -74,7 +78,7 @@ def run(
         share=parameters.share,
         owners=samples.arrays.get("owner") if parameters.owners is None else read_owners(Path(parameters.owners)),
     )
-    # Assign before leaving samples out, so that a sample that is left out does not move others.
+    # Assign all samples before leaving some out, so that a left-out sample does not move others to another shard.
     assignment = strategy(inputs)
     if protects is not None:
         assignment[order_by_content(samples.arrays)] = assignment.copy()
@@ -98,7 +102,7 @@ def run(
     if parameters.every_class:
         check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
     if protects is not None and sizes.max() > 1:
-        line = f"private labels need one record per teacher, and a shard has {sizes.max()}; use {len(known)} teachers"
+        line = f"private labels need one record per teacher, but a shard has {sizes.max()}; use {len(known)} teachers"
         raise PatebenchError(line, code="labels", where="--teachers")
     facts = {
         "private": samples.digest,

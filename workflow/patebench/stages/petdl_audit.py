@@ -1,8 +1,8 @@
 """Audit a PET-DL training with its own settings, for the stage `train_petdl`.
 
-The audit first checks, on a few samples, that the noise changes the student. If it does, each sort of release is
-audited on the worst pair of neighbours: by the difference of its means relative to the noise, and by running the
-release.
+The audit first checks, on a few samples, that the noise changes the student. If it does, each kind of release is
+audited on the worst pair of neighbours, in two ways: by the difference of the two means relative to the noise, and by
+many runs of the release.
 """
 
 import math
@@ -24,10 +24,10 @@ from patebench.petdl.form import Form, Settings
 from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge, PetdlStudent
 
-#: Numbers of public samples and of samples per batch in the audit's training, one epoch per stage.
+#: Numbers of public samples and of samples per batch in the audit's training, which has one epoch per stage.
 _SAMPLES, _BATCH = 64, 32
 
-#: Runs of one release on each of two neighbours, number of entries of its vectors, and confidence level.
+#: Number of runs of a release on each of two neighbours, length of a teacher's vector, and confidence level.
 _RUNS, _ENTRIES, _CONFIDENCE = 2000, 8, 0.999
 
 #: Function that makes an untrained student for a pool, from a seed.
@@ -35,9 +35,9 @@ Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """Return the ε lower bound at `delta` of a training with `settings`, and the verdict on its stated ε.
+    """Return the lower bound on ε at `delta` of a training with `settings`, and the verdict on the stated ε.
 
-    `known` are the teachers' outputs on the samples `x` of the pool; `make` makes an untrained student.
+    `known` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
     """
     reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
     audits = [] if reaches.audited else _audit_releases(form, settings, known.teachers, len(x))
@@ -56,7 +56,7 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 
 @dataclass(frozen=True)
 class _ReleaseAudit:
-    """Audit of one release of a sort of noisy sum, which a training releases `count` times."""
+    """Audit of one release of a noisy sum of the kind `sort`; a training makes `count` such releases."""
 
     sort: Summand
     count: int
@@ -75,9 +75,10 @@ class _ReleaseAudit:
 def _training(
     form: Form, settings: Settings, known: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Return a function that trains on a few samples, with the teachers' outputs or with a neighbour of these.
+    """Return a function that trains a student on a few samples and returns its weights.
 
-    In the neighbour, the first teacher has other outputs.
+    The function trains on the teachers' outputs `known` or on their neighbour, in which the first teacher has other
+    outputs.
     """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
@@ -96,7 +97,7 @@ def _training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Audit one release of each sort of noisy sum that a training in this `form` releases."""
+    """Return one audit per kind of noisy sum that a training in this `form` releases."""
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -115,9 +116,9 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return the vectors of all teachers, (teachers, entries), on two neighbours; all have norm `length`.
+    """Return the teachers' vectors (teachers, entries) for two neighbours; every vector has norm `length`.
 
-    The first teacher's vectors are opposite on the two, or orthogonal if entries cannot be negative.
+    The two vectors of the first teacher are opposite, or orthogonal if entries cannot be negative.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

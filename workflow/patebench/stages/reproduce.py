@@ -1,4 +1,4 @@
-"""Command `reproduce`: run the experiments behind a row of a paper's table, and show the verdicts on it."""
+"""Command `reproduce`: run the experiments behind a row of a paper's table, and show the verdicts on its values."""
 
 import re
 import shlex
@@ -30,9 +30,9 @@ def run(
 ) -> None:
     """Run the experiments behind a ROW of a paper's table, and compare the printed values with the measured ones.
 
-    Without ROW, list all rows. Some words of a row's name are enough, if no other row contains them in this order. The
-    configuration and experiments of a row are listed in config/published.csv. The Snakemake command is printed first;
-    with --dry it is not run. Existing results are not made again.
+    Without ROW, all rows are listed. ROW may be some words of a row's name, if no other row contains these words in
+    this order. The configuration and experiments of a row are listed in config/published.csv. The Snakemake command is
+    printed first; with --dry it is not run. Existing results are not recomputed.
     """
     from patebench.config import load, validate
 
@@ -52,8 +52,8 @@ def run(
     if configuration is None:
         reasons = dict.fromkeys(filter(None, (value.not_comparable or value.not_run for value in values)))
         raise PatebenchError(
-            f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}; choose another row, "
-            "`patebench reproduce` lists all"
+            f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}; choose another row "
+            "(`patebench reproduce` lists all rows)"
         )
     file = file_in_home(home, f"config/papers/{configuration}.yaml")
     verdicts = home / validate(load(file), files=False).pages / "tables" / "verdicts.csv"
@@ -64,7 +64,7 @@ def run(
     if dry:
         return
     if subprocess.run(command, cwd=home, check=False).returncode:
-        raise PatebenchError("Snakemake failed before the end; fix the error above and run the same command again")
+        raise PatebenchError("Snakemake failed; fix the error shown above and run the same command again")
     _show_verdicts(verdicts, values[0])
 
 
@@ -104,8 +104,8 @@ def _show_verdicts(path: Path, row: Value) -> None:
     verdicts = frame.loc[same, list(_SHOWN)].astype(object)
     if verdicts.empty:
         raise PatebenchError(
-            f"{path} contains no verdict on '{row.name}', since the run measured no value of this row; run it with "
-            "--seeds of the configuration"
+            f"{path} contains no verdict on '{row.name}', since the run measured no value of this row; leave --seeds "
+            "out, or give all seeds of the configuration"
         )
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()
     show_on_terminal(

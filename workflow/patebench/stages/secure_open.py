@@ -1,4 +1,4 @@
-"""Stage `secure_open`: add the published sums of all aggregators to noisy counts and labels."""
+"""Stage `secure_open`: compute noisy counts and labels from the published sums of all aggregators."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def run(
     labels: Annotated[Path, "Output file with the released labels."],
     counts: Annotated[Path, "Output file with the noisy counts."],
 ) -> None:
-    """Add the published sums of all aggregators to noisy counts, and label each query by the largest count.
+    """Add up the published sums of all aggregators, which gives noisy counts, and label queries by the largest count.
 
     The sums are public, so anyone can run this stage.
     """
@@ -34,14 +34,12 @@ def run(
     for part in parts[1:]:
         if not np.array_equal(part["teachers"], first["teachers"]):
             fix = "let all aggregators sum the shares of the same teachers"
-            raise ArtefactError(
-                part.path, f"its teachers, whose shares it sums, differ from those of {first.path}", fix
-            )
+            raise ArtefactError(part.path, f"it sums the shares of other teachers than {first.path}", fix)
     numbers, needed = sorted(part.meta["aggregator"] for part in parts), first.meta["aggregators"]
     if numbers != list(range(1, needed + 1)):
         raise PatebenchError(
-            f"the sums of the aggregators {', '.join(map(str, numbers))} are given, but one sum of each of {needed} "
-            "aggregators is needed; repeat --sums for each"
+            f"the sums of the aggregators {', '.join(map(str, numbers))} are given, but exactly one sum per aggregator "
+            f"from 1 to {needed} is needed; repeat --sums for each aggregator"
         )
     mechanism = stated_mechanism(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))

@@ -27,7 +27,7 @@ from patebench.stages.secure_sum import query_arrays
 
 def run(
     *,
-    chunk: Annotated[Path, "Votes of a chunk of teachers, who run this stage."],
+    chunk: Annotated[Path, "Votes of the chunk of teachers that runs this stage."],
     mechanism: str,
     parameters: Mapping[str, float],
     teachers: Annotated[int, "Total number of teachers.", COUNT],
@@ -71,17 +71,17 @@ def run(
 
 
 def _votes(chunk: Artefact, party: Party) -> Votes:
-    """Return the votes of a CHUNK; raise ArtefactError if the mechanism or secure aggregation cannot use them."""
+    """Return the votes of a CHUNK; raise ArtefactError if the mechanism or secure aggregation does not support them."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,
-            "it contains votes on queries selected in rounds, but secure aggregation opens all queries at once",
+            "it contains votes on queries selected in rounds, but secure aggregation reveals all labels at once",
             "use a single aggregating party for rounds, or select all queries beforehand",
         )
     if "votes" not in chunk.arrays:
         raise ArtefactError(
             chunk.path,
-            "its votes have weights, which secure aggregation does not add",
+            "its votes have weights, which secure aggregation does not support",
             "use a single aggregating party",
         )
     if protects_labels_only(chunk):

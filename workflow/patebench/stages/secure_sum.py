@@ -31,7 +31,7 @@ def run(
 ) -> None:
     """Sum the shares that one aggregator received from the teachers.
 
-    The sum is refused if too few teachers sent shares for the required noise, or if the files do not belong together.
+    All files must belong to one release, and enough teachers must have sent shares for the stated noise.
     """
     held = [read_arrays(path, SHARES) for path in shares]
     check_agreement(held, (*SHARED, "aggregator"))
@@ -49,11 +49,11 @@ def run(
 
 @contextmanager
 def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Allow released shares to enter a single published sum only.
+    """Mark released shares as summed while the block writes their sum; raise ArtefactError if they are marked already.
 
-    The difference of two sums over different teachers would reveal votes with less noise. Each set of shares is marked
-    by a file next to it before the sum is written; only one process can create this file. The marks of a killed process
-    remain, because its sum may have been seen. Shares from a seed are not a release and are not marked.
+    The difference of two sums over different teachers would reveal votes with less noise. A mark is a file next to the
+    shares; only one process can create this file. The marks of a killed process remain, because its sum may have been
+    seen. Shares from a seed are not a release and are not marked.
     """
     marks: list[Path] = []
     try:
@@ -77,7 +77,7 @@ def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
 
 
 def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
-    """Refuse files of shares or sums that differ in one of the metadata `entries` or in their queries."""
+    """Raise ArtefactError if files of shares or sums differ in one of the metadata `entries` or in their queries."""
     first = files[0]
     for file in files[1:]:
         for entry in entries:
@@ -89,17 +89,17 @@ def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata that files of shares and of sums have in common, such as the mechanism."""
+    """Return the metadata `SHARED` by all files of a release, such as the mechanism."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return the array `queries` of a file by name; empty if the queries are the whole pool."""
+    """Return a dict with the array `queries` of a file; an empty dict if the queries are the whole pool."""
     return {name: file[name] for name in ("queries",) if name in file.arrays}
 
 
 def stated_mechanism(file: Artefact) -> NoiseShares:
-    """Return the mechanism that a file of shares or sums states."""
+    """Return the mechanism stated in a file of shares or sums."""
     mechanism = mechanism_of(file.meta)
     assert isinstance(mechanism, NoiseShares)
     return mechanism

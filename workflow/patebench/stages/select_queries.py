@@ -1,6 +1,6 @@
-"""Stage `select_queries`: select the samples of the pool that the ensemble labels, in a round or beforehand.
+"""Stage `select_queries`: select the pool samples that the ensemble labels, in a round or before any vote.
 
-It reads only public files: the pool, its features, the labels released so far, and the student's predictions.
+The stage reads only public files: the pool, its features, the labels released so far, and the student's predictions.
 """
 
 import logging
@@ -40,15 +40,16 @@ def run(
 ) -> None:
     """Select the queries of one round: positions of pool samples that were not selected before.
 
-    In the first round, leave out --labels and --predictions. If the options of the student, such as --method, are left
-    out too, the queries are not those of a round but all queries of an ensemble.
+    In the first round, leave out --labels and --predictions. To select all queries of an ensemble before any vote,
+    leave out the options of the student, such as --method, too.
     """
     from patebench.students import STRATEGIES, initial_strategy, selects_by_features
 
     strategy = STRATEGIES.check(selection.strategy)
     if (labels is None) != (predictions is None):
         raise PatebenchError(
-            "only one of --labels and --predictions is given; give both of the round before, or none in the first round"
+            "only one of --labels and --predictions is given; give both from the previous round, or none in the first "
+            "round"
         )
     if labels is not None and student is None:
         raise PatebenchError(
@@ -64,7 +65,7 @@ def run(
         if features is None:
             line = f"the strategy '{strategy}' needs --features of the pool; make them by `patebench extract_features`"
         else:
-            line = f"the strategy '{strategy}' uses no features, only {able} do; leave --features out"
+            line = f"the strategy '{strategy}' uses no features (only {able} use them); leave --features out"
         raise PatebenchError(line)
     samples = read_arrays(pool, POOL)
     extracted = read_arrays(features, FEATURES) if features else None
@@ -100,7 +101,7 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """Return what a strategy may use (queries, labels and predictions so far), and the digests of these files."""
+    """Return the queries, labels and predictions so far, which a strategy may use, and the digests of their files."""
     from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:

@@ -1,4 +1,4 @@
-"""Stage `split`: choose the student's pool and the test set."""
+"""Stage `split`: divide the public samples into the student's pool and the test set."""
 
 import logging
 from dataclasses import replace
@@ -31,13 +31,13 @@ def run(
 ) -> None:
     """Shuffle the public samples into the student's pool and the test set.
 
-    A test sample that equals a pool sample byte for byte is left out; the number is logged and stored in the test set
-    as `removed_duplicates`. The array `row` is the position in the public data. The private data is not read, because
+    Test samples that equal a pool sample byte for byte are left out; their number is logged and stored in the test set
+    as `removed_duplicates`. The array `row` contains positions in the public data. Private data are not read, because
     pool and test set are public. A shift (--pool-shift) changes only the pool.
 
     With --protects labels, the samples of the private data are public, and only their labels are private. The pool is
-    drawn from these samples, and `row` is the position there, in the order of a hash of each sample, which labels do
-    not change. Identical samples are refused. The labels are written to the true labels only.
+    drawn from these samples, sorted by a hash that does not depend on labels, and `row` contains positions in this
+    order. Identical samples are an error. The labels of the pool are written only to the file of true labels.
     """
     samples = read_samples(public, "public")
     if (private is not None) != (parameters.protects is not None):

@@ -1,4 +1,4 @@
-"""Command `test-mechanism`: test whether a mechanism, such as a user's own, keeps the promises of its interface."""
+"""Command `test-mechanism`: test whether a mechanism, such as your own, satisfies its interface."""
 
 import json
 import sys
@@ -32,11 +32,11 @@ def run(
     seed: Annotated[int, "Base seed.", SEED] = 0,
     as_json: Json,
 ) -> None:
-    """Test whether the mechanism NAME keeps the promises of its interface.
+    """Test whether the mechanism NAME satisfies its interface.
 
-    Labels and probabilities are checked on several tables of votes. Released labels are compared with the probabilities
-    that the mechanism states, and a measured lower bound on ε with the ε that it states. Parameters default to the
-    mechanism's `example`. The exit status is 1 if a promise is broken.
+    Labels and probabilities are checked on several tables of votes. Frequencies of released labels are compared with
+    the stated probabilities, and a measured lower bound on ε with the stated ε. Parameters that are left out have the
+    values of the mechanism's `example`. The exit status is 1 if a requirement ("promise") is broken.
     """
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     mechanism = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})

@@ -1,6 +1,6 @@
 """Stage `train_baseline`: train a model without privacy, on all private data or on true labels of the pool.
 
-Tables show the accuracy of the model of all private data as an upper limit for students.
+In tables, the accuracy of the model trained on all private data is an upper limit for students.
 """
 
 import logging
@@ -34,9 +34,9 @@ def run(
 ) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool.
 
-    Private samples that equal a test sample byte for byte are left out, as in the partition. True labels are those of
-    the first samples of the pool. They show the accuracy of a student with error-free labels (the "ground truth" in
-    Table 1 of NZC).
+    Private samples that equal a test sample byte for byte are left out, as in the partition. With --true-labels, the
+    model is trained on the first samples of the pool. Its accuracy is what a student would reach with error-free labels
+    (the "ground truth" in Table 1 of NZC).
     """
     from patebench.models import epochs_of, make_learner
 
@@ -54,7 +54,10 @@ def run(
             raise PatebenchError(line)
         x, y = source["x"][:true_labels], answers["y"][:true_labels]
     else:
-        raise PatebenchError("no training data are given; give either --private, or --pool, --truth and --true-labels")
+        raise PatebenchError(
+            "the training data are incomplete or given twice; give either --private, or --pool, --truth and "
+            "--true-labels"
+        )
     model, epochs = training.model, epochs_of(training.recipe, training.epochs)
     learner = make_learner(model, training.recipe, classes=source.meta["classes"], epochs=training.epochs)
     with progress(f"{model} of {name}", epochs, "epochs") as done:

@@ -1,8 +1,8 @@
 """Stage `train_dpsgd`: train a private model by DP-SGD on all private data.
 
-One private sample is protected by the noise of each step and by the random sampling for each step. The output depends
-on private samples, and on their number, only through these steps: the shape and statistics of samples come from the
-pool, and all settings are fixed beforehand.
+The noise and the random sampling of each step protect one private sample. The output depends on private samples, and on
+their number, only through these steps: shapes and statistics of samples come from the pool, and all settings are fixed
+beforehand.
 """
 
 import logging
@@ -54,9 +54,9 @@ _SEEDED = (
 def run(
     *,
     private: Annotated[Path, "All private samples."],
-    pool: Annotated[Path, "Public pool, whose statistics standardise the samples."],
+    pool: Annotated[Path, "Public pool; its mean and standard deviation standardise all samples."],
     test: Annotated[Path, "Test set."],
-    encoder: Annotated[Path | None, "Encoder learned from the pool, for the forms linear and fine-tuned."],
+    encoder: Annotated[Path | None, "Encoder trained on the pool, for the forms linear and fine-tuned."],
     training: DpsgdParameters,
     seed: int,
     stream: str,
@@ -112,7 +112,8 @@ def run(
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:
         raise PatebenchError(
-            f"the training cost ε = {bound.epsilon:g}, above its target of ε = {training.epsilon:g}; report this fault"
+            f"the training cost ε = {bound.epsilon:g}, above its target of ε = {training.epsilon:g}; this is a bug in "
+            "patebench: please report it with the log"
         )
     reached = accuracy(weights)
     log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
@@ -163,7 +164,8 @@ def _model(
             return "linear", LinearModel(learnt.features, x, y, classes)
         if not isinstance(learnt, contrast.ContrastEncoder):
             raise PatebenchError(
-                f"the form {training.form} needs an encoder that is a network; use encoder: contrastive for the pool"
+                f"the form {training.form} needs an encoder that is a network; set encoder: contrastive in the "
+                "configuration"
             )
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:

@@ -1,7 +1,7 @@
-"""Stage `train_on_features`: train a classifier of public features that a method on private records releases.
+"""Stage `train_on_features`: train a classifier of public features on private records, with noise.
 
-The features of each private record are computed alone, by an encoder learned only from the public pool. All further
-steps on private records are in `baselines/on_features`.
+An encoder trained only on the public pool computes the features of each private record alone. All further steps on
+private records are in `baselines/on_features`.
 """
 
 import logging
@@ -58,11 +58,11 @@ def run(
     stream: str,
     out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Train a classifier of public features by a method that releases noisy sums or choices of private records.
+    """Train a classifier of public features from noisy sums over private records, or noisy choices by them.
 
     Private samples that equal a pool or test sample byte for byte are left out, as in the partition. With --student, a
-    student is trained on the classifier's labels of the pool. A method that protects only labels reads those of the
-    private samples in the pool, which was drawn with --protects labels.
+    student is trained on the classifier's labels of the pool. A method that protects only labels needs a pool made with
+    --protects labels, and reads the private labels of the pool's samples.
     """
     started = time.monotonic()
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
@@ -108,7 +108,7 @@ def run(
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the samples of a POOL of private SAMPLES, in its order, and their labels."""
+    """Return the samples `x` and labels `y` of a POOL that consists of private SAMPLES, in the order of the POOL."""
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
@@ -124,9 +124,9 @@ def _fit(
     encoder: Path,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return the labels (pool,) of the pool, −1 for none, and the facts and accuracies of the classifier.
+    """Return labels (pool samples,) of the pool, with −1 for none, and facts on the classifier with its accuracies.
 
-    `private` are the private samples and their labels.
+    `private` contains the private samples and their labels.
     """
     from patebench.baselines.on_features.feature_method import PrivateRecords
 

@@ -1,6 +1,6 @@
 """Stage `train_petdl`: train and audit a student of PET-DL (Sun et al. 2019), as published or in a sound form.
 
-It reads the chunks of an ensemble, because the teachers' probabilities and hints are not joined with the votes.
+The stage reads the chunks of an ensemble, because only these contain the teachers' probabilities and hints.
 """
 
 import logging
@@ -38,7 +38,7 @@ log = logging.getLogger("patebench")
 def run(
     *,
     ensemble: Annotated[Path, "Summary of the ensemble, from the stage join_votes."],
-    votes: Annotated[Path, "Votes of the ensemble, which list its chunks."],
+    votes: Annotated[Path, "Votes of the ensemble; their file lists the chunks."],
     chunk: Annotated[Sequence[Path], "Outputs of a chunk of teachers; repeat for each chunk."],
     pool: Annotated[Path, "Public pool."],
     test: Annotated[Path, "Test set."],
@@ -49,7 +49,7 @@ def run(
 ) -> None:
     """Train a student of PET-DL on the teachers' probabilities and hints on the pool, and audit the training.
 
-    The chunks are refused if they are not exactly those of the votes, or if they do not contain the probabilities.
+    The chunks must be exactly those of the votes, and contain the teachers' probabilities.
     """
     import torch
 
@@ -135,7 +135,7 @@ def run(
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return the outputs of all teachers on the pool, in the order of teachers, and the layer that gives hints."""
+    """Return the outputs of all teachers on the pool, in the order of the teachers, and the name of the hint layer."""
     import torch
 
     from patebench.petdl.student import Knowledge

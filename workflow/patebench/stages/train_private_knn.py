@@ -1,7 +1,7 @@
 """Stage `train_private_knn`: train a student on labels from the nearest private records (Zhu et al. 2020).
 
-Records are compared by features learned only from the public pool. Each record is encoded separately, so its features
-do not depend on other private records. All other steps on private records are in `baselines/knn_labels`.
+Records are compared by features of an encoder trained only on the public pool. Each record is encoded alone, so its
+features do not depend on other private records. All other steps on private records are in `baselines/knn_labels`.
 """
 
 import logging
@@ -81,7 +81,7 @@ def run(
     labels, bound = _labelled(parameters, votes, seed, stream)
     answered = labels >= 0
     if not answered.any():
-        fault = "no query had enough votes for an answer, so no student can be trained"
+        fault = "it was not written: no query had enough votes for an answer, so no student can be trained"
         raise ArtefactError(out, fault, "use a lower threshold", code="no-answer")
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")
@@ -109,7 +109,7 @@ def run(
 def _labelled(
     parameters: PrivateKnnParameters, votes: "NearestVotes", seed: int, stream: str
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
-    """Return the labels, shape (queries,) with −1 for no answer, and the bound on their ε."""
+    """Return the labels (queries,), with −1 for no answer, and the bound on their ε."""
     import torch
 
     from patebench.baselines.knn_labels import published_labels, sound_labels

@@ -43,19 +43,19 @@ def run(
     labels: Annotated[Path, "Released labels."],
     test: Annotated[Path, "Test set."],
     parameters: StudentParameters,
-    queries: Annotated[int, "Number of (first) queries to use.", COUNT],
+    queries: Annotated[int, "Number of queries to use, from the first on.", COUNT],
     seed: int,
     stream: str,
     out: Annotated[Path, "Output file with the result."],
     predictions: Annotated[Path, "Output file with the student's predictions for the whole pool."],
-    encoder: Annotated[Path | None, "Encoder learned from the pool, for methods that use features."] = None,
+    encoder: Annotated[Path | None, "Encoder trained on the pool, for methods that use features."] = None,
     features: Annotated[Path | None, "Features of the pool, for decoding a released table of noisy counts."] = None,
 ) -> None:
     """Train a student on released labels, and measure its accuracy on the test set.
 
     The student is trained on the labels of the first --queries queries. With --hold-out, a fraction of the answered
-    queries is not used for training. The agreement of the student with their released labels is reported, to compare
-    settings without true labels.
+    queries is not used for training. The student's agreement with the released labels of these queries is reported, to
+    compare settings without true labels.
 
     A released table of noisy counts is decoded to the most likely labels. With --features, all queries are decoded
     jointly. The predictions for the whole pool are written too, for selecting the queries of another round.
@@ -140,19 +140,19 @@ def run(
 
 
 def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
-    """Return the same data with the images of the pool `samples`, whose features were computed before."""
+    """Return `data` with the images of the POOL `samples` as its pool; their features are the ones computed before."""
     vectors = data.features(samples["x"]) if data.features else None
 
     def features(x: NDArray[Any]) -> NDArray[np.floating]:
         if vectors is None or x is not samples["images"]:
-            raise PatebenchError("only the features of the pool's images are known")
+            raise PatebenchError("features are available only for the images of the pool; pass these images")
         return vectors
 
     return replace(data, pool=samples["images"], features=features)
 
 
 def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
-    """Return the accuracies that `class_accuracy` computes, of a student on the first `most` test samples, or all."""
+    """Return the result of `class_accuracy` for a student on the first `most` test samples; by default on all."""
     with locate_faults(test_set):
         predicted = predict(student, test_set["x"][:most])
     return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
@@ -161,9 +161,9 @@ def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = 
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
-    """Train a student on `labels` (queries,) of the first samples of a POOL, −1 for none, and on the whole pool.
+    """Train a student on a POOL and on `labels` (queries,) of its first samples, with −1 for no label.
 
-    Return its model, learning curve and accuracies.
+    Return a dict with its model, learning curve and accuracies.
     """
     from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train
@@ -185,7 +185,7 @@ def student_of_labels(
 
 
 def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the predicted class of each sample in `x`, shape (samples,); raise NotFiniteError for NaN."""
+    """Return the predicted classes (samples,) of `x`; raise NotFiniteError if a prediction is NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     labels: NDArray[np.intp] = predicted.argmax(1)

@@ -49,7 +49,7 @@ def run(
     out: Annotated[Path, "Output file with the votes."],
     kept: KeptOutputs = _NOTHING,
     selected: Annotated[
-        Sequence[Path], "Queries to vote on; by default the whole pool. In rounds, repeat for each round so far."
+        Sequence[Path], "Queries to vote on [default: the whole pool]. In rounds, repeat for each round so far."
     ] = (),
     features: Annotated[Path | None, "Features of the pool, for models that use them."] = None,
     encoder: Annotated[Path | None, "Encoder of these features."] = None,
@@ -57,12 +57,12 @@ def run(
     """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
     The random stream of a teacher depends on its number, so the votes do not depend on the chunk size. With --soft, the
-    teachers' probabilities on the pool, at each of these temperatures, are summed over teachers, for distillation. With
-    --hints, the probabilities and hints of each teacher on the pool are stored, for PET-DL.
+    sum over all teachers of their probabilities on the pool is stored for each of these temperatures, for distillation.
+    With --hints, the probabilities and hints of each teacher on the pool are stored, for PET-DL.
 
-    A model that votes with public features is not trained; it needs --features of the pool and their --encoder. It can
-    vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the queries of
-    the last round, and a record that is nearer to an earlier query abstains.
+    A model that votes with public features is not trained; it needs --features of the pool and their --encoder. Such a
+    model can vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the
+    queries of the last round, and a record that is nearer to an earlier query abstains.
     """
     from patebench.models import epochs_of
 
@@ -78,7 +78,7 @@ def run(
     if asked is not None and asked.later and not on_queries(training.model):
         raise ArtefactError(
             selected[-1],
-            f"its queries were selected after labels were released, but '{training.model}' votes only before that",
+            f"its queries were selected after a release of labels, but teachers of '{training.model}' vote only once",
             "give the queries of the first round",
             code="rounds",
         )
@@ -130,7 +130,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Private samples and their partition, with the teachers `first` to `last` of this job."""
+    """Private samples, their partition, and the numbers `first` to `last` of the teachers of this job."""
 
     samples: Artefact
     shards: Artefact
@@ -144,19 +144,19 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Queries on which an ensemble votes: a file of QUERIES per round so far, or one of all queries."""
+    """Queries on which an ensemble votes: one file of QUERIES per round so far, or a single file with all queries."""
 
     files: Sequence[Artefact]
 
     @classmethod
     def read(cls, paths: Sequence[Path], pool: Artefact) -> "_Asked":
-        """Read the queries of the pool, first round first; refuse files that do not belong together."""
+        """Return the queries in `paths`, first round first; raise ArtefactError if the files do not belong together."""
         files = [read_arrays(path, QUERIES) for path in paths]
         if files[0].meta["labels"] is not None:
             raise ArtefactError(
                 paths[0],
-                "its queries were selected after labels of an earlier round, whose queries are not given",
-                "give --selected for every round, the first one first",
+                "its queries were selected after an earlier round, but the queries of that round are missing",
+                "repeat --selected for every round, first round first",
                 code="rounds",
             )
         check_together(pool=pool, queries=files)
@@ -164,7 +164,7 @@ class _Asked:
             if place and file.meta["labels"] is None:
                 raise ArtefactError(
                     file.path,
-                    f"its queries were selected without labels of the round of {paths[0]}",
+                    f"its queries were selected without the labels of the first round, {paths[0]}",
                     OF_ROUNDS,
                     code="rounds",
                 )
@@ -181,16 +181,16 @@ class _Asked:
 
     @property
     def positions(self) -> NDArray[np.integer]:
-        """Return the positions in the pool of the queries of all rounds so far, in order."""
+        """Return the positions (queries,) in the pool of the queries of all rounds so far, in order."""
         return np.concatenate([file["queries"] for file in self.files])
 
     @property
     def later(self) -> bool:
-        """Return True if some queries were selected after labels of earlier queries were released."""
+        """Return True if there are several rounds, so that later queries depend on labels of earlier ones."""
         return len(self.files) > 1
 
     def facts(self) -> dict[str, Any]:
-        """Return the metadata of the votes: the digest of the queries, or of those of all rounds so far."""
+        """Return metadata for the votes: the digest of the file of queries, or one digest per round."""
         if self.last.meta["student"] is None and not self.later:
             return {"selected": self.last.digest}
         return {"queries_files": [file.digest for file in self.files]}
@@ -199,11 +199,11 @@ class _Asked:
 def _vote_with_features(
     chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, training: TrainingParameters
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of private records on the queries nearest to them in public features, and their metadata.
+    """Return the votes of private records on the queries nearest to them in public features, and metadata.
 
     The vote of a record depends only on public data and on the record itself. A record votes for its label on its
-    `neighbours` nearest queries or, without that number, on the one in whose cell it lies. On queries of earlier rounds
-    it has voted before, so votes on these are left out. Votes with weights have a norm of at most one per teacher.
+    `neighbours` nearest queries or, if `neighbours` is None, on its nearest query. Votes on queries of earlier rounds
+    are left out, since they were cast in those rounds. Weighted votes have a norm of at most 1 per teacher.
     """
     from patebench.features import cells
 
@@ -213,7 +213,7 @@ def _vote_with_features(
     neighbours, classes = training.neighbours, int(chunk.samples.meta["classes"])
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
-            f"--neighbours is {neighbours}, but a record can vote on {len(positions)} queries only; use at most that"
+            f"--neighbours is {neighbours}, but there are only {len(positions)} queries; use at most {len(positions)}"
         )
     if weighted(training.model) and asked is not None and asked.later:
         raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
@@ -280,7 +280,7 @@ def _train_and_vote(
 
 
 def read_shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the private samples and labels of `teacher`."""
+    """Return the private samples `x` and labels `y` of the shard of `teacher`."""
     start, stop = partition["offsets"][teacher : teacher + 2]
     rows = partition["indices"][start:stop]
     return samples["x"][rows], samples["y"][rows]
