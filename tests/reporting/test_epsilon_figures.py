@@ -235,7 +235,7 @@ def test_an_audit_given_twice_or_damaged_is_refused(audits):
     with pytest.raises(Exception, match="two records of kind audit"):
         made.load_records([], [], [audits[0], audits[0]])
     write_json(audits[0], "audit", {"dataset": "mnist"})
-    with pytest.raises(ArtefactError, match="did not write it as an audit"):
+    with pytest.raises(ArtefactError, match="is not an audit as patebench writes it"):
         made.load_records([], [], audits)
 
 

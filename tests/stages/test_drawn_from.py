@@ -192,7 +192,7 @@ def test_the_entry_in_the_ledger_must_match_the_labels_and_the_votes(tmp_path: P
         (more, _changed(labels, tmp_path / "c.npz", teachers=60), "number of teachers"),
         (fewer, _changed(labels, tmp_path / "d.npz", {"labels": np.zeros(11, np.int32)}), "number of queries"),
     ):  # fmt: skip
-        with pytest.raises(ArtefactError, match=rf"its entry of .* has another {differing} than these labels and"):
+        with pytest.raises(ArtefactError, match=rf"its entry for .* has another {differing} than these labels and"):
             state_bounds(votes, held, [], tmp_path / "bounds.json", **ledger)
     others = votes_of(tmp_path / "others.npz", 50, records="r", **protecting("hash") | {"test": "another"})
     with pytest.raises(ArtefactError, match=r"was drawn from other votes than .*others\.npz; give the votes"):

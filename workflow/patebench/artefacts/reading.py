@@ -168,7 +168,10 @@ def votes_of(source: Artefact) -> Votes:
         )
     weighted = WeightedVotes.of(source["weights"], source["row_labels"], source["row_teachers"], classes)
     if labels_only and len(np.unique(weighted.teachers)) < len(weighted.teachers):
-        raise PatebenchError("a teacher has votes for several labels, but it must be one record", code="labels")
+        line = (
+            "a teacher has votes for several labels, but with private labels each teacher must be one record; recreate"
+        )
+        raise PatebenchError(f"{line} the partition with --protects labels", code="labels")
     return replace(Votes.from_weights(weighted, int(source.meta["teachers"]), classes), labels_only=labels_only)
 
 
@@ -218,7 +221,7 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
             digest = name in ("votes", "pool")
             beside = "" if digest else f" ({show(stored[name])} instead of {show(value)})"
             fault = f"it was made with another {name} than {source.path}{beside}"
-            raise ArtefactError(labels.path, fault, "give the votes from which it was drawn", code="mismatch")
+            raise ArtefactError(labels.path, fault, "give the votes from which the labels were drawn", code="mismatch")
 
 
 def may_abstain(source: Artefact) -> bool:

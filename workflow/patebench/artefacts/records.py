@@ -188,7 +188,7 @@ def _audited(path: Path, content: Facts) -> list[Facts]:
         bounds = [bound for finding in content["findings"] for bound in finding["bounds"]]
         return [{"record": "audit", **facts, "noise": noise, **bound} for bound in bounds]
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise ArtefactError(path, f"patebench did not write it as an audit ({fault})") from None
+        raise ArtefactError(path, f"it is not an audit as patebench writes it ({fault})") from None
 
 
 #: Readers of artefacts with records, by kind.
@@ -231,7 +231,9 @@ def read_releases(
         pool = release.meta["pool"]
         for what, known in (("bounds", release.digest in known_bounds), ("pool", pool in known_pools)):
             if not known:
-                raise ArtefactError(release.path, f"the file of its {what} is not among the given files", "give it too")
+                raise ArtefactError(
+                    release.path, f"the file of its {what} is not among the given files", "give this file too"
+                )
     return [
         Release(
             labels=release["labels"].tolist(),

@@ -26,7 +26,7 @@ def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except Exception as fault:  # an arbitrary object may raise anything
-        raise PatebenchError(f"{name} cannot be converted to an array: {fault}") from None
+        raise PatebenchError(f"{name} cannot be converted to an array ({fault}); give an array or a table") from None
 
 
 def frame_of(values: object) -> "pd.DataFrame | None":
@@ -53,9 +53,9 @@ def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> i
     try:
         number = operator.index(value)
     except Exception:  # an arbitrary object may raise anything
-        raise PatebenchError(f"{name} = {quote(value)} is not a whole number") from None
+        raise PatebenchError(f"{name} = {quote(value)} is not a whole number; give an integer") from None
     if isinstance(value, bool | np.bool_):
-        raise PatebenchError(f"{name} = {value} is not a whole number")
+        raise PatebenchError(f"{name} = {value} is not a whole number; give an integer")
     if number < least:
         raise PatebenchError(f"{name} = {quote(number)} is too small; it must be at least {least}")
     if number > most:
@@ -68,7 +68,7 @@ def check_real(name: str, value: Any) -> float:
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         with suppress(OverflowError):  # an integer beyond floating-point numbers
             return float(value)
-    raise PatebenchError(f"{name} = {quote(value)} is not a number")
+    raise PatebenchError(f"{name} = {quote(value)} is not a number; give a number")
 
 
 def check_truth(name: str, value: Any) -> bool:
