@@ -1,8 +1,8 @@
 """Confident-GNMax and Interactive-GNMax of Scalable PATE (Papernot et al. 2018).
 
-Confident-GNMax (Algorithm 1) answers where the teachers agree, Interactive-GNMax (section 4.3, Algorithm 2) where they
-seem to differ from the student. The student states its predictions first. Predictions are public, since they follow
-from earlier answers and public samples.
+Confident-GNMax (Algorithm 1) answers queries on which the teachers agree, and Interactive-GNMax (section 4.3,
+Algorithm 2) queries on which they seem to disagree with the student's predictions. Predictions are public, since they
+follow from earlier answers and public samples.
 """
 
 import math
@@ -33,9 +33,9 @@ from patebench.mechanisms.noisy_argmax import GNMax
 class ConfidentGNMax(Mechanism):
     """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
-    The decision to answer is itself an outcome, so the test is paid for with every query, answered or not. Curves are
-    Rényi divergences per query asked. Data-dependent ones take one row per query: the statistic of the test, and
-    `log_q`, which bounds ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
+    The decision to answer is itself an outcome, so every query has the cost of the test, answered or not. Curves are
+    Rényi divergences per query asked. Data-dependent curves take one row per query: the statistic of the test, and
+    `log_q`, an upper bound on ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -55,7 +55,7 @@ class ConfidentGNMax(Mechanism):
         return labels
 
     def test_statistic(self, votes: Votes) -> NDArray[Any]:
-        """Return the statistic of the test per query, here the largest count; one vote changes it by at most 1."""
+        """Return the test statistic (queries,), the largest count; one vote changes this by at most 1."""
         return votes.counts.max(axis=1)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
@@ -64,7 +64,7 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield neighbours of the answer, with the outcome of the threshold test added to both sides."""
+        """Yield the outcome distributions of neighbours, with those of the threshold test included."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
@@ -93,31 +93,31 @@ class ConfidentGNMax(Mechanism):
         return log_ndtr(above), log_ndtr(-above)
 
     def mu(self, queries: int) -> float:
-        """Return μ of Gaussian DP: √(T/σ₁² + 2T/σ₂²).
+        """Return the μ of Gaussian DP of T = `queries` queries: √(T/σ₁² + 2T/σ₂²).
 
-        Everything released follows from the noisy maxima and noisy counts of all T queries, whose sensitivities are 1
-        and √2.
+        Everything released follows from the noisy maxima and noisy counts of all T queries, whose L2 sensitivities per
+        query are 1 and √2.
         """
         test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
     def discrete_epsilon(self, queries: int, delta: float) -> float:
-        """Return ε of T = `queries` queries with discrete noise: T maxima and 2T counts change by one each."""
+        """Return the ε of T = `queries` queries with discrete noise: T maxima and 2T counts change by one each."""
         return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test_cost(self, orders: Array) -> Array:
-        """Return α/(2σ₁²), the worst-case cost of the test (Mironov 2017, Corollary 3)."""
+        """Return the worst-case Rényi curve of the test, α/(2σ₁²) (Mironov 2017, Corollary 3)."""
         return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
 
     def data_independent(self, orders: Array) -> Array:
-        """Return α/(2σ₁²) + α/σ₂², the cost if every query is answered.
+        """Return the worst-case Rényi curve of an answered query, α/(2σ₁²) + α/σ₂².
 
         Theorems: Mironov 2017, Corollary 3; Scalable PATE, Proposition 8.
         """
         return self.test_cost(orders) + rdp.gaussian(self.sigma2, orders)
 
     def data_dependent(self, rows: Array, orders: Array) -> Array:
-        """Return the cost of test and answer together (queries × orders), at most the data-independent curve.
+        """Return the Rényi curve of test and answer together (queries × orders), at most the data-independent curve.
 
         With s = Pr[answered], s′ that of the neighbour and D the bound of Scalable PATE, Theorem 6, on the answer, the
         divergence is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′
@@ -138,10 +138,10 @@ class ConfidentGNMax(Mechanism):
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the cost in the tables of Scalable PATE: that of the test, plus Pr[answered] times that of the answer.
+        """Return the expected cost (queries × orders), as in the tables of Scalable PATE.
 
-        Both costs are by Theorem 6. The result (queries × orders) is the expected cost before it is known which queries
-        are answered. Rényi divergences cannot be averaged, so the expected cost is not a bound.
+        It is the cost of the test plus Pr[answered] times the cost of the answer, both by Theorem 6, before it is known
+        which queries are answered. Rényi divergences cannot be averaged, so the expected cost is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
@@ -190,11 +190,11 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the neighbours with which the exact accountants compare `votes`."""
+        """Return the function that yields the neighbours of `votes` for the exact accountants."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants of an upper bound: the worst case for the test, and an answer to every query."""
+        """Return sanitised accountants of an upper bound: the worst case of the test, and an answer to every query."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self.test_cost(orders),
@@ -222,10 +222,10 @@ class InteractiveGNMax(ConfidentGNMax):
     """Interactive-GNMax: argmax(counts + N(0, σ₂²)) if max(counts − n·p) + N(0, σ₁²) ≥ threshold, else no answer.
 
     n is the number of teachers and p the student's predicted probabilities. One vote changes the largest difference by
-    at most 1, as it changes the largest count in Confident-GNMax. Without predictions, before there is a student, the
-    mechanism is Confident-GNMax. If the test fails, a student that gives a class more probability than `confidence`
-    keeps this class as its label. The label follows from public predictions and the outcome of the test, so it adds no
-    privacy cost.
+    at most 1, just as it changes the largest count in Confident-GNMax. Without predictions, before there is a student,
+    the mechanism is Confident-GNMax. If the test fails and the student predicts a class with a probability above
+    `confidence`, the student labels the query with this class. Such a label follows from public predictions and the
+    outcome of the test, so it adds no privacy cost.
     """
 
     shown = Shown("interactive GNMax", color="green", marker="v")
@@ -250,7 +250,7 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield neighbours of each query by class instead of rank, as equal counts may have different predictions."""
+        """Yield neighbours of each query by class, not rank, since equal counts may have different predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -262,7 +262,7 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Return neighbours by class from neighbours by rank: one row per pair of classes (`rank`: queries × classes)."""
+    """Return neighbours with one row per pair of classes from `pairs` by rank; `rank` is (queries × classes)."""
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)

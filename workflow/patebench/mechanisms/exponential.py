@@ -19,7 +19,7 @@ from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 
 @dataclass(frozen=True)
 class Exponential(Mechanism):
-    """Exponential mechanism: class j with probability proportional to exp(ε·n_j/2) for its count n_j; ε-DP per query.
+    """Exponential mechanism: Pr[class j] ∝ exp(ε·n_j/2) for the count n_j of class j; each query is ε-DP.
 
     A query also has bounded range ε (Durfee & Rogers 2019). Proof: docs/explanation/proofs-mechanisms.md, "The
     exponential mechanism".
@@ -69,10 +69,11 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class PermuteAndFlip(Mechanism):
-    """Permute-and-flip, argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1).
+    """Permute-and-flip: argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1).
 
-    The form as an argmax is by Ding et al. 2021. Unlike the exponential mechanism, it does not have bounded range ε, so
-    only theorems of pure privacy apply. Proof: docs/explanation/proofs-mechanisms.md, "Permute and flip".
+    The form as an argmax is due to Ding et al. 2021. Unlike the exponential mechanism, permute-and-flip does not have
+    bounded range ε, so only theorems on pure DP apply. Proof: docs/explanation/proofs-mechanisms.md, "Permute and
+    flip".
     """
 
     shown = Shown("permute and flip", color="sky", marker=">")
@@ -88,11 +89,12 @@ class PermuteAndFlip(Mechanism):
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute ln P(j), where P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds and w_k = exp(ε(n_k − max n)/2).
 
-        The mechanism considers classes in random order and accepts class k with probability w_k. Let class j be
-        considered at a uniform time s. Then class k was considered before with probability s, and was rejected.
+        The mechanism considers classes in random order and accepts class k with probability w_k, given that none was
+        accepted before. If each class is considered at a uniform random time and class j at time s, class k was
+        considered and accepted before j with probability s·w_k.
 
-        The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative terms. If
-        the probability of the plurality is near 1, it is computed from those of the other classes.
+        The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative factors.
+        A probability of the plurality near 1 is computed from the probabilities of the other classes.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
@@ -113,7 +115,7 @@ class PermuteAndFlip(Mechanism):
 
 
 def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ∫₀¹ Π_{k≠j} (1 − s·w_k) ds per row of weights and class j."""
+    """Return ∫₀¹ Π_{k≠j} (1 − s·w_k) ds for each row of `weights` w and each class j (queries × classes)."""
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
     result = np.empty(weights.shape)

@@ -1,4 +1,4 @@
-"""Bound the Rényi divergence of one noisy label whose two largest counts lie at least γ apart: G_α(γ).
+"""Bound G_α(γ) on the Rényi divergence of one noisy label if the two largest counts differ by at least γ.
 
 The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. G_α(γ) bounds D_α between
 the labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts
@@ -47,7 +47,10 @@ _CELLS, _MOST = 1 << 16, 1 << 23
 def gap_divergence(noise: LatticeNoise, orders: Sequence[float], teachers: int, classes: int) -> Array:
     """Return G_α(γ) for γ = 0 … n (orders × (n + 1)), with n = `teachers` votes in m = `classes` classes.
 
-    Raises PatebenchError if the table would take minutes for this number of teachers and this noise.
+    Raises
+    ------
+    PatebenchError
+        If the table for this number of teachers and this noise would take minutes.
     """
     return _tables(noise, tuple(map(float, orders)), teachers, classes)
 
@@ -116,10 +119,10 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Distribution of the noise on the relevant scores: ln Pr[z] and ln Pr[noise ≤ z] from z = `start` on.
+    """Distribution of the noise on the relevant scores: ln Pr[noise = z] and ln Pr[noise ≤ z] from z = `start`.
 
     Scores are those of D, relative to the count of the first class. Sums run over scores from `low` to `summed`, and Y
-    from `low` to `high`. No moment exceeds e^`exponent`.
+    ranges from `low` to `high`. No moment exceeds e^`exponent`.
     """
 
     noise: LatticeNoise
@@ -138,8 +141,8 @@ class _Window:
         low, summed = -teachers - below, max(summed, high + 3)
         if (high - low) * (teachers + 1) > _MOST:
             raise PatebenchError(
-                f"with {teachers} teachers and noise of scale {noise.scale:g} the table of divergences by gap is too "
-                "large; use fewer teachers, or less noise"
+                f"with {teachers} teachers and noise of scale {noise.scale:g}, the table of divergences by gap is too "
+                "large to compute; use fewer teachers, or less noise"
             )
         end = max(summed + teachers + 9, -low + below)
         log_p = noise.log_weights(np.arange(-end, end)) - noise.log_normaliser()
@@ -160,7 +163,7 @@ class _Window:
         return self.log_cdf[z - self.start]
 
     def error(self, log_p: Array) -> Array:
-        """Return a bound on the rounding error of `log_p`, ln of a sum with as many terms as the window."""
+        """Return a bound on the rounding error of `log_p`, the logarithm of a sum with as many terms as the window."""
         return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
 
 
@@ -168,10 +171,10 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the classes t, b and J, by which ties are broken, stored as steps to add to y and x.
+    """One order of the classes t, b and J, which decides ties, stored as steps to add to y and x.
 
-    `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` holds the steps in
-    y of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
+    `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` are the steps in y
+    of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
     """
 
     t: tuple[int, int]
@@ -236,7 +239,7 @@ class _Sums:
         return table[row : row + rows, column : column + columns]
 
     def _most_probable(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """Return the outcome t, computed from the other two if these are improbable, which keeps ln P accurate."""
+        """Return the outcome t, whose ln P is computed from the other two outcomes if these are improbable."""
         others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
         plain = _outcome(self.window, here, there)
         near = np.maximum(others, others_neighbour) < 0.5
@@ -252,9 +255,9 @@ class _Sums:
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Bound the moment minus 1 if the first class loses the vote: the largest E M(Y*) − 1 over x = γ … n.
+    """Return a bound on the moment minus 1 if the first class loses the vote: the largest E M(Y*) − 1 over x = γ … n.
 
-    x is the distance of b behind the first class; the result is (orders × (n + 1)) for both directions.
+    x is the distance of b behind the first class. The result (orders × (n + 1)) is the larger of both directions.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
@@ -297,10 +300,10 @@ def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Bound the moment minus 1, for γ = 0 … n, if the vote moves between two classes other than the first.
+    """Return a bound on the moment minus 1, for γ = 0 … n, if the vote moves between two classes other than the first.
 
-    The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of t, and C of `_observed_moment`
-    for one class and C′ for the other; the result is the larger one of both directions.
+    The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of t. C and C′ are those of
+    `_observed_moment` for the two classes. The result is the larger of both directions.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
@@ -317,9 +320,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
     """Return C(u) for u from low + 2 to n + `summed`: the moment minus 1 of noise z that is observed only if z ≥ u.
 
-    If z < u, only this fact is observed. On D′ the score is z + `step`, for a class that loses (1) or gains (−1) a
-    vote, and is observed if it is at least u + `step`. C(u) is replaced by its largest value at u or above. For larger
-    u it only falls, as do the probability of an observation and the ratio of the probabilities of z < u.
+    If z < u, only this fact is observed. On D′ the score of a class that loses (`step` 1) or gains (−1) a vote is
+    z + `step`, which is observed if it is at least u + `step`. C(u) is replaced by its largest value at u or above.
+    Beyond the returned range C(u) decreases, as do the probability of an observation and the ratio of the probabilities
+    of z < u.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     observed = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)

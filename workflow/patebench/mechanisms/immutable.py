@@ -1,7 +1,7 @@
 """The immutable noisy argmax of NZC (Sun et al. 2020, *Differentially private deep learning with smooth sensitivity*).
 
 A constant c is added to the largest count before the noise, so that the noise hardly ever changes the answer. The paper
-claims that this costs almost nothing. This module states the claim and also computes the true cost.
+claims that the privacy cost of an answer is almost 0. This module states the claim and also computes the true cost.
 """
 
 import math
@@ -27,17 +27,16 @@ from patebench.mechanisms.quadrature import log_argmax_probabilities
 #: Noise scales above which the constant leaves the other classes a probability below exp(−10¹²), 0 in doubles.
 _CERTAIN = 1e12
 
-#: The source of ε = ∞.
+#: Source of a bound with ε = ∞.
 ENDLESS = "an outcome is certain for some votes and impossible for their neighbours, so no finite ε holds"
 
 
 class ImmutableArgmax(Mechanism):
-    """Immutable argmax, argmax(counts + c·[largest] + noise).
+    """Immutable argmax, argmax(counts + c·[largest] + noise), with [largest] 1 for the largest count and 0 for others.
 
-    With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. [largest]
-    is 1 for the largest count and 0 for all others. One of the tied largest counts, chosen at random, gets the constant
-    c, so classes are treated alike. In double precision 1e100 + Lap(1e10) is exactly 1e100, so the plurality is
-    released with certainty.
+    With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. If several
+    counts are the largest, one of these, chosen at random, gets the constant c, so that classes are treated alike. In
+    double precision 1e100 + Lap(1e10) is exactly 1e100, so such a c releases the plurality with certainty.
     """
 
     # Fields of the subclasses, which define the noise parameter between them.
@@ -55,10 +54,10 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """Return an accountant of a proven bound: ∞ if `certain`, else by the true sensitivity, which grows with c.
+        """Return the accountant of a proven bound: ∞ if `certain`, else from the true sensitivity, which grows with c.
 
-        One vote moves two counts by 1 and, if the largest count changes, the constant from one class to another. So the
-        boosted counts move by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper states c + 1 for L1).
+        One vote changes two counts by 1 and, if the plurality changes, moves the constant from one class to another. So
+        counts with the constant change by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper states c + 1 for L1).
         """
 
     @property
@@ -68,7 +67,7 @@ class ImmutableArgmax(Mechanism):
 
     @property
     def certain(self) -> bool:
-        """Return True if some outcome is certain for some votes and impossible for neighbours, so that ε is infinite.
+        """Return True if ε is ∞, because an outcome is certain for some votes and impossible for their neighbours.
 
         If the constant drowns the noise, the largest counts (125, 124) and (124, 125) always get different labels. With
         a `distance`, a query is answered if its gap is `distance`, and not if its gap is one vote smaller.
@@ -96,7 +95,7 @@ class ImmutableArgmax(Mechanism):
         return gaps(counts) >= self.distance
 
     def _log_labels(self, counts: Counts) -> Array:
-        """Return ln P of every label (queries × classes) of answered queries; tied largest counts have equal P."""
+        """Return ln of the probability of every label (queries × classes), given that the query is answered."""
         largest = _largest(counts)
         ties = np.log(largest.sum(axis=1))[:, None]
         if self.drowned:

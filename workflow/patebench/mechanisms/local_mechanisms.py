@@ -1,8 +1,8 @@
 """Local privacy: every teacher perturbs its own vote, and all reports are released (distributed PATE, Zhao 2018).
 
-The aggregator is not trusted, so every perturbed vote is released; the joint label is post-processing. Teachers are
-called entities in the paper; each may have its own ε and takes part in some of the queries. Adjacent data sets differ
-in one teacher's shard, hence in all votes of that teacher. All bounds are worst case.
+The aggregator is not trusted, so every perturbed vote (a report) is released; the joint label is post-processing. The
+paper calls teachers entities. Each teacher may have its own ε and takes part in some of the queries. Adjacent data sets
+differ in one teacher's shard, and hence possibly in all votes of this teacher. All bounds are worst case.
 """
 
 import math
@@ -26,7 +26,7 @@ from patebench.core.seeds import Source
 from patebench.core.text import in_json
 from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
 
-#: Suffixes of the reported teachers: those with the least, the median and the largest basic cost.
+#: Suffixes of keys in records: the teachers with the least, the median and the largest cost by basic composition.
 WHICH = ("least", "median", "most")
 
 #: Fractional part of the golden ratio; its multiples spread any number of teachers evenly over a round.
@@ -35,15 +35,18 @@ _PHASE = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Public channel by which one teacher perturbs its own vote before anybody else sees it.
+    """Public channel by which one teacher perturbs its own vote before anybody else sees the vote.
 
-    `log_p[vote, report]` is ln Pr[report | vote]; `inverse` is the inverse of the matrix of probabilities. An observer
-    of every perturbed vote sees T uses of the channel by one teacher. So the privacy of a teacher is that of its
-    channel, for any votes of the other teachers.
+    An observer sees T uses of the channel by one teacher. So the privacy of a teacher is that of its channel, for any
+    votes of the other teachers. The rows of the first and of the last class are the easiest pair to distinguish, in the
+    sense of Blackwell: no other pair has a larger δ(ε) for any ε.
 
-    The rows of the first and of the last class are the easiest pair to distinguish, in the sense of Blackwell: no other
-    pair has a larger δ(ε) for any ε. Their privacy losses, from the first report to the last, may repeat. `step` holds
-    the probabilities of the distinct losses, which are evenly spaced from `local_epsilon` to its negative.
+    Parameters
+    ----------
+    log_p : (votes, reports) ln Pr[report | vote]
+    inverse : inverse of the matrix of probabilities Pr[report | vote]
+    step : probabilities of the distinct privacy losses between the rows of the first and of the last class; the losses
+        are evenly spaced from `local_epsilon` to its negative
     """
 
     log_p: Array
@@ -68,7 +71,7 @@ class Channel:
 
     @cached_property
     def variance(self) -> float:
-        """Return the total variance of the unbiased estimate of a uniformly random vote: Σ Var[estimate_j]."""
+        """Return Σ_j Var[estimate_j], the total variance of the unbiased estimate of a uniformly random vote."""
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
 
@@ -79,7 +82,7 @@ class Channel:
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Rényi divergence of one use: the worst pair of rows at each order (Mironov 2017, Definition 4)."""
+        """Return the Rényi divergence of one use per order, for the worst two votes (Mironov 2017, Definition 4)."""
         one, other = self.pairs
         ones = np.ones((len(one), self.classes), dtype=np.int64)
         return divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
@@ -87,12 +90,17 @@ class Channel:
 
 @dataclass(frozen=True)
 class LocalMechanism(Mechanism):
-    """Each participating teacher sends its vote through a public channel; the label is computed from all reports.
+    """Mechanism whose participating teachers send their votes through a public channel, which perturbs each vote.
 
-    - `epsilon`: the largest ε of a teacher, per query.
-    - `unbiased`: 0 for the class reported most often, as published (equation 4); 1 for the largest unbiased estimate.
-    - `participation`: the share of the queries in which each teacher takes part.
-    - `spread`: the ratio of the largest ε to the smallest; ln ε falls linearly with the number of the teacher.
+    The label of a query is computed from all reports.
+
+    Parameters
+    ----------
+    epsilon : largest ε of a teacher, per query
+    unbiased : 0 to label with the class reported most often, as published (equation 4); 1 to label with the class of
+        the largest unbiased estimate
+    participation : share of the queries in which each teacher takes part
+    spread : ratio of the largest ε to the smallest; ln ε decreases linearly in the index of the teacher
     """
 
     published = ("basic", Conversion.NONE)
@@ -117,18 +125,18 @@ class LocalMechanism(Mechanism):
         """Return the channel of a teacher with the local ε `epsilon`, for `classes` classes."""
 
     def personal(self, teachers: int) -> Array:
-        """Return the ε per query of each teacher (teachers,), which is a public choice."""
+        """Return the ε per query of each teacher, (teachers,); these values are public."""
         return self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
-        """Return T_n: the number of the first `queries` queries in which each teacher takes part."""
+        """Return T_n, the number of the first `queries` queries in which each teacher takes part, (teachers,)."""
         return self.participants(teachers, queries).sum(axis=1)
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
-        """Return the paper's sets N(x) as a mask, teachers × queries, of the teachers that take part in each query.
+        """Return a mask (teachers × queries) of the teachers that take part in each query, the paper's sets N(x).
 
-        The schedule is fixed by the number of the teacher alone: teacher i takes part in query q where ⌊q·share + φ_i⌋
-        rises, with a phase φ_i of its own. So every teacher takes part ⌊T·share⌋ or ⌈T·share⌉ times.
+        The schedule depends on the index of the teacher only: teacher i takes part in query q if ⌊q·share + φ_i⌋
+        increases there, with a phase φ_i. So every teacher takes part ⌊T·share⌋ or ⌈T·share⌉ times.
         """
         phases = np.arange(teachers)[:, None] * _PHASE % 1
         turns = np.floor(np.arange(queries + 1) * self.participation + phases)
@@ -138,10 +146,10 @@ class LocalMechanism(Mechanism):
         return min(queries, math.ceil(queries * self.participation))
 
     def perturbed(self, votes: Votes, rng: Source) -> NDArray[np.int32]:
-        """Draw the reports (teachers × queries), all of which are released; NO_ANSWER for teachers that sit out."""
+        """Draw the reports (teachers × queries), which are all released; NO_ANSWER if a teacher does not take part."""
         if votes.matrix is None:
             raise PatebenchError(
-                f"{type(self).__name__} perturbs each teacher's vote, and only counts are available; "
+                f"{type(self).__name__} perturbs each teacher's vote, but only counts are available; "
                 "give the votes, teachers × queries"
             )
         reports = np.empty(votes.matrix.shape, dtype=np.int32)
@@ -151,7 +159,7 @@ class LocalMechanism(Mechanism):
         return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """Draw the reports and return their joint labels, ties to the lowest class; NO_ANSWER without reports."""
+        """Draw the reports and return the joint labels, ties to the lowest class; NO_ANSWER if there is no report."""
         return self.joint(votes, self.perturbed(votes, rng))
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
@@ -166,10 +174,10 @@ class LocalMechanism(Mechanism):
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
         """Return the score of each class (queries × classes) from the reports; the joint label has the largest score.
 
-        As published: c_j, the number of reports of class j (equation 3). Unbiased: the sum over teachers of the
-        estimate of a vote, which is the report's row of the channel's inverse, weighted by the inverse of its variance.
-        For different variances, these weights minimise the variance of the sum (Aitken 1936, generalised least
-        squares). Each variance is computed for equally likely votes, so the weights are public.
+        With `unbiased` = 0, the score of class j is c_j, the number of reports of class j (equation 3). With 1, it is
+        the sum over teachers of the estimated vote (the report's row of the channel's inverse), weighted by the inverse
+        of its variance. These weights minimise the variance of the sum (Aitken 1936, generalised least squares). Each
+        variance is computed for equally likely votes, so the weights are public.
         """
         result = np.zeros((votes.queries, votes.classes))
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
@@ -185,7 +193,7 @@ class LocalMechanism(Mechanism):
     def outcome_probabilities(self, votes: Votes) -> Array | None:
         """Return the probabilities of the reports of a single teacher; None for several teachers.
 
-        Queries that the teacher sits out have no outcome.
+        Queries in which the teacher does not take part have no outcome.
         """
         if votes.teachers != 1:
             return None
@@ -195,9 +203,9 @@ class LocalMechanism(Mechanism):
         return table[votes.plurality]
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the distributions of the reports of the teacher with the largest ε, for every pair of its votes.
+        """Yield the distributions of the report of the teacher with the largest ε, for every pair of votes.
 
-        The votes of other teachers do not matter. `loses` and `gains` are the two votes, as classes rather than ranks,
+        The votes of other teachers do not matter. `loses` and `gains` are the two votes, as classes instead of ranks,
         since a channel may treat classes differently.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
@@ -245,8 +253,9 @@ class LocalMechanism(Mechanism):
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
         """Return the costs of the first `queries` queries for the teachers with the least, median and largest T_n·ε_n.
 
-        For each of the three, such as `asked_least`, the record contains the number of queries in which the teacher
-        takes part, its ε, and its total cost: by basic composition, as in distributed PATE, and by exact composition.
+        For each of the three teachers, the record contains the number of queries in which the teacher takes part (such
+        as `asked_least`), the teacher's ε per query, and the total ε at δ: by basic composition, as in distributed
+        PATE, and by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
@@ -260,7 +269,7 @@ class LocalMechanism(Mechanism):
         return record
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
-        """Yield the channel of each teacher, which is public."""
+        """Yield the public channel of each teacher."""
         known: dict[float, Channel] = {}
         for epsilon in self.personal(teachers):
             if epsilon not in known:
@@ -272,13 +281,14 @@ class LocalMechanism(Mechanism):
 class TruncatedGeometric(LocalMechanism):
     """Truncated geometric votes, the local mechanism of distributed PATE (Zhao 2018, equations 1 and 2).
 
-    Geometric noise with ratio α = e^{−ε/M} is added to a vote's number, and the sum is truncated at both end classes.
+    Geometric noise with ratio α = e^{−ε/M}, M the number of classes, is added to the index of the voted class, and the
+    sum is truncated at the first and at the last class.
 
     In the paper's formula, the sum takes M + 1 values, one more than there are classes. Here it takes M values, one per
     class (as in Ghosh, Roughgarden, Sundararajan 2012). α is that of the paper, for a sensitivity of M. Two votes
     differ by at most M − 1, so one vote is ε·(M − 1)/M-locally private, and the accountants use this value.
 
-    The mechanism treats classes as ordered: the perturbed vote depends on their numbering.
+    The perturbed vote depends on the order of the classes, so the mechanism suits ordered labels.
     """
 
     shown = Shown("truncated geometric", color="orange", marker="d")
@@ -286,10 +296,10 @@ class TruncatedGeometric(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel: vote k is reported as z with probability proportional to α^{|z − k|}.
+        """Return the channel that reports vote k as z with probability proportional to α^{|z − k|}.
 
-        The factor is 1/(1 + α) at the ends and (1 − α)/(1 + α) between them. The matrix of α^{|z − k|} has a
-        tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
+        The factor is 1/(1 + α) for the first and last class and (1 − α)/(1 + α) for others. The matrix of α^{|z − k|}
+        has a tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)
@@ -304,7 +314,7 @@ class TruncatedGeometric(LocalMechanism):
 
 @dataclass(frozen=True)
 class RandomisedResponse(LocalMechanism):
-    """Randomised response: the true vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1).
+    """Randomised response: report the vote with probability e^ε/(e^ε + M − 1), any other class with 1/(e^ε + M − 1).
 
     M is the number of classes. A vote is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh,
     Viswanath 2014, *Extremal mechanisms for local differential privacy*).

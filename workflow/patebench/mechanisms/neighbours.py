@@ -1,11 +1,11 @@
-"""Outcome distributions of the neighbours of a histogram, which the exact accountant compares.
+"""Outcome distributions of the neighbours of a histogram, for the exact accountants.
 
 A neighbour has one vote less in one class and one more in another. Classes with equal counts are alike, so one
-neighbour for each pair of ranks stands for all.
+neighbour for each pair of ranks represents all.
 
-Where one vote is small compared with the noise, a query's quadrature nodes serve all its neighbours. On these nodes, a
+If one vote is small compared with the noise, all neighbours of a query use the same quadrature nodes. On these nodes, a
 vote less or more multiplies a distribution function by a known factor, and the integrals of all pairs are matrix
-products. Elsewhere each neighbour is computed separately.
+products. Otherwise each neighbour is computed separately.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,10 +34,14 @@ _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 
 
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
-    """Yield neighbours of histograms (histograms × classes, in descending order) under argmax(counts + noise).
+    """Yield the neighbours of histograms under argmax(counts + noise).
 
-    The columns of the outcomes are one class of each unchanged rank, the class that loses a vote and the class that
-    gains it.
+    The outcomes (columns) are one class of each unchanged rank, the class that loses a vote and the class that gains
+    this vote.
+
+    Parameters
+    ----------
+    counts : (histograms, classes) counts in descending order
     """
     shift = 1 / noise.scale
     rank = ranks(counts)
@@ -54,10 +58,13 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
 def one_by_one(
     counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
 ) -> Iterator[Pairs]:
-    """Yield neighbours of histograms under any mechanism that looks at the counts of one query only.
+    """Yield the neighbours of histograms under any mechanism that answers a query from its counts only.
 
-    `rows` selects histograms; None selects all. `log_probabilities` returns ln P of the outcomes (histograms ×
-    outcomes), which become the columns.
+    Parameters
+    ----------
+    counts : (histograms, classes) counts in descending order
+    log_probabilities : function of histograms that returns ln P of each outcome (histograms × outcomes)
+    rows : indices of the histograms to use; None: all
     """
     rank = ranks(counts)
     block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
@@ -114,7 +121,7 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return neighbours of histograms with equally many ranks, by quadrature on the nodes of the histograms."""
+    """Return neighbours of histograms with equally many ranks, by quadrature on nodes shared with the histograms."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])
@@ -133,8 +140,8 @@ def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise)
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     """Return ln P of one class of each rank for the histograms, and ln P of every outcome for their neighbours.
 
-    The first array is histograms × ranks, the second histograms × outcomes (see `of_noisy_argmax`) × losing rank ×
-    gaining rank.
+    The first array is (histograms × ranks), the second (histograms × outcomes × losing rank × gaining rank), with the
+    outcomes of `of_noisy_argmax`.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))
@@ -178,12 +185,12 @@ def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Return the sum over nodes of `left` × `right`, for every pair of a column of `left` and one of `right`."""
+    """Return Σ over nodes of `left` × `right`, for every pair of a column of `left` and a column of `right`."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
 def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p`, with ln P of a near-certain outcome computed from all others to keep its relative precision."""
+    """Return `log_p`, with ln P of near-certain outcomes computed from all others, which is more precise."""
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

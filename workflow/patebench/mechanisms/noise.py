@@ -1,8 +1,8 @@
 """Noise that mechanisms add to counts: sampling, and probabilities in log space.
 
-There are three kinds: continuous noise, noise on the integers with exact probabilities, and noise on the integers as
-releases draw it. A mechanism whose cost is computed for integer noise draws integers in seeded mode too, so one proof
-holds for both modes.
+There are three kinds: continuous noise (`Noise`), integer noise given by its probabilities (`IntegerNoise`), and
+integer noise that mechanisms draw (`LatticeNoise`). A mechanism whose cost is computed for integer noise draws integers
+in seeded mode too, so one proof is valid for both modes.
 """
 
 import math
@@ -30,9 +30,9 @@ _CUTS = 32
 
 @dataclass(frozen=True)
 class Noise(ABC):
-    """Symmetric noise of the given scale; scale 0 means no noise, and scale ∞ drowns all counts.
+    """Symmetric continuous noise of the given `scale`; scale 0 means no noise, and counts are negligible at scale ∞.
 
-    Density and distribution are those of scale 1: mechanisms divide by the scale first.
+    Density and distribution function are those of scale 1, so callers divide by the scale first.
     """
 
     scale: float
@@ -44,7 +44,7 @@ class Noise(ABC):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
-        """Draw independent noise of this `shape`."""
+        """Draw an array of independent noise."""
 
     @abstractmethod
     def log_density(self, x: Array) -> Array:
@@ -63,13 +63,13 @@ class Noise(ABC):
         return self.scale == 0
 
     def mu(self, difference: Array) -> float | None:
-        """Return μ of Gaussian DP if neighbouring counts have this `difference`; None if noise is not Gaussian."""
+        """Return the μ of Gaussian DP if neighbours' counts differ by `difference`; None if noise is not Gaussian."""
         return None
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probability that a noisy count is in each group of values, for the counts 0 and `size`.
+        """Return ln Pr[noisy count in group] for groups of values, if the count is 0 and if it is `size`.
 
-        Groups are narrow between 0 and `size`, where the privacy loss is not constant.
+        Groups are narrow between 0 and `size`, where the privacy loss may vary.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
 
@@ -81,7 +81,7 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Divide the values of the noise into about `number` equally likely groups; return edges and probabilities."""
+        """Return the edges and probabilities of about `number` equally likely groups of values of the noise."""
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
         below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
@@ -142,7 +142,7 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """Noise on the integers −reach … reach, with ln of its probabilities and of its distribution function."""
+    """Noise on the integers −reach … reach, given by ln of its probabilities and of its distribution function."""
 
     log_p: Array
     log_cdf: Array
@@ -162,15 +162,15 @@ class IntegerNoise:
         return self.reach == 0
 
     def mu(self, difference: Array) -> None:
-        """Return None: Gaussian DP is not exact for integer noise."""
+        """Return None, since no μ of Gaussian DP is exact for integer noise."""
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probability of each value of a noisy count, for the counts 0 and `size`."""
+        """Return ln of the probability of each value of a noisy count, if the count is 0 and if it is `size`."""
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Divide the values of the noise into at most `number` groups, as `Noise.groups` does, between integers."""
+        """Return the edges (half-integers) and probabilities of at most `number` groups, like `Noise.groups`."""
         shares = np.arange(1, number) / number
         values = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
         below, edges = np.exp(self.log_distribution(values)), np.asarray(values + 0.5, dtype=np.float64)
@@ -186,9 +186,10 @@ class IntegerNoise:
 
 
 def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
-    """Return the distribution of the sum of `number` discrete Gaussians of the given `scale` each, by convolution.
+    """Return the distribution of the sum of `number` independent discrete Gaussians of scale `scale` each.
 
-    All terms are positive, so even tiny probabilities have relative errors of the size of rounding.
+    It is computed by convolution. All terms are positive, so even tiny probabilities have relative errors of the size
+    of rounding.
     """
     if scale == 0:
         return IntegerNoise.of(np.zeros(1))
@@ -212,10 +213,10 @@ def _convolve(a: Array, b: Array, reach: int) -> Array:
 
 
 def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Array:
-    """Return ln of the probability that each class wins (queries × classes) under argmax(counts + noise).
+    """Return ln of the probability that each class is argmax(counts + noise), (queries × classes).
 
-    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k), summed in log space. Integer
-    scores can tie; then the lowest class wins.
+    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k), summed in log space. Of tied
+    scores, the lowest class wins.
     """
     rows, inverse = np.unique(counts, axis=0, return_inverse=True)
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
@@ -241,19 +242,19 @@ def _solve_integer_block(counts: Counts, noise: IntegerNoise) -> Array:
 
 Integers = NDArray[np.int64]
 
-#: −ln of the probability below which tails change no sum computed here.
+#: −ln of the probability below which tails change no sum of this module.
 _CERTAIN = 200.0
 
 
 @dataclass(frozen=True)
 class LatticeNoise(ABC):
-    """Integer noise with Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and decreasing on both sides."""
+    """Integer noise with Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and decreasing in |z|."""
 
     scale: float
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
-        """Draw independent integers: exactly, or reproducibly if `rng` has a seed."""
+        """Draw an array of independent integers: exactly, or reproducibly if `rng` has a seed."""
 
     @abstractmethod
     def log_weights(self, z: NDArray[np.integer]) -> Array:
@@ -265,7 +266,7 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return D_α of all noisy counts if one vote moves, an upper bound on the cost of a label."""
+        """Return D_α of all noisy counts of a query if one vote moves: an upper bound on the cost of a label."""
 
     def log_normaliser(self) -> float:
         """Return ln of the sum of all weights."""
@@ -292,8 +293,8 @@ class DiscreteGaussian(LatticeNoise):
     def reach(self, exponent: float) -> int:
         """Return a distance d with Pr[z ≥ d] ≤ exp(−`exponent`), by Chernoff's bound, E exp(tz) ≤ exp(t²·scale²/2).
 
-        The bound holds because no shift s makes Σ exp(−(z − s)²/(2·scale²)) larger than s = 0: by Poisson's summation
-        formula the sum is one of cosines in s with positive weights.
+        The bound holds because Σ exp(−(z − s)²/(2·scale²)) is largest at s = 0: by Poisson's summation formula this is
+        a sum of cosines in s with positive weights.
         """
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
 

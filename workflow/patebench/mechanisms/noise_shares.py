@@ -1,8 +1,7 @@
-"""Noise to which every teacher of an ensemble contributes one share, for any kind of counts.
+"""Mechanisms whose noise is a sum of shares, one from every teacher.
 
-This module is the plain path: one party sees all votes and adds the shares to counts. `patebench.secure` releases the
-same counts from the same shares without revealing any vote. The cost of the summed shares is in
-`accounting/discrete_gaussian.py`.
+In this module one party sees all votes and adds the shares to counts. `patebench.secure` releases the same counts from
+the same shares without revealing any vote. The cost of the summed shares is in `accounting/discrete_gaussian.py`.
 """
 
 import math
@@ -29,7 +28,7 @@ from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax
 
 @dataclass(frozen=True)
 class NoiseShares(Mechanism):
-    """Noise shares: each of n teachers adds a discrete Gaussian of variance σ²/(n − t) to every count.
+    """Base class of mechanisms whose n teachers each add a discrete Gaussian of variance σ²/(n − t) to every count.
 
     t is the tolerance: the noise that hides a teacher's vote has variance σ² even if t other teachers reveal their
     shares or never send them.
@@ -44,13 +43,14 @@ class NoiseShares(Mechanism):
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return `votes` (teachers × queries) with −1 (abstention) in place of those that do not count.
+        """Return `votes` (teachers × queries) with −1 (abstention) in place of votes that do not count.
 
-        `teachers` are the rows' numbers in the ensemble. The result of a row depends on that row and its number alone.
+        `teachers` are the indices of the rows in the ensemble. Each row of the result depends only on the same row of
+        `votes` and its index.
         """
 
     def needed(self, teachers: int) -> int:
-        """Return the number of teachers whose shares add up to the promised noise."""
+        """Return n − t, the number of teachers whose shares together have variance σ²."""
         needed = teachers - int(self.tolerance)
         if needed < 1:
             raise PatebenchError(f"tolerance = {self.tolerance:g} must be below the number of teachers, {teachers}")
@@ -69,7 +69,7 @@ class NoiseShares(Mechanism):
         return log_sum_of_normals(self.share_scale(teachers), teachers)
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
-        """Return counts with every teacher's share of the noise, each drawn from its own source."""
+        """Return `counts` plus the noise shares of all `teachers` teachers, each drawn from a separate source."""
         noisy = counts.copy()
         for source in rng.spawn(teachers):
             noisy += self.share(teachers, noisy.shape, source)
@@ -85,7 +85,7 @@ def plurality(noisy: Counts) -> Labels:
 class DistributedGNMax(NoiseShares):
     """GNMax whose noise is the sum of discrete Gaussian shares of variance σ²/(n − t), one from each of n teachers.
 
-    t is the tolerance. The noisy counts are revealed, and their cost is the same for all votes, so there is no
+    t is the tolerance. The noisy counts are revealed. Their cost is the same for all votes, so there is no
     data-dependent bound.
     """
 
@@ -97,7 +97,7 @@ class DistributedGNMax(NoiseShares):
         return votes
 
     def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
-        """Return all that is revealed: the noisy counts, which the secure path computes from the same draws."""
+        """Return the noisy counts, all of which are revealed; `patebench.secure` computes the same from the same draws."""
         return self.noisy(votes.counts, votes.teachers, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -143,11 +143,11 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return a Gaussian with the variance of all noise; shares above scale ½ sum to nearly the same density."""
+        """Return a Gaussian with the variance of all noise; shares of scale above ½ sum to nearly this density."""
         if teachers is None:
             raise PatebenchError(
-                f"the noise of {type(self).__name__} depends on the number of teachers, which the labels do "
-                "not state; give labels that patebench released"
+                f"the noise of {type(self).__name__} depends on the number of teachers, which the file of labels does "
+                "not contain; give labels that patebench released"
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
 
@@ -158,7 +158,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the probabilities of each query's label separately, as the noise of the queries is independent."""
+        """Compute the probabilities of each query's label separately, since the noise of queries is independent."""
         answers = log_integer_argmax_probabilities(self.counts(votes), self.whole_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 

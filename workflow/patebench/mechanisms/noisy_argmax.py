@@ -1,6 +1,6 @@
 """The noisy argmax, argmax(counts + independent noise per count), and the two mechanisms of PATE.
 
-LNMax is that of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*, section 2.1), GNMax that of Scalable
+LNMax is from PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*, section 2.1), and GNMax from Scalable
 PATE (Papernot et al. 2018, section 4.1).
 """
 
@@ -82,7 +82,7 @@ class GNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self.label_costs()))
 
     def label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return worst-case costs of the label of one query, with continuous and with discrete noise."""
+        """Return the worst-case Rényi curves of one label, with continuous and with discrete noise."""
         return label.gaussian(self.sigma), label.gaussian(self.sigma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -105,7 +105,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the accountant of all noisy counts if a teacher changes this many `counts` of each query by one."""
+        """Return the accountant of all noisy counts if one teacher changes `counts` counts of each query by one."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
@@ -134,8 +134,8 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 class LNMax(NoisyArgmax):
     """LNMax: argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
 
-    The same is true of the discrete Laplace distribution: a vote changes two integer counts by one each, so no vector
-    of noisy counts becomes more than e^{2γ} times as likely, and the label is computed from the noisy counts.
+    The same is true of discrete Laplace noise: a vote changes two integer counts by one each, so no vector of noisy
+    counts becomes more than e^{2γ} times as likely, and the label is computed from the noisy counts.
     """
 
     shown = Shown("LNMax", color="orange", marker="s")
@@ -153,7 +153,7 @@ class LNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self._label_costs()))
 
     def _label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return worst-case costs of the label of one query, with continuous and with discrete noise."""
+        """Return the worst-case Rényi curves of one label, with continuous and with discrete noise."""
         return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -1,4 +1,4 @@
-"""The noisy argmax under propose-test-release: labels of all queries at the low cost of near-unanimous votes.
+"""The noisy argmax under propose-test-release, which releases labels of all queries at a low cost if votes agree.
 
 The theorem is in `accounting.propose_test_release`, its proof in docs/explanation/proofs-mechanisms.md, and the cost of
 a gap in `mechanisms.gap_divergence`.
@@ -31,7 +31,7 @@ from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Lattic
 #: Rényi orders of the data-dependent cost.
 _ORDERS = np.array([2, 4, 7, 12, 20, 33, 54, 90], dtype=np.float64)
 
-#: Search grid of `suggested`: the orders, the number of values of k, and the largest ε.
+#: Search grid of `suggested`: orders, number of values of k, and largest ε.
 _TRIED = (3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 36.0, 50.0)
 _STEPS = 24
 _LARGEST_EPSILON = 100.0
@@ -41,14 +41,21 @@ _LARGEST_EPSILON = 100.0
 class ProposeTestRelease(Mechanism):
     """Propose-test-release: argmax(counts + integer noise) for every query if a test passes, else no answer to any.
 
-    The test passes with high probability if the labels' Rényi divergence of this `order` stays below `cost` even when
-    some teachers change. The probability to pass is chosen so that the whole release is (`epsilon`, `failure`)-DP in
-    the worst case. If `cost` is too low for the votes, there are no labels. If `cost` is too high, more teachers must
-    agree for the same probability. So `cost` must come from public knowledge, such as other teachers' votes on other
-    data (`suggested`), never from these votes.
+    The test passes with high probability if the Rényi divergence of the labels stays below `cost` even if some teachers
+    change. The probability of passing is such that the whole release is (`epsilon`, `failure`)-DP in the worst case.
+
+    If `cost` is too low for the votes, there are no labels. If it is too high, more teachers must agree for the same
+    probability. `cost` must come from public knowledge, such as votes of other teachers on other data (`suggested`),
+    never from the private votes.
 
     Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. Noise
     is on the integers in seeded mode and in release mode, as in the proof.
+
+    Parameters
+    ----------
+    order : order of the Rényi divergence of the labels
+    cost : largest Rényi divergence of the labels at which they are released
+    epsilon, failure : ε and δ of the whole release
     """
 
     answering: ClassVar[Answering] = Answering.TOGETHER
@@ -84,16 +91,16 @@ class ProposeTestRelease(Mechanism):
         return Decision(self.order, self.cost, self.total, self.failure)
 
     def gap_cost(self, orders: Sequence[float], teachers: int, classes: int) -> Array:
-        """Return G_α(γ) at these orders for γ = 0 … n (orders × (n + 1)), the largest cost of a label with this gap."""
+        """Return G_α(γ), the largest cost of a label with gap γ or more, for γ = 0 … n (orders × (n + 1))."""
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return k of the votes: the labels cost at most `cost` as long as at most k − 1 teachers change."""
+        """Return k: the labels cost at most `cost` if at most k − 1 teachers change; None: if any change."""
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
 
     def pass_probability(self, votes: Votes) -> float:
-        """Return the probability that labels of these votes are released; this number is private."""
+        """Return the probability that labels are released; it depends on the votes and must not be published."""
         return self.decision.probability(self.steps(votes))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -102,7 +109,7 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the marginal of each query; either all queries are answered, or none."""
+        """Compute the marginal probabilities of each query; either all queries are answered, or none."""
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
         p = self.pass_probability(votes)
         with np.errstate(divide="ignore"):
@@ -133,7 +140,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return the cost of the decision and of the first T labels (numbers of queries × orders)."""
+        """Return the Rényi divergence of the decision with the first T labels (numbers of queries × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -148,11 +155,11 @@ def suggested(
     headroom: float = 1.3,
     **noise: float,
 ) -> ProposeTestRelease:
-    """Return the mechanism with the least ε at δ that would release labels of `public` votes with this `probability`.
+    """Return the mechanism with the least ε at `delta` that would release labels of `public` with `probability`.
 
     Parameters
     ----------
-    kind : the mechanism
+    kind : class of the mechanism
     public : votes that need no privacy, such as those of the same number of teachers on similar public data
     delta : δ of the release
     probability : required probability that the test passes, between 0 and 1
@@ -187,7 +194,7 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least ε, to three digits, at which p_k reaches `probability`; None if it is not less than `below`."""
+    """Return the least ε, rounded up, at which p_k reaches `probability`; None if this ε is not less than `below`."""
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])
@@ -200,7 +207,7 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
 
 
 def _round_up(value: float) -> float:
-    """Round up to four significant digits."""
+    """Return `value` rounded up to four significant digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / step) * step:.4g}")
 

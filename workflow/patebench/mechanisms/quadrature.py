@@ -1,8 +1,8 @@
 """Exact outcome probabilities of a noisy argmax, by quadrature in log space.
 
 Class j wins with probability P(j) = ∫ f(x − c_j) Π_{k≠j} F(x − c_k) dx. Every integrand is log-concave, so the location
-of its mass can be predicted. Gauss–Legendre panels cover these locations for all classes of a query at once. Sums of
-positive terms keep their relative precision, however small P(j) is. Distances are in units of the noise scale.
+of its mass can be predicted. Gauss–Legendre panels cover these locations for all classes of a query. Sums of positive
+terms have a small relative error, however small P(j) is. Distances are in units of the noise scale.
 """
 
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ _DROP = 40.0
 #: Width of the cells for Gaussian noise, in noise scales.
 _CELL = 2.0
 
-#: Largest distance behind the plurality, in noise scales, to which larger ones are clipped: P is below exp(−10¹²).
+#: Largest distance behind the plurality, in noise scales. Larger distances are clipped to it, as P is below exp(−10¹²).
 _FAR = 1e12
 
-#: Distances above a count, in noise scales, at which panels end since its Laplace distribution function still bends;
-#: they suffice for thousands of tied counts.
+#: Distances above a count, in noise scales, at which panels end, since the Laplace distribution function bends there.
+#: They suffice for thousands of tied counts.
 _BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
 
 
@@ -43,8 +43,10 @@ _BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
 class Histograms:
     """Counts of queries that all have the same number of distinct counts.
 
-    `values` (queries × distinct counts) are the distinct counts in descending order, less the largest count, in noise
-    scales. `multiplicity` (the same shape) is the number of classes with each of these counts.
+    Parameters
+    ----------
+    values : (queries, distinct counts) distinct counts minus the largest count, in noise scales, in descending order
+    multiplicity : (queries, distinct counts) number of classes with this count
     """
 
     values: Array
@@ -52,7 +54,7 @@ class Histograms:
 
     @classmethod
     def of(cls, counts: Array, rank: Integers, scale: float) -> "Histograms":
-        """Make histograms of `counts`, whose rows are in descending order and have the same number of ranks."""
+        """Create histograms from `counts`, whose rows are in descending order and have the same number of ranks."""
         values = np.empty((len(counts), int(rank[0, -1]) + 1))
         with np.errstate(over="ignore"):
             behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
@@ -68,7 +70,7 @@ class Histograms:
 
 @dataclass(frozen=True)
 class Panels:
-    """Intervals of integration; `row` (ascending) is the query of each interval, and every query has at least one."""
+    """Intervals of integration from `low` to `high`; `row` (ascending) is the query of each, and no query has none."""
 
     row: Integers
     low: Array
@@ -76,7 +78,7 @@ class Panels:
 
 
 def log_argmax_probabilities(counts: NDArray[np.number], noise: Noise) -> Array:
-    """Return ln of the probability that argmax(counts + noise) is each class (queries × classes)."""
+    """Return ln of the probability that each class is argmax(counts + noise), (queries × classes)."""
     return rowwise(lambda block: _solve_block(block, noise), np.asarray(counts, dtype=np.float64))
 
 
@@ -96,7 +98,7 @@ def _solve_block(counts: Array, noise: Noise) -> Array:
 def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
     """Return ln P(j) for rows of counts in descending order; classes with equal counts are integrated once.
 
-    Where the plurality is nearly certain, its ln P is computed from the complement, to keep its relative precision.
+    If the plurality is nearly certain, its ln P is computed from the other classes, which is more precise.
     """
     rank = ranks(counts)
     result = np.empty(counts.shape)
@@ -134,21 +136,21 @@ def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
 
 @singledispatch
 def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return intervals that hold nearly all of every class's integral, each short enough for its integrand.
+    """Return intervals that contain nearly the whole integral of every class, each short enough for the quadrature.
 
-    With `shift` ≤ 1, the intervals are also valid for all neighbours, whose counts differ by one vote, or `shift` noise
-    scales.
+    With `shift` ≤ 1, the intervals are also valid for all neighbours, whose counts differ by one vote, which is `shift`
+    noise scales.
     """
     raise TypeError(f"quadrature is implemented for Gaussian and Laplace noise, not for {type(noise).__name__}")
 
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels for Gaussian noise: the cells of a grid near the mode of some class, cut where integrands bend.
+    """Return panels for Gaussian noise: grid cells near the mode of some class, cut finely where integrands bend.
 
-    ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode. Its
-    curvature is at most 1 plus that of the distribution functions, which falls with x and sets how finely a cell is
-    cut. A neighbour's slope differs by at most the shift, and so does its mode.
+    The curvature of ln(integrand) is at least 1 everywhere, so ln(integrand) has dropped by r²/2 at a distance r from
+    its mode. The curvature is at most 1 plus that of the distribution functions, which decreases in x and determines
+    the number of panels of a cell. A neighbour's slope differs by at most the shift, and so does its mode.
     """
     reach = np.sqrt(2 * _DROP) + shift
     first = np.floor((_gaussian_modes(histograms) - reach) / _CELL).astype(np.int64)
@@ -191,10 +193,10 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
     """Return panels for Laplace noise, which lie between neighbouring counts and above the largest count.
 
-    Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ. So each
-    stretch is cut off where ln(integrand) is low enough, and split where the distribution functions of the counts below
-    still bend and where a neighbour's counts lie. A neighbour's integrand differs by a factor of at most e^{2·shift},
-    so the cut-off is valid for neighbours too.
+    Between two adjacent counts the integrand is smooth and does not decrease; above all counts it decreases like e⁻ˣ.
+    So each interval is cut off where ln(integrand) is low enough, and split where the distribution functions of the
+    counts below still bend and at the counts of neighbours. A neighbour's integrand differs by a factor of at most
+    e^{2·shift}, so the cut-off is valid for neighbours too.
     """
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
@@ -214,7 +216,7 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return the least slope of ln(integrand) over classes: above all counts (0), then just below each count."""
+    """Return the least slope of ln(integrand) over classes: 0 for above all counts, then just below each count."""
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))

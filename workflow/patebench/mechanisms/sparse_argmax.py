@@ -24,22 +24,23 @@ from patebench.core.seeds import Source
 from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise, Laplace, Noise
 
-#: Maximum number of cells in which the tables of neighbours differ, from the number of queries.
+#: Function of the number of queries that returns the maximum number of cells in which the tables of neighbours differ.
 Cells = Callable[[int], int]
 
-#: Counts by votes and mechanism, because an audit releases tables of the same votes thousands of times.
+#: Cache of counts by votes and mechanism, because an audit releases tables of the same votes thousands of times.
 _COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class SparseArgmax(Mechanism):
-    """Counts + noise for all queries, released as one table; labels are each query's largest, ties to the lowest class.
+    """Base class of mechanisms that release one table of noisy counts, whose largest count per query is the label.
 
-    The first `k` votes of each teacher count, in a public order (`votes.capped`), separately in each round. Votes with
-    weights are scaled down to a squared norm of at most `k` per teacher instead. The mechanism itself does so, so its
+    In each round, the first `k` votes of each teacher count, in a public order (`votes.capped`). Votes with weights are
+    instead scaled down to a squared norm of at most `k` per teacher. The mechanism enforces this cap itself, so its
     cost does not depend on any teacher's honesty.
 
-    Whether a vote counts depends on the votes before it, so no query is independent or has a cost of its own.
+    Whether a vote counts depends on the teacher's earlier votes, so queries are not independent, and there is no cost
+    per query.
     """
 
     discrete = True
@@ -52,12 +53,12 @@ class SparseArgmax(Mechanism):
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Noise:
         """Return the noise of each count in a table of `teachers` teachers.
 
-        `sent` is the number of teachers whose votes and noise are in the table, if fewer than all. Both may be left out
-        if the noise does not depend on them.
+        `sent` is the number of teachers whose votes and noise are in the table; None: all. Both may be left out if the
+        noise does not depend on the number of teachers.
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact noise of each count, for mechanisms that add integers in experiments too."""
+        """Return the exact noise of each count, which is integer noise for mechanisms that always add integers."""
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
@@ -65,7 +66,7 @@ class SparseArgmax(Mechanism):
         return 1
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
-        """Return the counts of `teachers` teachers with noise."""
+        """Return `counts` of `teachers` teachers plus noise, (queries × classes)."""
         return counts + self.noise_of(teachers).draw(counts.shape, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -81,7 +82,7 @@ class SparseArgmax(Mechanism):
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the probabilities of each label by itself, given all votes: the noise is independent."""
+        """Compute the probabilities of each query's label separately, since the noise of queries is independent."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
         answers = log_argmax_probabilities(self.counts(votes) / votes.unit, self.noise_of(votes.teachers))
@@ -91,19 +92,16 @@ class SparseArgmax(Mechanism):
         return participations(int(self.k), queries)
 
     def kept(self, votes: Votes) -> NDArray[np.integer]:
-        """Return the votes that count, teachers × queries."""
+        """Return the votes (teachers × queries), with abstentions in place of votes that do not count."""
         if votes.matrix is None:
             raise PatebenchError(
-                f"{type(self).__name__} counts the first votes of each teacher, and only counts are available; "
+                f"{type(self).__name__} counts the first votes of each teacher, but only counts are available; "
                 "give the votes, teachers × queries"
             )
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """Return the sum of the kept votes for each class, queries × classes; the array is read-only.
-
-        They are in units of 1/`votes.unit`.
-        """
+        """Return the sum of the votes that count, (queries × classes), in units of 1/`votes.unit`; read-only."""
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
             known[self] = self._sum(votes)
@@ -118,7 +116,7 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
 
         def any_votes(queries: int) -> int:
-            """Return the maximum for any votes: all votes of a teacher change cells."""
+            """Return the maximum number of cells that one teacher changes, for any votes."""
             return 2 * participations(int(self.k), queries, votes.rounds)
 
         worst_case = self.worst_case(any_votes, votes.teachers)
@@ -129,19 +127,19 @@ class SparseArgmax(Mechanism):
             worst_case = with_added(worst_case, removed)
         if votes.matrix is None:
             return worst_case
-        # The teacher with the most votes loses them all, and gets as many as are allowed in other cells. With two
-        # classes or more there is such a neighbour, and none differs in more cells.
+        # In the worst neighbour, the teacher with the most votes has as many votes as allowed, all in other cells. With
+        # two or more classes this neighbour exists, and none differs in more cells.
         most = most_votes(self.kept(votes))
         return [*worst_case, *self.exact(lambda T: any_votes(T) // 2 + int(most[T - 1]))]
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return accountants for tables of `teachers` teachers that differ in `cells` cells, by one each."""
+        """Return worst-case accountants of tables of `teachers` teachers that differ by one in `cells` cells."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the exact cost of tables that differ in `cells` cells; empty if unknown.
+        """Return accountants of the exact cost of tables that differ by one in `cells` cells; empty if unknown.
 
-        Some pair of tables has this cost, and none has more.
+        Some pair of tables has this cost, and no pair has more.
         """
         return []
 
@@ -150,8 +148,8 @@ class SparseArgmax(Mechanism):
 class SparseGNMax(SparseArgmax):
     """Table of counts + N(0, σ²), √(2k)/σ-GDP as a whole for any number of queries; k = 1 counts one vote per teacher.
 
-    For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP. Of votes with weights it
-    releases the sums, at 2√k/σ-GDP.
+    For k = T, the table has the noisy counts of GNMax, at the cost of GNMax by Gaussian DP. For votes with weights, the
+    table has sums of weights and is 2√k/σ-GDP.
     """
 
     weights = True
@@ -224,8 +222,7 @@ class SparseGNMax(SparseArgmax):
 class SparseLNMax(SparseArgmax):
     """Table of counts + Lap(1/γ), 2kγ-DP as a whole for any number of queries.
 
-    A cell that changes, changes by one, so it is γ-DP, also with discrete Laplace noise. Cells that do not change cost
-    nothing.
+    Each changed cell changes by one, so it is γ-DP, also with discrete Laplace noise. Unchanged cells cost nothing.
     """
 
     labels = True

@@ -73,10 +73,10 @@ class StableArgmax(Mechanism):
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield neighbours; tied classes share the probability of an answer, since any of them may be the lowest class.
+        """Yield neighbours of histograms; tied classes share the probability of an answer.
 
-        If a neighbour has other tied classes or another plurality, some outcomes are impossible for the histogram or
-        for its neighbour.
+        Any of the tied classes may be the lowest. If a neighbour has other tied classes or another plurality, some
+        outcomes are impossible for the histogram or for its neighbour.
         """
 
         def log_probabilities(rows: Counts) -> Array:
@@ -110,7 +110,7 @@ class StableArgmax(Mechanism):
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
         """Return accountants that use the exact divergence of the tests alone, and add the failures to δ.
 
-        A failure is counted for each query that one teacher may change.
+        A failure is counted for each query whose plurality one teacher may change.
         """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
@@ -128,13 +128,13 @@ class StableArgmax(Mechanism):
         ]
 
     def _log_test(self, counts: Counts) -> Array:
-        """Return ln Pr[answered] and ln Pr[no answer] (queries × 2)."""
+        """Return ln Pr[answered] and ln Pr[no answer] of each query, (queries × 2)."""
         missing = np.asarray(self.epsilon * (1.0 - distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
         return np.column_stack([noise.log_distribution(-missing), noise.log_distribution(missing)])
 
 
-#: Range of the quadrature, in scales of the threshold's noise; at most e⁻⁴⁰ lies outside.
+#: Range of the quadrature, in scales of the threshold's noise; a probability of at most e⁻⁴⁰ lies outside.
 _REACH = 40.0
 
 #: Probabilities below this are ignored.
@@ -146,11 +146,11 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 
 @dataclass(frozen=True)
 class SparseVector(Mechanism):
-    """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer.
+    """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer; d is the query's `distance`.
 
-    After `cutoff` unanswered queries, no query is answered. The noise ρ is drawn once and ν for every query; d is the
-    `distance` of the query. A query with d ≤ 1 is answered with probability at most `failure`, so T·failure is added to
-    δ (theorem of the module). The tests are accounted for by the theorem of `accounting.sparse_vector`.
+    After `cutoff` unanswered queries, no query is answered. The noise ρ is drawn once, and ν for every query. A query
+    with d ≤ 1 is answered with probability at most `failure`, so T·failure is added to δ (theorem of the module). The
+    tests are accounted for by the theorem of `accounting.sparse_vector`.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
@@ -164,7 +164,7 @@ class SparseVector(Mechanism):
     @property
     @abstractmethod
     def noises(self) -> tuple[Noise, Noise]:
-        """Return the noise of the threshold, and that of each test."""
+        """Return the noise ρ of the threshold and the noise ν of each test."""
 
     @property
     def failures(self) -> int:
@@ -179,10 +179,10 @@ class SparseVector(Mechanism):
         return np.where(answered, votes.plurality, np.int32(NO_ANSWER))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute marginals: queries depend on each other through ρ and the number of earlier failures.
+        """Compute the marginal probabilities of each query, by a quadrature over ρ.
 
-        Given ρ, queries depend on each other only through that number, which is carried from query to query at every
-        node of a quadrature over ρ.
+        Queries depend on each other through ρ and the number of earlier failures. At every node of the quadrature, the
+        distribution of this number is updated from query to query.
         """
         answered = self._answered(distance(votes.counts))
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
@@ -210,7 +210,7 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return nodes and weights of a quadrature over ρ, whose panels end where the integrand has a kink."""
+        """Return the nodes and weights of a quadrature over ρ whose panels end at kinks of the integrand."""
         noise = self.noises[0]
         edge = _REACH * noise.scale
         bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])
@@ -227,7 +227,7 @@ class StableSVT(SparseVector):
 
     All tests together are ε-DP: 1/b₁ + 2c/b₂ = ε for c = `cutoff`, split as 1 : (2c)^{2/3}, which minimises the noise
     of a comparison (Lyu, Su, Li 2017, section 4.2). The paper draws a new threshold after each unstable query and
-    composes c runs; here one threshold serves all queries and is paid for once.
+    composes c runs. Here one threshold is used for all queries, and its cost counts once.
     """
 
     shown = Shown("stable SVT", color="purple", marker="p")
@@ -274,7 +274,7 @@ class StableSVT(SparseVector):
         ]
 
 
-#: Orders tried; every order needs a search for constants, so they are fewer than usual.
+#: Orders tried; these are few, since every order needs a search for constants.
 _ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 1000)][::2]
 
 
