@@ -34,7 +34,7 @@ def violated(found):
 
 def test_probabilities_that_do_not_add_up_to_one_are_refused():
     """Outputs of third-party mechanisms are checked, so no audit is needed for this fault."""
-    with pytest.raises(PatebenchError, match=r"sum to 0\.9 and not to 1"):
+    with pytest.raises(PatebenchError, match=r"sum to 0\.9 instead of 1"):
         audited(faults.NOT_ONE, queries=1, runs=2000)
 
 

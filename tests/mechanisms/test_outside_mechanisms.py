@@ -68,7 +68,7 @@ PROBABILITIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", PROBABILITIES)
 def test_wrong_probabilities_give_no_bound(name: str) -> None:
-    with pytest.raises(PatebenchError, match="and not to 1"):
+    with pytest.raises(PatebenchError, match="instead of 1"):
         patebench.bounds(VOTES, changed("log_outcome_probabilities", PROBABILITIES[name]), delta=1e-5)
 
 

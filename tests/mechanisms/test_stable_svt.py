@@ -124,7 +124,7 @@ def test_after_the_cutoff_nothing_is_said():
 def test_no_query_stands_alone():
     mechanism = StableSVT(1.0, 1e-6, 2)
     assert not mechanism.independent_queries
-    with pytest.raises(PatebenchError, match="keeps state"):
+    with pytest.raises(PatebenchError, match="depend on each other"):
         mechanism.neighbours(np.array([[3, 2]]))
 
 

@@ -185,9 +185,9 @@ def test_what_needs_fixed_queries_is_not_stated_of_queries_that_answers_chose():
 @pytest.mark.parametrize(
     ("name", "parameters", "fault"),
     [
-        ("stable-svt", {"epsilon": 10, "failure": 1e-9, "cutoff": 5}, "keeps state from query to query"),
-        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.5, "spread": 1}, "sit out"),
-        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.9, "spread": 1}, "sit out"),
+        ("stable-svt", {"epsilon": 10, "failure": 1e-9, "cutoff": 5}, "queries depend on each other"),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.5, "spread": 1}, "a schedule of"),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.9, "spread": 1}, "a schedule of"),
     ],
 )
 def test_mechanisms_that_rounds_would_charge_too_little_are_refused(name, parameters, fault):

@@ -1,7 +1,7 @@
-"""Interface of mechanisms: frozen dataclasses of parameters that release labels and state their privacy.
+"""Interface of mechanisms: frozen dataclasses of parameters that release labels and state bounds on their ε.
 
-Callers use only this interface for every mechanism: those that add noise to counts, perturb each vote, abstain, or have
-only a claimed bound.
+All other code uses mechanisms through this interface only, whether a mechanism adds noise to counts, perturbs votes,
+abstains, or has only a claimed bound.
 """
 
 import math
@@ -35,26 +35,30 @@ from patebench.core.spelling import parameters_slug
 from patebench.core.text import in_json
 from patebench.mechanisms import MECHANISMS
 
-#: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
+#: Label that means "no answer"; as an index it selects the last column of the outcome probabilities.
 NO_ANSWER = -1
 
-#: One label per query, (queries,); `NO_ANSWER` where the mechanism abstains.
+#: One label per query, (queries,); `NO_ANSWER` for queries on which the mechanism abstains.
 Labels = NDArray[np.int32]
 
 
 def parameter(*, low: float, above: bool = False, high: float = math.inf, whole: bool = False, words: str = "") -> Any:
-    """Return a dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed.
+    """Return a dataclass field for a parameter of a mechanism.
 
-    With `whole`, only whole numbers are allowed. `words` names the parameter in tables and figures where its own name
-    is unclear, such as "ε of a query" for `epsilon`.
+    Parameters
+    ----------
+    low, high : smallest and largest allowed value
+    above : if True, `low` itself is not allowed
+    whole : if True, only whole numbers are allowed
+    words : name in tables and figures, such as "ε of a query" for `epsilon`; empty: the name of the field
     """
     return field(metadata={"low": low, "above": above, "high": high, "whole": whole, "words": words})
 
 
 def limits(item: Field[Any]) -> tuple[float, bool, float]:
-    """Return (low, above, high) of a field made with `parameter`.
+    """Return (low, above, high) of a field created by `parameter`.
 
-    Allowed values are low … high, or, if `above` is True, those greater than low and at most high.
+    Allowed values are from low to high; if `above` is True, low itself is not allowed.
     """
     return item.metadata["low"], item.metadata["above"], item.metadata["high"]
 
@@ -64,8 +68,8 @@ class Shown(NamedTuple):
 
     Parameters
     ----------
-    label : name of the mechanism; by default its name in the registry
-    color, marker : name of the colour, and marker, in figures; by default any free ones
+    label : name of the mechanism; default: its name in the registry
+    color, marker : name of the colour and marker in figures; default: any that no other mechanism uses
     """
 
     label: str = ""
@@ -74,27 +78,27 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """Dependence between the queries of one release, which decides how costs compose and how an audit tests them."""
+    """Dependence between the queries of one release, which determines how costs compose and how an audit tests them."""
 
     ALONE = "alone"  # each query is answered independently
-    IN_SEQUENCE = "in sequence"  # state is kept from query to query
+    IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
     TOGETHER = "together"  # one decision is made for all queries, so even the first answer depends on the others
-    AS_TABLE = "as table"  # one table of noisy counts is released per round, and labels are read from it
+    AS_TABLE = "as table"  # one table of noisy counts is released per round; labels are the largest counts
     BY_TEACHER = "by teacher"  # each query is answered independently, and every teacher's perturbed vote is released
 
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """A mechanism with its parameters, which turns votes into labels and states the privacy of this release.
+    """Base class of mechanisms, which turn votes into labels and state bounds on the ε of this release.
 
-    Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. They need only `release`
-    and `log_outcome_probabilities`; the exact accountants follow from the latter. Override `accountants` to add
-    theorems. A mechanism that reveals more than its labels overrides `neighbours` and `accountants`, since its privacy
-    is that of everything it reveals. `example` holds parameters for tests and examples; a mechanism of another package
-    may leave it out.
+    Subclasses are frozen dataclasses whose fields are real parameters, created by `parameter`. They must define only
+    `release` and `log_outcome_probabilities`; the exact accountants follow from these probabilities. Override
+    `accountants` to add theorems. A mechanism that reveals more than its labels must override `neighbours` and
+    `accountants`, since its bounds must cover everything that it reveals. Mechanisms of other packages may leave out
+    `example`.
     """
 
-    #: The accountant and conversion by which the paper of the mechanism states ε; tables show that ε first.
+    #: Accountant and conversion by which the mechanism's paper states ε; tables show this ε first.
     published: ClassVar[tuple[str, Conversion] | None] = None
 
     #: Parameters for tests and documentation, sensible for 50 to 250 teachers.
@@ -103,7 +107,7 @@ class Mechanism(ABC):
     #: Name, colour and marker in tables and figures; subclasses do not inherit it.
     shown: ClassVar[Shown] = Shown()
 
-    #: The numbers on which the worst case depends: "classes", "teachers" or both.
+    #: Numbers on which the worst-case ε depends: "classes", "teachers", both or none.
     cost_needs: ClassVar[tuple[str, ...]] = ()
 
     #: Dependence between the queries of one release.
@@ -116,17 +120,16 @@ class Mechanism(ABC):
     #: True if `patebench.secure` can draw the same release without revealing any vote.
     secure: ClassVar[bool] = False
 
-    #: True if a query is answered only where few votes cannot change its plurality.
+    #: True if a query is answered only if a few votes cannot change its plurality.
     tests_stability: ClassVar[bool] = False
 
-    #: True if teachers may abstain: the theorems and accountants allow votes to vanish, appear or move between
-    #: neighbours.
+    #: True if teachers may abstain: between neighbours, a vote may then vanish, appear or change its class.
     abstentions: ClassVar[bool] = False
 
     #: True if votes may have weights (`accounting.votes.WeightedVotes`).
     weights: ClassVar[bool] = False
 
-    #: True if a theorem covers votes of which only the label is private (`Votes.labels_only`).
+    #: True if a theorem covers neighbours that differ only in the label of one record (`Votes.labels_only`).
     labels: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -140,47 +143,49 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """Draw one label per query with `rng`; NO_ANSWER where the mechanism abstains."""
+        """Draw one label per query, (queries,), with `rng`; NO_ANSWER for queries on which the mechanism abstains."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Return all released arrays by name: the labels, and the table or the reports if these are released too."""
+        """Return all released arrays by name: "labels", and the noisy counts or teachers' reports if also released."""
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return labels (queries,) that the student itself assigns to unanswered queries; all NO_ANSWER by default."""
+        """Return labels (queries,) that the student itself assigns to unanswered queries; by default all NO_ANSWER."""
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".
+        """Return ln of the exact probability of every outcome, (queries, classes + 1), or None if it is unknown.
 
-        So `log_p[query, label]` is valid for every label, including NO_ANSWER = −1. The result is None if the
-        distribution of the labels cannot be computed.
+        The last column is "no answer", so `log_p[query, label]` is valid for every label, including NO_ANSWER = −1.
         """
 
     @property
     def independent_queries(self) -> bool:
-        """Return True if no state is kept from query to query."""
+        """Return True if each query is answered independently of the others."""
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return the probabilities (queries × (classes + 1)) of what an audit sees of each query; None if unknown."""
+        """Return the probability of every outcome of a query in an audit, (queries, classes + 1); None if unknown."""
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of one query for histograms and all their neighbours.
 
-        `counts` (histograms × classes) are in descending order. This default is valid for every mechanism that looks at
-        one query's counts and treats classes alike. Override it to share work between neighbours, or if more than the
-        label is released.
+        This default is valid for every mechanism that answers a query from its counts only and treats classes alike.
+        Override this method to share work between neighbours, or if more than the label is released.
+
+        Parameters
+        ----------
+        counts : (histograms, classes) counts in descending order
         """
         from patebench.mechanisms.neighbours import one_by_one
 
         name, remedy = type(self).__name__, "override 'neighbours' and 'accountants'"
         if not self.independent_queries:
             raise PatebenchError(
-                f"{name} keeps state from query to query, so one query alone has no neighbours; {remedy}"
+                f"{name} answers queries that depend on each other, so neighbours of one query are undefined; {remedy}"
             )
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
@@ -194,25 +199,25 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return in how many of the first `queries` queries one teacher takes part at most; by default in all."""
+        """Return the maximum number of the first `queries` queries in which one teacher takes part; by default all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the accountants of this mechanism on these votes; by default, the exact ones."""
+        """Return the accountants of this mechanism on these votes; by default, the exact accountants."""
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants that release a data-dependent bound with noise; none by default."""
+        """Return accountants that release a data-dependent bound with `noise`; by default, none."""
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return a record of single teachers' costs for each T in `queries`; empty if all costs are the same."""
+        """Return a record of teachers' costs at δ for each T in `queries`; empty if all teachers have the same cost."""
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
         """Return the worst-case Rényi cost of one query for `teachers` teachers and `classes` classes; None if unknown.
 
-        The cost is also valid for discrete noise.
+        The cost must also be valid for discrete noise.
         """
         return None
 
@@ -233,9 +238,9 @@ class Mechanism(ABC):
         Parameters
         ----------
         votes : the votes on all queries
-        queries, curve : numbers of queries T; sanitised bounds, each of which is a release, only for those in `queries`
+        queries, curve : numbers of queries T; sanitised bounds are stated for `queries` only, since each is a release
         delta : δ of every bound
-        noise : noise of sanitised bounds, which are left out if it is None
+        noise : noise of sanitised bounds; None: no sanitised bounds
         discrete : state only bounds that are valid for discrete noise
         adaptive : state only bounds that are valid for queries chosen by earlier answers
         publishable : select the bounds that may be published (True) or the others (False); None: all
@@ -244,7 +249,7 @@ class Mechanism(ABC):
         check_abstentions(self, votes)
         if adaptive and self.answering is Answering.AS_TABLE and not votes.rounds:
             raise PatebenchError(
-                f"{type(self).__name__} is accounted for by rounds, and these votes do not state their rounds; "
+                f"the ε of {type(self).__name__} depends on the rounds of release, which these votes do not state; "
                 "give Votes with `rounds`"
             )
         requested = check_queries(queries, votes.queries)
@@ -280,7 +285,13 @@ class Mechanism(ABC):
 
 
 def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return exp(`log_p`) (queries, outcomes); raise PatebenchError unless the probabilities of each query sum to 1."""
+    """Return the probabilities exp(`log_p`), (queries, outcomes).
+
+    Raises
+    ------
+    PatebenchError
+        If the probabilities of some query do not sum to 1.
+    """
     probabilities: NDArray[np.float64] = np.exp(log_p)
     sums = probabilities.sum(axis=1)
     wrong = ~(np.abs(sums - 1) <= 1e-6)  # NaN is wrong, too
@@ -288,13 +299,19 @@ def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> N
         query = int(np.argmax(wrong))
         raise PatebenchError(
             f"{type(mechanism).__name__}.log_outcome_probabilities: the probabilities of query {query} sum to "
-            f"{sums[query]:.6g} and not to 1; correct the mechanism"
+            f"{sums[query]:.6g} instead of 1; correct this method"
         )
     return probabilities
 
 
 def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
-    """Return the mechanism `name` with these `parameters`; PatebenchError for unknown, missing or invalid ones."""
+    """Return the registered mechanism `name` with these `parameters`.
+
+    Raises
+    ------
+    PatebenchError
+        If the name or a parameter is unknown, or a parameter is missing or out of range.
+    """
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
     known = f"its parameters: {', '.join(allowed)}"
@@ -317,7 +334,7 @@ def _mechanisms_with(attribute: str) -> str:
 
 
 def check_releasable(name: str, kind: type[Mechanism]) -> None:
-    """Refuse a mechanism that cannot draw discrete noise, as its labels are not safe to release."""
+    """Raise PatebenchError if a mechanism cannot draw discrete noise, since its labels are not safe to release."""
     if not kind.discrete:
         raise PatebenchError(
             f"the mechanism '{name}' cannot be drawn with discrete noise, so its labels are not safe to release; "
@@ -326,9 +343,9 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
 
 
 def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse noise that cannot be drawn exactly, before a release is recorded and drawn.
+    """Raise PatebenchError if noise cannot be drawn exactly, before a release is recorded and drawn.
 
-    The mechanism labels an artificial query on which all teachers agree, so a refusal depends on no vote.
+    The check labels an artificial query on which all teachers agree, so the error depends on no private vote.
     """
     made_up = Votes.of(np.zeros((votes.teachers, 1), np.int8), votes.classes, abstentions=votes.abstentions)
     if votes.predictions is not None:
@@ -338,19 +355,19 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse votes that the mechanism's theorems do not cover."""
+    """Raise PatebenchError if no theorem of the mechanism covers these votes."""
     weighted = votes.weighted is not None
     check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
 
 
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
-    """Refuse abstentions, weights of votes, or private labels alone, if no theorem of the mechanism covers them."""
+    """Raise PatebenchError if no theorem of the mechanism covers abstentions, weights or private labels alone."""
     if labels_only:
         check_labels_only(type(mechanism))
     name = type(mechanism).__name__
     if weights and not mechanism.weights:
         able = _mechanisms_with("weights")
-        line = f"{name} counts votes, and these votes have weights; mechanisms that add weights: {able}"
+        line = f"{name} has no theorem for votes with weights; mechanisms that accept weights: {able}"
         raise PatebenchError(line, code="weights")
     if abstentions and not mechanism.abstentions:
         able = _mechanisms_with("abstentions")
@@ -362,7 +379,7 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
 
 
 def check_labels_only(kind: type[Mechanism]) -> None:
-    """Refuse a mechanism without a theorem for private labels of public samples."""
+    """Raise PatebenchError if a mechanism has no theorem for private labels of public samples."""
     if not kind.labels:
         raise PatebenchError(
             f"no theorem of {kind.__name__} states the ε of a private label whose sample is public; use "
@@ -371,28 +388,34 @@ def check_labels_only(kind: type[Mechanism]) -> None:
         )
 
 
-#: Number of queries at which even the rarest absence of a teacher is detected; parameters have twelve digits.
+#: Number of queries so large that every teacher misses one if `participation`, of twelve digits, is below 1.
 _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Refuse a mechanism that cannot answer queries in rounds, as its rounds would not cost what one release does."""
+    """Raise PatebenchError if rounds of queries may cost more than one release of all these queries."""
     if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:
         raise PatebenchError(
-            f"the mechanism '{name}' keeps state from query to query, so it cannot be queried in rounds; "
+            f"the mechanism '{name}' cannot be queried in rounds, because its queries depend on each other; "
             "use another mechanism"
         )
     if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(
-            f"the mechanism '{name}' has a schedule by which teachers sit out, and each round would start it again; "
-            "set participation = 1"
+            f"the mechanism '{name}' has a schedule of participation, which each round would start again; set "
+            "participation = 1"
         )
 
 
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
-    """Return the worst-case cost of one query; refuse a mechanism without one, as it cannot stop at a budget."""
+    """Return the worst-case cost of one query, by which a release stops at a budget.
+
+    Raises
+    ------
+    PatebenchError
+        If the mechanism has no worst-case cost per query.
+    """
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
             f"the mechanism '{name}' releases one table whole, so it cannot stop at a budget; its cost is known "
@@ -402,19 +425,23 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
         raise PatebenchError(
-            f"the mechanism '{name}' has no cost per query that is independent of the votes, so it cannot keep a "
+            f"the mechanism '{name}' has no cost per query that is independent of the votes, so it cannot stop at a "
             f"budget; leave the budget out, or use one of: {', '.join(able)}"
         )
     return cost
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """Return a filter that stops queries with this `cost` before they exceed (ε, δ).
+    """Return a filter that stops queries of this `cost` before they exceed (ε, δ).
 
-    The order of the filter depends on these arguments only. Raises PatebenchError if the budget does not admit one
-    query.
+    The order of the filter depends on these arguments only.
+
+    Raises
+    ------
+    PatebenchError
+        If the budget does not admit one query.
     """
-    # The ledger accounts at these orders, so a budget kept here is kept there too.
+    # The ledger uses these orders, so a release within the budget of this filter is within that of the ledger.
     order = best_order(cost.both, epsilon, delta)
     nearest = conversion.ORDERS[np.argmin(np.abs(np.log((conversion.ORDERS - 1) / (order - 1))))]
     keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(nearest))
@@ -427,9 +454,9 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
 
 
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
-    """Return the labels that a budget (ε, δ) allows, NO_ANSWER for all later queries, and the number of queries asked.
+    """Return `labels` with NO_ANSWER for queries beyond the budget (ε, δ), and the number of queries within it.
 
-    Labels are drawn independently, so dropping the last ones is the same as never having asked these queries.
+    Labels are drawn independently, so dropping the last labels is equivalent to not asking these queries.
     """
     asked = queries_within(keeper_of(cost, epsilon, delta), labels != NO_ANSWER, cost)
     allowed = labels.copy()
@@ -438,7 +465,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
 
 
 def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return one bound for each T in `queries`; each is the budget `epsilon`, which the filter guarantees."""
+    """Return the bound `epsilon`, the budget that the filter guarantees, for each T in `queries`."""
     promise = DirectAccountant(
         name="rdp-filter",
         label="Rényi filter",
@@ -450,7 +477,7 @@ def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[
 
 
 def fault_of(kind: object) -> str | None:
-    """Return the reason why `kind`, which another package offers, cannot be a mechanism; None if it can."""
+    """Return the reason why `kind`, an object of another package, is not a valid mechanism class; None if it is."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "is no subclass of patebench.mechanisms.base.Mechanism"
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
@@ -458,12 +485,12 @@ def fault_of(kind: object) -> str | None:
     if vars(kind).get("__annotations__") and "__dataclass_fields__" not in vars(kind):
         return "is no dataclass; put @dataclass(frozen=True) above it"
     if bare := [item.name for item in fields(kind) if not {"low", "above", "high"} <= set(item.metadata)]:
-        return f"has the field {bare[0]}, which is no parameter; make it with patebench.mechanisms.base.parameter"
+        return f"has the field {bare[0]}, which is no parameter; create it with patebench.mechanisms.base.parameter"
     return None
 
 
 def json_parameters(parameters: Mapping[str, float]) -> dict[str, float | str]:
-    """Return parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
+    """Return parameters for strict JSON: an infinite parameter becomes the string "inf"."""
     return {name: in_json(value) for name, value in parameters.items()}
 
 
@@ -475,4 +502,4 @@ def _check_parameter(name: str, item: Field[Any], value: Any) -> None:
         most = "" if math.isinf(high) else f" and at most {high:g}"
         raise PatebenchError(f"{name} = {value:g} is out of range; it must be {least}{most}")
     if item.metadata.get("whole") and value % 1:
-        raise PatebenchError(f"{name} = {value:g} is not a whole number")
+        raise PatebenchError(f"{name} = {value:g} is not a whole number; give one")

@@ -97,7 +97,7 @@ class DistributedGNMax(NoiseShares):
         return votes
 
     def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
-        """Return the noisy counts, all of which are revealed; `patebench.secure` computes the same from the same draws."""
+        """Return the noisy counts, which are revealed and which `patebench.secure` computes from the same draws."""
         return self.noisy(votes.counts, votes.teachers, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
