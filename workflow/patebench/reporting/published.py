@@ -36,14 +36,14 @@ QUANTITIES = (
     # Settings of the paper, and values that follow from other numbers of the same paper.
     *("parameters", "seconds", "setting", "derived"),
 )
-#: Names, as in the file, of the papers that tables and figures show.
+#: Names of papers in the column `paper`, for the papers that tables and figures show.
 PATE_2017, SCALABLE_2018, NZC_2020 = "PATE 2017", "Scalable PATE 2018", "NZC 2020"
 #: Papers on DP-SGD, whose models are private.
 DPSGD = ("DP-SGD 2016", "ScatterNet 2021", "Tempered sigmoids 2021", "DP reproducibility 2024")
 #: Papers whose ε protects a record.
 PRIVATE_KNN_2020 = "Private-kNN 2020"
 OF_RECORDS = (*DPSGD, PRIVATE_KNN_2020)
-#: Papers that compare many systems at chosen ε.
+#: Papers that compare many systems at given values of ε.
 DPMLBENCH_2023, REPRODUCIBILITY_2024 = "DPMLBench 2023", "DP reproducibility 2024"
 COMPARISONS = (DPMLBENCH_2023, REPRODUCIBILITY_2024)
 PETDL_2019 = "PET-DL 2019"
@@ -56,13 +56,13 @@ PRINTED = (
     *("mnist", "svhn", "cifar10", "fashion_mnist", "adult"),
     *("cifar100", "imagenet", "glyph", "celeba", "market1501"),
 )
-#: Names, as in the file, of the mechanisms that train private models.
+#: Names in the column `mechanism` of the mechanisms that train private models.
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
 #: Names of systems in records, by mechanism, for those whose ε protects one record.
 SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
 #: Names of systems in records, by mechanism, for all private models.
 ALL_SYSTEMS: Mapping[str | None, str] = {**SYSTEMS, PETDL: "PET-DL"}
-#: Name of the system of all other mechanisms, which aggregate votes.
+#: Name of the system of all mechanisms that aggregate votes.
 PATE = "PATE"
 _FIX = "correct the line; config/published.csv in the repository shows the form"
 #: Units and their divisors: percent, no unit, seconds.
@@ -223,7 +223,7 @@ def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Publi
 
 def _value(cells: list[str]) -> Value:
     if len(cells) != len(COLUMNS):
-        raise ValueError(f"it has {len(cells)} cells instead of {len(COLUMNS)}")
+        raise ValueError(f"the line has {len(cells)} cells instead of {len(COLUMNS)}")
     cell = dict(zip(COLUMNS, cells, strict=True))
     for name, known in (("unit", _UNITS), ("quantity", QUANTITIES)):
         if cell[name] not in known:
@@ -238,7 +238,7 @@ def _value(cells: list[str]) -> Value:
         if count is not None and count < 1:
             raise ValueError(f"{name} = {count} is below 1")
     if bool(cell["configuration"]) != bool(cell["experiments"]):
-        raise ValueError("only one of the two cells is filled; give both configuration and experiments, or neither")
+        raise ValueError("only one of two cells is filled; give both configuration and experiments, or neither")
     verdict, _, why = cell["unmeasured"].partition(": ")
     if cell["unmeasured"] and (not why or verdict not in ("not comparable", "not run")):
         raise ValueError(

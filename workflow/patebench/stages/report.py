@@ -59,7 +59,7 @@ def _write_table(name: str, records: "Records", published: "Published", folder: 
     from patebench.reporting.tables import TABLES
     from patebench.reporting.tables.table import read_csv
 
-    log.info("table %s", name)
+    log.info("writing table %s", name)
     table = TABLES.load(name)
     frame = table.build(records, published)
     text = table.csv(frame)
@@ -73,7 +73,7 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.style import is_empty, save, svg, themed
 
-    log.info("figure %s", name)
+    log.info("writing figure %s", name)
     with themed():
         figure = FIGURES.load(name)(records, published)
         save(figure, folder / f"{name}.png", folder / f"{name}.pdf")

@@ -310,5 +310,5 @@ def _audit_entries(frame: pd.DataFrame, marks: Marks) -> dict[str, Any]:
             )
     if (frame[["claim", "verdict"]] == "violated").any(axis=None):
         entries["stated ε contradicted by the audit"] = Patch(color=VERMILLION, alpha=0.25, linewidth=0)
-    entries["places of ε ≈ 0 and of no finite ε"] = Patch(color=GREY, alpha=0.2, linewidth=0)
+    entries["ε ≈ 0 (left) and ε = ∞ (right)"] = Patch(color=GREY, alpha=0.2, linewidth=0)
     return entries

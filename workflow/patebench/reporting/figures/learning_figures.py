@@ -131,7 +131,7 @@ def draw_distance(records: Records, published: Published) -> Figure:
     for axis, marked in ((axes[0], sizes.union(*printed)), (axes[2], sizes)):
         at_values(axis, sorted(marked), "number of teachers n")
     axes[1].axvline(NZC_DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {NZC_DISTANCE}")
-    axes[1].set_xlabel("k votes between the two largest counts, at least")
+    axes[1].set_xlabel("k, minimum gap between the two largest counts (votes)")
     for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
         percent(axis, words)
         axis.set_ylim(top=min(axis.get_ylim()[1], 1.02))  # no share is larger than 1
@@ -202,6 +202,6 @@ def draw_distillation(records: Records, published: Published) -> Figure:
             points = over_seeds(own[own["kind"] == kind], ["samples"], ["accuracy"])
             means(axis, points, "samples", "accuracy", **styles[kind].settings, capsize=2, label=kind)
         ensembles = members(records.ensembles, panel[:-1], _DISTILLED[:-1])
-        level(axis, ensembles["plurality_accuracy_test"].mean(), "the ensemble itself")
-        accuracy_over(axis, "samples learnt from, labelled without noise: ε = ∞", "accuracy on the test set")
+        level(axis, ensembles["plurality_accuracy_test"].mean(), "plurality of the teachers")
+        accuracy_over(axis, "training samples, labelled without noise (ε = ∞)", "accuracy on the test set")
     return finished(figure, axes)
