@@ -133,8 +133,8 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Rank the methods that have a proved entry of `unit` with ε at most `target` on each of several data sets.
 
-    The ranks use the two or more data sets on which at least three methods have an entry. If several choices of data
-    sets are possible, the choice with the most entries is used; without one, the result is None.
+    Ranks need at least two data sets on which the same three or more methods have an entry; otherwise the result is
+    None. If several choices of data sets are possible, the choice with the most entries is used.
     """
     best = {
         (in_words(name), method): found.accuracy

@@ -256,7 +256,7 @@ def sort_rows(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
 
 
 def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """Return the smallest ε per group of bounds with equal columns `by`; the result's column `name` contains it."""
+    """Return the smallest ε, as the column `name`, for each group of bounds with equal columns `by`."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 

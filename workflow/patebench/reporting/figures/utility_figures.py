@@ -66,7 +66,7 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the accuracy of each method at the same target values of ε, so that methods can be compared."""
+    """Draw the accuracy of each method at common target values of ε, to compare methods."""
     return draw_table(EQUAL_EPSILON.build(records, published))
 
 

@@ -75,9 +75,9 @@ def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame
 
 
 def of_labels(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
-    """Return the accuracy of each ensemble's labels, as `<name>_mean` and `<name>_std`.
+    """Return mean and deviation over the seeds of the accuracy of each ensemble's labels.
 
-    `keys` are the mechanism and noise with which the labels were drawn.
+    The columns are `<name>_mean` and `<name>_std`. `keys` selects the labels by mechanism and noise.
     """
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
