@@ -95,7 +95,7 @@ class _Labelings:
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return the total nearness to query q of the queries with a label, for each labeling (labelings,).
+        """Return the total nearness (labelings,) between a query and the queries with a label, for each labeling.
 
         `q` and `label` (labelings,) are the query and the label for each labeling.
         """

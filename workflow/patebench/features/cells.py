@@ -125,7 +125,7 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the vote matrix of shape `shape` = (teachers, queries): each teacher votes by its records' labels.
+    """Return the vote matrix, of `shape` (teachers, queries), in which teachers vote with their records' labels.
 
     `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record. If several
     records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest one in a
@@ -188,5 +188,5 @@ class Directions:
 
     @cached_property
     def total(self) -> Array:
-        """Weights (queries,) with which the rows of a table add up to the number of records per class."""
+        """Return the weights (queries,) with which the rows of a table add up to the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH
