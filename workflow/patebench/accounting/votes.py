@@ -1,9 +1,9 @@
-"""Hold the votes of an ensemble and the counts that mechanisms and accountants need.
+"""Votes of an ensemble, and the counts that mechanisms and accountants use.
 
-Votes may have weights: each private record adds one weight per query to the counts of the class that is its label. The
-squared norm of a teacher's votes is limited, so that the table of all votes changes by a limited distance if the
-teacher is replaced (`accounting/sparse.py`). Weights are integers in units of 1/UNIT, so that discrete noise protects
-them exactly and sums do not depend on their order.
+Votes may have weights: each private record adds one weight per query to the count of its own label. The squared norm of
+a teacher's votes is limited, so that the table of counts changes by a limited distance if the teacher is replaced
+(`accounting/sparse.py`). Weights are integers in units of 1/UNIT, so that discrete noise protects these exactly and
+sums do not depend on the order of the terms.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ MOST_VOTES = 1 << 40
 
 _BALLOTS = 1 << 20  # teachers × queries per block
 
-#: Number of units in a weight of one vote.
+#: Number of units of weight in one vote.
 UNIT = 1 << 12
 
 #: Relative margin by which scaled weights stay below their limit, larger than any rounding error.
 _MARGIN = 1e-9
 
-#: Largest squared norm of a teacher's votes, whatever the limit: floating point is exact up to it.
+#: Largest allowed squared norm of a teacher's votes, in squared units: floating point is exact up to this value.
 _LARGEST_SQUARE = 1 << 53
 
 
@@ -59,7 +59,7 @@ class WeightedVotes:
     def of(
         cls, weights: NDArray[np.integer], labels: NDArray[np.integer], teachers: NDArray[np.integer], classes: int
     ) -> Self:
-        """Create votes of rows that may repeat a teacher's label; rows of the same teacher and label are added."""
+        """Create weighted votes from rows as in the class, and add up rows of the same teacher and label."""
         rows = (len(weights),)
         if weights.ndim != 2 or weights.dtype.kind != "i" or labels.shape != rows or teachers.shape != rows:
             raise PatebenchError(
@@ -79,7 +79,7 @@ class WeightedVotes:
     def limited(self, most: float) -> Self:
         """Return the votes, scaled down for each teacher whose squared norm exceeds `most`.
 
-        A single vote of weight 1 has norm 1. The result of a teacher depends on its own rows alone.
+        A single vote of weight 1 has norm 1. The result for a teacher depends on that teacher's rows only.
         """
         limit = min(int(most) * UNIT**2, _LARGEST_SQUARE)
         teachers, row = np.unique(self.teachers, return_inverse=True)
@@ -90,7 +90,7 @@ class WeightedVotes:
         return replace(self, weights=np.trunc(self.weights * factor[:, None]).astype(self.weights.dtype))
 
     def table(self, classes: int) -> NDArray[np.int64]:
-        """Return the sum of all votes (queries, classes), in units of 1/UNIT."""
+        """Return the sum of all weights by query and class, (queries, classes), in units of 1/UNIT."""
         columns = [self.weights[self.labels == label].sum(axis=0, dtype=np.int64) for label in range(classes)]
         return np.stack(columns, axis=1)
 
@@ -99,13 +99,13 @@ class WeightedVotes:
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the rows as named arrays, as files of the kinds CHUNK and VOTES contain them."""
+        """Return the rows as the named arrays of files of the kinds CHUNK and VOTES."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
 
 def quantised(vectors: NDArray[np.floating]) -> NDArray[np.int16]:
-    """Return vectors of at most unit length in units of 1/UNIT, rounded towards zero so that none becomes longer."""
+    """Return vectors of at most unit length in units of 1/UNIT, rounded towards 0 so that none becomes longer."""
     return np.trunc(np.asarray(vectors, dtype=np.float64) * UNIT).astype(np.int16)
 
 
@@ -126,9 +126,9 @@ class Votes:
     rounds
         Numbers of queries of successive rounds of release; empty: all queries are one release.
     weighted
-        Votes with weights, whose sums are then the `counts`, in units of 1/`unit`; None: each vote has weight 1.
+        Votes with weights; `counts` are then sums of weights in units of 1/`unit`. None: each vote has weight 1.
     labels_only
-        True if each teacher is one record with a public sample, so that neighbours differ in one record's label alone.
+        True if each teacher is one record with a public sample, so that neighbours differ only in one record's label.
     """
 
     counts: Counts
@@ -221,10 +221,14 @@ class Votes:
 
 
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
-    """Refuse a table of votes or counts whose number of teachers may be misread, unless `teachers` confirms it.
+    """Raise PatebenchError if a table may be transposed or have a column of totals, unless `teachers` confirms it.
 
-    A transposed table, or one with a column of totals, implies another number of teachers and thus another ε. `option`
-    is the option that sets `teachers`, such as "--teachers ", for the error message.
+    Such a table of votes or counts implies a wrong number of teachers and thus a wrong ε.
+
+    Parameters
+    ----------
+    teachers : number of teachers stated by the user; None: not stated
+    option : option that sets `teachers`, such as "--teachers ", for the error message
     """
     if teachers is not None:
         if teachers != votes.teachers:
@@ -298,11 +302,11 @@ def capped(
     rounds: Sequence[int] = (),
     places: NDArray[np.integer] | None = None,
 ) -> NDArray[np.integer]:
-    """Keep the first `most` votes of each teacher per round and replace the others by abstentions.
+    """Return the first `most` votes of each teacher per round, with abstentions in place of all others.
 
-    The order of teacher i starts at query i modulo the number of queries and wraps around, so that queries get equally
-    many votes. Abstentions do not count. Each row of the result depends only on that row of `votes` and its place, so
-    neighbours still differ in one row.
+    Teacher i votes first on query i modulo the number of queries of the round and wraps around, so that queries get
+    equally many votes. Abstentions do not count. Each row of the result depends only on the same row of `votes` and its
+    place, so neighbours still differ in one row.
 
     Parameters
     ----------
@@ -327,14 +331,14 @@ def capped(
 
 
 def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
-    """Return the dense rank of each class in rows of counts in descending order; equal counts share a rank."""
+    """Return the rank of each class (0: most votes) in rows of descending counts; equal counts share a rank."""
     result = np.zeros(ordered.shape, dtype=np.int64)
     result[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
     return result
 
 
 def multiplicities(rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of classes per rank, for rows with the same number of ranks (see `ranks`)."""
+    """Return the number of classes of each rank, (rows, ranks); all rows must have the same number of ranks."""
     rows, distinct = len(rank), int(rank[0, -1]) + 1
     cells = np.arange(rows)[:, None] * distinct + rank
     return np.bincount(cells.ravel(), minlength=rows * distinct).reshape(rows, distinct)
