@@ -105,7 +105,7 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """Return the accountants that also hold when earlier answers determine later queries.
 
-    The source of a data-dependent accountant is extended: its bound refers to the queries that were actually asked.
+    A note in the source of each data-dependent accountant says that its bound refers to the queries actually asked.
     """
     words = "; along the queries that were put, as if they had been fixed beforehand"
     return [

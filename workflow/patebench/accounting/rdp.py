@@ -34,7 +34,7 @@ def gaussian(sigma: float, orders: ArrayLike) -> Array:
 
 
 def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Array:
-    """Return the curve of GNMax(σ) per query: Scalable PATE, Theorem 6, or α/σ² where that is smaller.
+    """Return the data-dependent curve of GNMax(σ) per query: the smaller of Scalable PATE, Theorem 6, and α/σ².
 
     The theorem is used with μ₂ = σ√(ln 1/q), ε₂ = μ₂/σ² and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁,
     q e^{ε₂} < 1 and q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}. If one of these conditions fails, the
@@ -138,7 +138,7 @@ def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
 
 
 def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
-    """Return the log moments α(l) of LNMax(γ) per query: PATE 2017, Theorem 1, or the worst case where it is smaller.
+    """Return the log moments α(l) of LNMax(γ) per query: the smaller of PATE 2017, Theorem 1, and the worst case.
 
     The theorem needs q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); otherwise the worst case is returned.
 

@@ -38,7 +38,14 @@ _PLD = (
 
 @dataclass(frozen=True)
 class SubsampledGaussian:
-    """Equal steps with sampling probability `rate` and noise of standard deviation `noise` times the clipping norm."""
+    """Equal steps of the Poisson-subsampled Gaussian mechanism.
+
+    Parameters
+    ----------
+    noise : noise multiplier, the standard deviation of the noise in units of the clipping norm
+    rate : sampling probability of a record in a step
+    steps : number of steps
+    """
 
     noise: float
     rate: float

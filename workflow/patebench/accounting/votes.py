@@ -95,7 +95,7 @@ class WeightedVotes:
         return np.stack(columns, axis=1)
 
     def at(self, queries: slice | NDArray[np.integer]) -> Self:
-        """Return the votes on some of the queries, in that order."""
+        """Return the votes on the given `queries`, a slice or indices, in their order."""
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -141,7 +141,10 @@ class Votes:
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
-        """Create votes from a (teachers, queries) matrix of labels from 0, and of `ABSTAINED` if `abstentions`."""
+        """Create votes from a (teachers, queries) matrix of labels 0 … classes − 1, and of `ABSTAINED` if allowed.
+
+        With `abstentions`, teachers may abstain, even if none does.
+        """
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)
         return cls(tally, matrix, electorate=len(matrix) if abstentions else None)
@@ -171,7 +174,7 @@ class Votes:
         return cls(np.asarray(counts, dtype=np.int64))
 
     def at(self, queries: slice | NDArray[np.integer]) -> "Votes":
-        """Return the votes on some of the queries, in that order."""
+        """Return the votes on the given `queries`, a slice or indices, in their order, as one round."""
         matrix = None if self.matrix is None else self.matrix[:, queries]
         predictions = None if self.predictions is None else self.predictions[queries]
         weighted = None if self.weighted is None else self.weighted.at(queries)

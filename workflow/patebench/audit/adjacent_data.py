@@ -155,7 +155,7 @@ def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
 
 
 class Moved(StrEnum):
-    """Verdict on a change of the private data: whether it altered more than the partition claims."""
+    """Verdict on a change of the private data: whether more outputs changed than the partition claims."""
 
     HOLDS = "holds"  # at most one shard and its teacher's votes changed
     NOT_CLAIMED = "not claimed"  # several shards changed, and the partition does not claim that only one does

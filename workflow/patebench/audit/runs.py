@@ -34,7 +34,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """Settings of the audit of one mechanism, with methods that run it.
+    """Settings of the audit of one mechanism, with methods that run this mechanism.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def count_outcomes(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
 
 
 class CountingGenerator:
-    """A generator that counts the random numbers drawn from it and from the generators that it spawns, in `drawn`."""
+    """Generator whose `drawn[0]` is the number of random numbers drawn from it and from generators that it spawned."""
 
     def __init__(self, source: np.random.Generator, drawn: list[int] | None = None) -> None:
         self._source, self.drawn = source, [0] if drawn is None else drawn
@@ -233,7 +233,7 @@ class Goal:
     delta: float
 
     def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the best event among the sets of the k outcomes with the largest likelihood ratios, for all k.
+        """Return the event with the largest expected ε among the sets of k outcomes with the largest likelihood ratios.
 
         Parameters
         ----------

@@ -79,7 +79,7 @@ def equal_models(one: Sequence[Array], other: Sequence[Array]) -> bool:
 
 
 def audit_means(here: Array, there: Array, deviation: float, stated: float) -> Audited:
-    """Compare the exact μ of one Gaussian release with the stated μ.
+    """Audit the μ of one Gaussian release exactly, from its means on two neighbours.
 
     N(a, s²I) and N(b, s²I) are as distinguishable as N(0, 1) and N(‖a − b‖/s, 1) (Dong, Roth, Su 2022, Theorem 2.7).
 
@@ -95,7 +95,7 @@ def audit_means(here: Array, there: Array, deviation: float, stated: float) -> A
 
 
 def audit_release(here: Array, there: Array, direction: Array, confidence: float, stated: float) -> Audited:
-    """Compare a lower bound on the μ of one release, from runs on two neighbours, with the stated μ.
+    """Audit the μ of one release, by a lower bound from runs on two neighbours.
 
     The event is that the projection on `direction` exceeds a threshold. Separate runs choose the threshold and count
     the event, so that the bound holds with probability `confidence` for any release.
@@ -132,7 +132,7 @@ def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], c
 def audit_step(
     present: Array, absent: Array, stated: SubsampledGaussian, delta: float, confidence: float = 0.999
 ) -> Audited:
-    """Compare a lower bound on the ε of one step of DP-SGD at `delta`, from runs with and without a canary, with its ε.
+    """Audit the ε of one step of DP-SGD at `delta`, by a lower bound from runs with and without a canary.
 
     The canary's gradient has the clipping norm and all others are 0. The noisy sum is projected on the canary's
     gradient (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a step is implemented

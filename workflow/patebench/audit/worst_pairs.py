@@ -275,7 +275,7 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest of "no answer"."""
+        """Return the pair with the largest |P − Q| of any outcome, and two pairs with the largest of "no answer"."""
         candidates = self._candidates()
         any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
         no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])

@@ -62,7 +62,7 @@ class ImmutableArgmax(Mechanism):
 
     @property
     def drowned(self) -> bool:
-        """Return True if the constant is so far above the noise that the noise changes nothing."""
+        """Return True if the constant c is so large that the noise changes nothing."""
         return self.c > _CERTAIN * self.noise.scale
 
     @property

@@ -149,7 +149,7 @@ class IntegerNoise:
 
     @classmethod
     def of(cls, log_weights: Array) -> "IntegerNoise":
-        """Create noise from `log_weights`, which are ln of unnormalised probabilities at −reach … reach."""
+        """Create noise from `log_weights`, the logarithms of unnormalised probabilities at −reach … reach."""
         log_p = log_weights - np.logaddexp.reduce(log_weights)
         return cls(log_p, np.minimum(np.logaddexp.accumulate(log_p), 0.0))
 

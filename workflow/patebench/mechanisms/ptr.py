@@ -95,7 +95,7 @@ class ProposeTestRelease(Mechanism):
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return k: the labels cost at most `cost` if at most k − 1 teachers change; None: if any change."""
+        """Return k, the least number of teachers whose change may raise the labels' cost above `cost`; None: none."""
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
 

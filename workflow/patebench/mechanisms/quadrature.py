@@ -70,7 +70,7 @@ class Histograms:
 
 @dataclass(frozen=True)
 class Panels:
-    """Intervals of integration from `low` to `high`; `row` (ascending) is the query of each, and no query has none."""
+    """Intervals of integration from `low` to `high`, at least one for each query; `row` (ascending) is the query."""
 
     row: Integers
     low: Array

@@ -58,7 +58,7 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact noise of each count, which is integer noise for mechanisms that always add integers."""
+        """Return the exact noise of each count: integer noise if the mechanism adds integers in seeded mode too."""
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
@@ -146,7 +146,7 @@ class SparseArgmax(Mechanism):
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Table of counts + N(0, σ²), √(2k)/σ-GDP as a whole for any number of queries; k = 1 counts one vote per teacher.
+    """Table of counts + N(0, σ²); the whole table is √(2k)/σ-GDP for any number of queries.
 
     For k = T, the table has the noisy counts of GNMax, at the cost of GNMax by Gaussian DP. For votes with weights, the
     table has sums of weights and is 2√k/σ-GDP.
@@ -220,7 +220,7 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Table of counts + Lap(1/γ), 2kγ-DP as a whole for any number of queries.
+    """Table of counts + Lap(1/γ); the whole table is 2kγ-DP for any number of queries.
 
     Each changed cell changes by one, so it is γ-DP, also with discrete Laplace noise. Unchanged cells cost nothing.
     """
