@@ -25,8 +25,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dppl-public": {"prototypes": 2},
 }
 POOL = np.random.default_rng(3).normal(size=(6, 2))
-#: Opposite, equal, long, short and zero features.
-POINTS = np.array([[1.0, 0], [-1, 0], [0.6, 0.8], [-0.6, -0.8], [9, -9], [-9, 9], [0.01, 0], [0, 0]])
+#: Opposite, equal, long, short and zero features; the last two have the inner product −½ in least squares.
+POINTS = np.array(
+    [[1.0, 0], [-1, 0], [0.6, 0.8], [-0.6, -0.8], [9, -9], [-9, 9], [0.01, 0], [0, 0], [180, -180], [36, 252]]
+)
 
 
 def _method(name: str, noise: float = 1.0, **options: Any) -> Any:
@@ -50,7 +52,7 @@ def _epsilon(mu: float, delta: float = DELTA) -> float:
     [
         ("dppl-mean", 2, 1),
         ("least-squares", 2 * math.sqrt(15 / 16), 1),
-        ("least-squares-private", math.sqrt(15 / 4 + 2), math.sqrt(2)),
+        ("least-squares-private", math.sqrt(4.5), math.sqrt(2)),
         ("private-evolution", 2, math.sqrt(2)),
     ],
 )
@@ -122,9 +124,7 @@ def _largest_distances(name: str) -> tuple[float, float]:
 def test_a_record_changes_sums_by_at_most_the_stated_distances(name: str) -> None:
     stated, found = _method(name).distances, _largest_distances(name)
     assert all(distance <= bound for distance, bound in zip(found, stated, strict=True))
-    # Opposite vectors of one class have equal v·v', so both distances are not reached together.
-    near = 0.6 if name == "least-squares-private" else 0.99
-    assert all(distance >= near * bound for distance, bound in zip(found, stated, strict=True))
+    assert all(distance >= 0.99 * bound for distance, bound in zip(found, stated, strict=True))
 
 
 @pytest.mark.parametrize("name", OF_RECORDS)
@@ -248,7 +248,7 @@ FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
     # Too small a sensitivity: √2, for features that may be negative; the covariance for free; one of two rounds.
     (prototypes.ClassMeans, "distances", (2.0, 1.0), _distances, ("dppl-mean",)),
     (least_squares.LeastSquares, "distances", (2.0, 1.0), _distances, ("least-squares",)),
-    (least_squares.PrivateLeastSquares, "distances", (2.0, 1.0), _distances, ("least-squares-private",)),
+    (least_squares.PrivateLeastSquares, "distances", (4.4, 2.0), _distances, ("least-squares-private",)),
     (evolution.PrivateEvolution, "distances", (2.0, 1.0), _distances, ("private-evolution",)),
     # All records vote for two candidates.
     (evolution, "nearest", lambda x, pool: np.arange(2 * len(x)) // 2 % len(pool), _distances, ("private-evolution",)),

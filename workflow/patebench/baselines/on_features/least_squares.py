@@ -56,13 +56,13 @@ class LeastSquares(GaussianSums):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateLeastSquares(LeastSquares):
-    """Least squares by noisy class sums and a noisy sum Σ v·v' over the private records.
+    """Class sums and Σ v·v', both with noise.
 
-    For vectors u and v of at most unit length, the matrices u·u' and v·v' have Frobenius norms of at most 1 and a
-    non-negative inner product, so they differ by at most √2. The squared distances of the two releases add up.
+    For ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩, a record that replaces one of its class changes the squared distances of the two
+    releases by at most 2 − 2s and 2 − 2s², together 4.5 − 2(s + ½)²; one of another class by at most 2 + 2.
     """
 
-    distances = 4 * (1 - CONSTANT**2) + 2, 2.0
+    distances = 4.5, 2.0
 
     @property
     def releases(self) -> int:
