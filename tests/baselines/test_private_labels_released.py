@@ -5,6 +5,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests.refusals import refuses
 
 from patebench.baselines.on_features import private_labels
 from patebench.baselines.on_features.feature_method import PrivateRecords
@@ -173,3 +174,17 @@ def test_labels_and_scores_are_right_with_little_noise(method: type[private_labe
     assert fitted.labels is not None
     assert (fitted.labels == LABELS).mean() >= (1 if method is ClusterHistograms else 0.8)  # the others draw labels
     assert (fitted.scores(POOL).argmax(axis=1) == LABELS).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("pool", [np.zeros((20, 3)), np.ones((1, 3)), np.eye(3)], ids=["zeros", "one", "three"])
+def test_a_pool_without_differences_or_of_few_samples_is_labelled(
+    method: type[private_labels.LabelMethod], pool: np.ndarray
+) -> None:
+    made, labels = method(noise=0.5, clusters=1), np.arange(len(pool)) % 3
+    fitted = made.fit(PrivateRecords(pool, labels), pool, 3, np.random.default_rng(0))
+    assert fitted.labels is not None
+    assert fitted.labels.shape == (len(pool),)
+    assert np.isfinite(fitted.scores(pool)).all()
+    with refuses("bound"):
+        method(noise=0.5, clusters=21).fit(PrivateRecords(pool, labels), pool, 3, np.random.default_rng(0))

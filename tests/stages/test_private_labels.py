@@ -298,6 +298,35 @@ def test_a_configuration_with_results_in_another_unit_is_refused(key: str, value
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("method", ["cluster-histograms", "cluster-resampling"])
+def test_the_default_number_of_clusters_fits_into_the_pool(method: str) -> None:
+    methods = [{"method": method, "epsilon": 1}]
+    with refuses("bound", "experiments.one.feature_methods[0].clusters"):
+        configured(pool=99, feature_methods=methods)
+    configured(pool=99, feature_methods=[{"method": method, "epsilon": 1, "clusters": 50}])
+    configured(feature_methods=methods)
+
+
+def test_delta_is_compared_with_the_number_of_labels_that_are_read(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool, truth = read_arrays(world["pool.npz"], POOL), read_arrays(world["truth.npz"], TRUTH)
+    fewer = {name: values[:9] for name, values in pool.arrays.items()}
+    digest = write_arrays(tmp_path / "pool.npz", POOL, fewer, pool.meta)
+    write_arrays(tmp_path / "truth.npz", TRUTH, {"y": truth["y"][:9]}, {**truth.meta, "pool": digest})
+    test = read_arrays(world["test.npz"], SAMPLES)
+    write_arrays(tmp_path / "test.npz", SAMPLES, test.arrays, {**test.meta, "pool": digest})
+    known = {name: tmp_path / f"{name}.npz" for name in ("pool", "truth", "test", "encoder")}
+    extract_features.run(pool=known["pool"], **NAMED, out=tmp_path / "features.npz", encoder=known["encoder"])
+    for delta, warned in ((0.05, False), (0.2, True)):
+        caplog.clear()
+        train_on_features.run(
+            **known, private=world["private.npz"], **NAMED, out=tmp_path / "method.json",
+            parameters=FeatureMethodParameters(method="randomised-response", epsilon=8, delta=delta),
+        )  # fmt: skip
+        assert ("1/n for n private records" in caplog.text) == warned
+
+
 def test_labels_select_no_samples() -> None:
     tail = {"loader": "wine", "long_tail": [30, 20]}
     settings: dict[str, Any] = {"seeds": 0, "datasets": {"tail": tail}}

@@ -444,8 +444,13 @@ class _Expansion:
                 unit = unit if settings.protects else "labels alone, but this experiment whole records"
                 line = f"'{method_entry.method}' protects {unit} ({self.where}.protects)"
                 raise PatebenchError(f"{line}; leave it out", code="labels", where=f"{where}.method")
-            for key in ("prototypes", "candidates", "clusters"):
-                _check_pool(f"{where}.{key}", [number for number in [getattr(method_entry, key)] if number], pool)
+            numbers = {key: getattr(method_entry, key) for key in ("prototypes", "candidates", "clusters")}
+            # Fewer candidates than the default are used in a small pool, but clusters have samples of their own.
+            numbers["clusters"] = numbers["clusters"] or getattr(
+                FEATURE_METHODS.load(method_entry.method), "clusters", None
+            )
+            for key, number in numbers.items():
+                _check_pool(f"{where}.{key}", [number] if number else [], pool)
             for method in self._combinations(where, method_entry, FeatureMethodParameters):
                 self.run.add_private_model("train_on_features", split, method)
 

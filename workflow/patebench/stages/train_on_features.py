@@ -70,7 +70,7 @@ def run(
     labels_only = FEATURE_METHODS.fact(parameters.method, "labels_only")
     check_pool_protection(public, labels_only=labels_only)
     check_together(pool=public, truth=true)
-    if fault := large_delta(parameters.delta, None, len(samples["x"])):
+    if fault := large_delta(parameters.delta, None, len((public if labels_only else samples)["x"])):
         log.warning(fault)
     method: FeatureMethod = FEATURE_METHODS.load(parameters.method).calibrated(
         parameters.epsilon, parameters.delta, parameters.change, **parameters.settings

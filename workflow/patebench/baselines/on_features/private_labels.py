@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from patebench.baselines.on_features.feature_method import Array, FeatureMethod, Fitted, PrivateRecords
 from patebench.core.bound import Adjacency
+from patebench.core.errors import PatebenchError
+from patebench.core.text import plural
 from patebench.features.query_clusters import clustered
 
 Labels = NDArray[np.integer]
@@ -93,7 +95,9 @@ class RandomisedResponse(LabelMethod):
             epsilon *= 1 - _PRIOR_SHARE
         labels = draw(response(private.labels, prior, epsilon), rng)
         answers = np.eye(classes)[labels]
-        line = RidgeCV(np.logspace(-4, 2, 7) * len(pool) * pool.var(axis=0).mean()).fit(pool, answers)
+        scale = max(float(pool.var(axis=0).mean()), 1e-9)  # positive if all samples are equal
+        with np.errstate(invalid="ignore"):  # a single sample leaves none for its own validation
+            line = RidgeCV(np.logspace(-4, 2, 7) * len(pool) * scale).fit(pool, answers)
         return Fitted(line.predict, "linear", line.coef_.size + classes, labels)
 
 
@@ -133,6 +137,9 @@ def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
 
 def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
     """Return the cluster of each sample of the pool (samples,) and the mean of each cluster (clusters, features)."""
+    if clusters > len(pool):
+        line = f"{clusters} clusters are more than the {plural(len(pool), 'sample')} of the pool; use fewer clusters"
+        raise PatebenchError(line, code="bound")
     member, _ = clustered(pool, clusters)
     names, member = np.unique(member, return_inverse=True)
     return member, np.stack([pool[member == cluster].mean(axis=0) for cluster in range(len(names))])
