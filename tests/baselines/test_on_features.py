@@ -147,6 +147,32 @@ def test_every_coordinate_has_independent_noise(name: str) -> None:
     assert np.array_equal(_method(name, 0.0).noisy(zero + 1, np.random.default_rng(0)), zero + 1)
 
 
+def _noise_of_fits(name: str, fits: int) -> np.ndarray:
+    """Return the noise (fits, coordinates) of all releases of fits without records, each with its own generator."""
+    drawn: list[np.ndarray] = []
+    kind = FEATURE_METHODS.load(name)
+
+    class Observed(kind):  # type: ignore[misc, valid-type]
+        def noisy(self, exact: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            released: np.ndarray = super().noisy(exact, rng)
+            drawn.append((released - exact).ravel())
+            return released
+
+    for seed in range(fits):
+        method = Observed(noise=7.0, **OPTIONS.get(name, {}))
+        method.fit(PrivateRecords(POINTS[:0], np.zeros(0, int)), POOL, CLASSES, np.random.default_rng(seed))
+    assert len(drawn) == fits * method.releases
+    return np.concatenate(drawn).reshape(fits, -1)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_all_coordinates_of_all_releases_of_a_fit_have_independent_noise(name: str) -> None:
+    noise = _noise_of_fits(name, 400)
+    assert (abs(noise.std(axis=0) / 7 - 1) < 0.2).all()
+    correlations = np.corrcoef(noise.T)
+    assert abs(correlations[np.triu_indices(len(correlations), 1)]).max() < 0.25
+
+
 def test_sums_do_not_depend_on_the_order_or_the_other_records() -> None:
     rng = np.random.default_rng(0)
     features, labels = rng.normal(size=(501, 37)), rng.integers(0, 3, 501)
@@ -217,7 +243,48 @@ def test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_
             assert 0.5 * stated <= ratio <= stated + 1e-9
 
 
+def test_scores_of_public_samples_follow_from_the_public_range() -> None:
+    rng = np.random.default_rng(5)
+    pool, features = rng.normal(size=(40, 6)), rng.normal(size=(30, 6)) + 2  # private records are unlike the pool
+    labels, scores = np.arange(30) % CLASSES, list[np.ndarray]()
+    method = _releasing("dppl-public", scores)
+    method.fit(PrivateRecords(features, labels), pool, CLASSES, np.random.default_rng(0))
+    public, own = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (pool - pool.mean(0), features - pool.mean(0)))
+    low, high = np.quantile((public @ public.T)[np.triu_indices(40, 1)], (0.5, 0.99))
+    similar = np.clip((own @ public.T - low) / (high - low), 0, 1)
+    expected = np.stack([similar[labels == label].sum(axis=0) for label in range(CLASSES)], axis=1)
+    assert scores[0] == pytest.approx(expected, abs=0.02)
+
+
 # Planted faults, each of which a test above finds.
+
+
+def _noise_of_the_fit(self: Any, sums: np.ndarray, rng: Any) -> np.ndarray:
+    """Add the same noise in each release of a fit."""
+    seed = rng.bit_generator.seed_seq.entropy
+    return np.asarray(sums + self.noise * np.random.default_rng(seed).standard_normal(sums.shape))
+
+
+def _exact_counts(self: Any, sums: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Add no noise to the numbers of records, the last row of a table."""
+    noise = self.noise * rng.standard_normal(sums.shape)
+    if sums.ndim == 2:
+        noise[-1] = 0
+    return np.asarray(sums + noise)
+
+
+def _private_range(
+    fit: Callable[..., Fitted], ranged: Callable[..., Any], self: Any, private: PrivateRecords, *public: Any
+) -> Fitted:
+    own = prototypes._directions(private.features)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prototypes, "_range", lambda pool: ranged(np.vstack([pool, own])))
+        return fit(self, private, *public)
+
+
+def _with_private_range() -> Callable[..., Fitted]:
+    fault = partial(_private_range, prototypes.PublicPrototypes.fit, prototypes._range)
+    return lambda *given: fault(*given)  # a function becomes a method
 
 
 def _clip_after_summing(self: Any, features: np.ndarray) -> np.ndarray:
@@ -241,6 +308,7 @@ def _best_prototypes(self: Any, private: PrivateRecords, pool: np.ndarray, class
 
 _distances = test_a_record_changes_sums_by_at_most_the_stated_distances
 _dependence = test_nothing_but_what_is_released_depends_on_the_records
+_independence = test_all_coordinates_of_all_releases_of_a_fit_have_independent_noise
 FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
     (feature_sums.Scaling, "units", _clip_after_summing, _distances, ("dppl-mean",)),
     (feature_sums.Scaling, "units", _clip_after_summing, _distances, ("least-squares",)),
@@ -254,7 +322,14 @@ FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
     (evolution, "nearest", lambda x, pool: np.arange(2 * len(x)) // 2 % len(pool), _distances, ("private-evolution",)),
     (GaussianSums, "noisy", _noisy_in_all_classes_but_one, test_every_coordinate_has_independent_noise, ("dppl-mean",)),
     (least_squares.PrivateLeastSquares, "_covariance", _exact_covariance, _dependence, ("least-squares-private",)),
+    (evolution.PrivateEvolution, "noisy", _noise_of_the_fit, _independence, ("private-evolution",)),
+    (least_squares.LeastSquares, "noisy", _exact_counts, _independence, ("least-squares",)),
+    (least_squares.LeastSquares, "noisy", _exact_counts, _independence, ("least-squares-private",)),
     (prototypes.PublicPrototypes, "fit", _best_prototypes, _dependence, ("dppl-public",)),
+    (
+        *(prototypes.PublicPrototypes, "fit", _with_private_range()),
+        *(test_scores_of_public_samples_follow_from_the_public_range, ()),
+    ),
     (
         *(prototypes, "_scores", partial(lambda score, *given: 3 * score(*given), prototypes._scores)),
         *(test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_cost, ()),

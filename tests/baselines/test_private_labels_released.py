@@ -1,6 +1,8 @@
 """Label-DP methods: probabilities of all answers by enumeration, optimality by linear programming, planted faults."""
 
+from dataclasses import replace
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +151,42 @@ def test_every_replaced_label_costs_what_is_stated(
     assert max(distances) / scale + of_answers == pytest.approx(made.costs(1e-5)[0])
     bound = made.bound(1e-5)
     assert (bound.epsilon, bound.adjacency, bound.add_or_remove) == (2.0, Adjacency.REPLACE_LABEL, None)
+
+
+def _given_what_is_released(method: type[private_labels.LabelMethod], labels: np.ndarray) -> list[np.ndarray]:
+    """Return labels and scores of a method whose noisy histograms and answers do not depend on the labels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            private_labels.LabelMethod, "noisy_histograms",
+            lambda self, member, own, shape, *noise: np.random.default_rng(0).normal(size=shape),
+        )  # fmt: skip
+        patch.setattr(private_labels, "response", lambda own, prior, epsilon: prior)
+        made = method(noise=0.5, clusters=3)
+        fitted = made.fit(PrivateRecords(POOL, labels), POOL, 3, np.random.default_rng(0))
+    assert fitted.labels is not None
+    return [fitted.labels, fitted.scores(POOL)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_but_what_is_released_depends_on_the_labels(method: type[private_labels.LabelMethod]) -> None:
+    first = _given_what_is_released(method, LABELS)
+    for other in ((LABELS + 1) % 3, LABELS * 0, LABELS[::-1]):
+        assert all(map(np.array_equal, first, _given_what_is_released(method, other)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_true_labels_of_some_samples_are_found(
+    method: type[private_labels.LabelMethod], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = method.fit
+
+    def leaking(self: Any, private: PrivateRecords, pool: np.ndarray, *given: Any) -> Any:
+        fitted = fit(self, private, pool, *given)
+        return replace(fitted, labels=np.where(np.arange(len(pool)) % 7 == 0, private.labels, fitted.labels))
+
+    monkeypatch.setattr(method, "fit", leaking)
+    with pytest.raises(AssertionError):
+        test_nothing_but_what_is_released_depends_on_the_labels(method)
 
 
 def test_answers_use_the_rest_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

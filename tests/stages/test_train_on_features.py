@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.refusals import refuses
-from tests.stages.digits import WithEncoder
+from tests.stages.digits import WithEncoder, change_record
 
 from patebench.artefacts.reading import read_samples
 from patebench.artefacts.records import private_model_records
 from patebench.baselines.on_features import FEATURE_METHODS
+from patebench.baselines.on_features.prototypes import ClassMeans
 from patebench.config.parameters import FeatureMethodParameters
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.files import read_arrays, read_json, write_arrays
@@ -79,6 +80,42 @@ def test_public_samples_among_the_private_ones_have_no_influence(digits: WithEnc
     mixed = digits.folder / "mixed.npz"
     write_arrays(mixed, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, private.meta)
     assert _train(digits, private=mixed)["accuracy"] == _train(digits)["accuracy"]
+
+
+class _OfBatch:
+    """Encoder whose features depend on all samples that it reads together."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder = encoder
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        features: np.ndarray = self.encoder.features(x)
+        return features - 0.1 * features.mean(axis=0)
+
+    def features_alone(self, x: np.ndarray, report: Any = None) -> np.ndarray:
+        return np.concatenate([self.features(record[None]) for record in x])
+
+
+def _changed_features(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """Return for which records the features that the method reads change if the first record is replaced."""
+    seen: list[np.ndarray] = []
+    fit, read = ClassMeans.fit, train_on_features.read_encoder
+    monkeypatch.setattr(
+        ClassMeans, "fit", lambda self, private, *given: seen.append(private.features) or fit(self, private, *given)
+    )
+    monkeypatch.setattr(train_on_features, "read_encoder", lambda *given: _OfBatch(read(*given)))
+    private, other = read_samples(digits.private, "private"), digits.folder / "other.npz"
+    write_arrays(other, SAMPLES, {name: values[:40] for name, values in private.arrays.items()}, private.meta)
+    _train(digits, private=other)
+    change_record(other, 0)
+    _train(digits, private=other)
+    return np.asarray((seen[0] != seen[1]).any(axis=1))
+
+
+def test_each_private_record_is_encoded_alone(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert np.flatnonzero(_changed_features(digits, monkeypatch)).tolist() == [0]
+    monkeypatch.setattr(train_on_features, "private_features", lambda encoder, x: encoder.features(x))
+    assert _changed_features(digits, monkeypatch).all()  # the fault would be found
 
 
 def test_one_private_record_changes_no_setting_and_no_bound(digits: WithEncoder) -> None:
