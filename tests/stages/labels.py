@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from patebench.accounting.votes import UNIT
 from patebench.config.parameters import AccountParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_arrays
@@ -25,6 +26,16 @@ def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: 
     facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], **more}
     arrays = {"votes": votes.astype(np.int8), "test_votes": test_votes.astype(np.uint8)}
     write_arrays(path, VOTES, arrays, facts)
+    return path
+
+
+def write_weighted_votes(path: Path, teachers: int = 50, queries: int = 12, classes: int = 4, **more: Any) -> Path:
+    """Write VOTES with weights in which each teacher has the same weight on each query, for a class of its own."""
+    each = np.arange(teachers)
+    weights = np.full((teachers, queries), UNIT // 4, dtype=np.int16)
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], "abstentions": True}
+    facts |= {"teachers": teachers, "neighbours": None, "weighted": True, **more}
+    write_arrays(path, VOTES, {"weights": weights, "row_labels": each % classes, "row_teachers": each}, facts)
     return path
 
 

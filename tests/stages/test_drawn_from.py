@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.stages.ensemble import Ensemble
-from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
+from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes, write_weighted_votes
 from tests.steps import STUDENT
 
 from patebench.cli import cli
@@ -102,6 +102,19 @@ def test_protection_and_rule_are_those_of_the_votes_that_were_drawn_from(tmp_pat
     stated = read_json(state_bounds(own, labels, [], tmp_path / "bounds.json"), "account")
     assert stated["protection"] == PARTITIONS.fact("hash", "protection")
     assert stated["partition_rule"] == "hash"
+
+
+def test_weights_of_votes_are_those_of_the_votes_that_were_drawn_from(tmp_path: Path) -> None:
+    """Refuse them without a ledger too: at σ = 20, ε is 0.4970 for votes with weights and 0.3407 for others."""
+    facts = protecting("hash")
+    weighted = write_weighted_votes(tmp_path / "weighted.npz", **facts)
+    plain = votes_of(tmp_path / "plain.npz", 50, abstentions=True, neighbours=None, **facts)
+    for own, other in ((weighted, plain), (plain, weighted)):
+        labels = draw_release(own, "sparse-gnmax", {"k": 1.0, "sigma": 20.0}, tmp_path / f"{own.stem}-labels.npz")
+        with pytest.raises(ArtefactError, match=rf"another weighted than .*{other.stem}\.npz \("):
+            state_bounds(other, labels, [], tmp_path / "bounds.json")
+        assert not (tmp_path / "bounds.json").exists()
+        state_bounds(own, labels, [], tmp_path / f"{own.stem}.json")
 
 
 def _collect(folder: Path, votes: Path, labels: Path) -> None:
@@ -225,22 +238,35 @@ def test_without_a_ledger_a_release_says_what_was_not_checked(tmp_path: Path, ca
     assert checked["bounds"] == alone["bounds"]
 
 
+def _four_queries(out: Path, first: int, after: str | None) -> Path:
+    """Write QUERIES of a round after labels with the digest `after`."""
+    facts = {"pool": "q", "classes": 4, "strategy": "random", "student": STUDENT, "labels": after}
+    facts |= {"predictions": None, "features": None}
+    write_arrays(out, QUERIES, {"queries": np.arange(first, first + 4)}, facts)
+    return out
+
+
+def test_a_later_table_is_drawn_from_votes_that_count_in_the_same_way(tmp_path: Path) -> None:
+    own = votes_of(tmp_path / "own.npz", 50, neighbours=2, **protecting("hash"))
+    other = votes_of(tmp_path / "other.npz", 50, neighbours=3, **protecting("hash"))
+    sparse, drawn = ("sparse-gnmax", {"k": 2.0, "sigma": 20.0}), {"release": True, "ledger": tmp_path / "l", **LIMIT}
+    asked = _four_queries(tmp_path / "first.npz", 0, None)
+    before = release_labels(own, *sparse, tmp_path / "round.npz", selected=asked, **drawn)
+    later = _four_queries(tmp_path / "later.npz", 4, read_arrays(before, LABELS).digest)
+    with pytest.raises(ArtefactError, match="not made with the neighbours"):
+        release_labels(other, *sparse, tmp_path / "out.npz", selected=later, earlier=before, **drawn)
+    release_labels(own, *sparse, tmp_path / "out.npz", selected=later, earlier=before, **drawn)
+
+
 def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(tmp_path: Path) -> None:
     own = votes_of(tmp_path / "own.npz", 50, **protecting("hash"))
     labels = release_labels(own, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", **SEEDED)
     first = read_arrays(labels, LABELS)
-
-    def queries(name: str, at: int, after: str | None) -> Path:
-        out = tmp_path / name
-        facts = {"pool": "q", "classes": 4, "strategy": "random", "student": STUDENT, "labels": after}
-        write_arrays(out, QUERIES, {"queries": np.arange(at, at + 4)}, {**facts, "predictions": None, "features": None})
-        return out
-
     drawn = {"release": True, "ledger": tmp_path / "ledger", **LIMIT}
-    asked = queries("first.npz", 0, None)
+    asked = _four_queries(tmp_path / "first.npz", 0, None)
     release_labels(own, "gnmax", {"sigma": 40.0}, tmp_path / "round.npz", selected=asked, **drawn)
     assert first.meta["teachers"] == read_arrays(tmp_path / "round.npz", LABELS).meta["teachers"] == 50
-    later = queries("later.npz", 4, read_arrays(tmp_path / "round.npz", LABELS).digest)
+    later = _four_queries(tmp_path / "later.npz", 4, read_arrays(tmp_path / "round.npz", LABELS).digest)
     for teachers, facts in ((60, protecting("hash")), (50, protecting("iid")), (50, {})):
         other = votes_of(tmp_path / "other.npz", teachers, **facts)
         with pytest.raises(ArtefactError, match=r"not made with the (teachers|partition_rule)"):

@@ -14,7 +14,7 @@ from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
-from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
+from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES, VOTING_FACTS
 from patebench.core.progress import progress
 from patebench.data.division import hash_samples
 from patebench.data.partitions import Change, check_disjoint
@@ -209,17 +209,18 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the facts in LABELS show that they were not drawn from `votes`, the votes of `source`.
 
     Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not, so other
-    votes are not detected if they have the same pool, classes, number of teachers and partition rule.
+    votes are not detected if they have the same pool, classes, number of teachers, partition rule and way of voting.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
         **{"votes": source.digest, "pool": source.meta["pool"], "classes": votes.classes, "teachers": votes.teachers},
         **{"abstentions": votes.abstentions, **partition_facts(source)},
+        **({name: source.meta.get(name) for name in VOTING_FACTS} if "noisy_counts" in labels.arrays else {}),
     }
     for name, value in held.items():
-        if stored[name] != value and not (name == "votes" and stored[name] is None):
+        if stored.get(name) != value and not (name == "votes" and stored[name] is None):
             digest = name in ("votes", "pool")
-            beside = "" if digest else f" ({show(stored[name])} instead of {show(value)})"
+            beside = "" if digest else f" ({show(stored.get(name))} instead of {show(value)})"
             fault = f"it was made with another {name} than {source.path}{beside}"
             raise ArtefactError(labels.path, fault, "give the votes from which the labels were drawn", code="mismatch")
 

@@ -103,6 +103,10 @@ VOTES = Layout(
 #: partition. None of them depends on a private record, so a published file may contain them.
 PARTITION_FACTS = ("partition_rule", "protects", "protection")
 
+#: Facts of votes by public features that a released table stores: the number of queries on which each record votes, and
+#: whether its votes have weights.
+VOTING_FACTS = ("neighbours", "weighted")
+
 #: Advice about damaged labels or shares and about files of an older version; a release must not be drawn twice.
 _AGAIN = (
     "if it is a release, restore a good copy, since drawing it again costs its privacy again; "

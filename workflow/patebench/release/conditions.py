@@ -9,6 +9,7 @@ import click
 from patebench.core.bound import large_delta
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
+from patebench.core.formats import VOTING_FACTS
 from patebench.core.seeds import Mode
 from patebench.data.partitions import Change, protecting
 from patebench.mechanisms.base import Answering, Mechanism, make_mechanism
@@ -65,7 +66,7 @@ def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
 
     The result is empty if the mechanism does not release a table.
     """
-    names = ("neighbours", "weighted") if mechanism.answering is Answering.AS_TABLE else ()
+    names = VOTING_FACTS if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}
 
 

@@ -70,8 +70,9 @@ def run(
 ) -> None:
     """Compute every bound on ε for a label set. Its file states the mechanism, queries, budget and rounds.
 
-    Labels and votes must have the same number of teachers, partition rule and protection. If a release is given with
-    its --ledger, its entries there must match too. Without --ledger, the output states what was not checked.
+    Labels and votes must have the same number of teachers, partition rule, protection and way of voting. If a release
+    is given with its --ledger, its entries there must match too. Without --ledger, the output states what was not
+    checked.
 
     For labels from a seed, ε is computed for the first T queries, for each T given as --queries, and as curves over T
     for figures. With --seed and --stream, sanitised bounds are drawn as well. They have no curves, since every draw is

@@ -16,7 +16,7 @@ from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import LABELS, PARTITION_FACTS
+from patebench.core.formats import LABELS, PARTITION_FACTS, VOTING_FACTS
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import (
     NO_ANSWER,
@@ -196,8 +196,8 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
             votes.path, f"its rounds of votes differ from the rounds up to {earlier or selected.path}", OF_ROUNDS
         )
     if before is not None:
-        same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS)
-        expected = {entry: facts[entry] for entry in same}
+        same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS)
+        expected = {entry: facts.get(entry) for entry in same}
         if asked is not None and expected["votes"] is not None:
             expected["votes"] = votes.meta["earlier_votes"]
         for entry, value in expected.items():
