@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.refusals import refuses
-from tests.stages.labels import FAULTS, draw_release, random_votes, release_labels, state_bounds, write_votes
+from tests.stages.labels import (
+    FAULTS,
+    draw_release,
+    random_votes,
+    release_labels,
+    state_bounds,
+    write_votes,
+    write_weighted_votes,
+)
 
 from patebench.accounting import conversion
 from patebench.accounting.filter import RenyiFilter, queries_within
@@ -190,6 +198,14 @@ def test_noise_that_can_not_be_drawn_is_not_entered_into_the_ledger(even_votes, 
     with pytest.raises(PatebenchError, match="cannot be drawn exactly"):
         draw_release(even_votes, name, parameters, tmp_path / "out.npz")
     assert not list(tmp_path.glob("out*")), "nothing may be entered that is not drawn"
+
+
+def test_noise_of_votes_with_weights_is_checked_in_their_unit(tmp_path):
+    votes = write_weighted_votes(tmp_path / "votes.npz", protects=["replace"])
+    with pytest.raises(PatebenchError, match="cannot be drawn exactly"):
+        draw_release(votes, "sparse-gnmax", {"k": 1.0, "sigma": 2.0**29}, tmp_path / "out.npz")
+    assert not list(tmp_path.glob("out*"))
+    draw_release(votes, "sparse-gnmax", {"k": 1.0, "sigma": 2.0**27}, tmp_path / "out.npz")
 
 
 def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_votes, tmp_path):

@@ -24,7 +24,7 @@ from patebench.accounting.accountant import (
 )
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, best_order, queries_within
 from patebench.accounting.sanitised import SanitisingNoise
-from patebench.accounting.votes import Counts, Votes
+from patebench.accounting.votes import Counts, Votes, WeightedVotes
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind, check_delta
 from patebench.core.checks import check_real, quote
 from patebench.core.entropy import Rehearsal
@@ -345,9 +345,14 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
 def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
     """Raise PatebenchError if noise cannot be drawn exactly, before a release is recorded and drawn.
 
-    The check labels an artificial query on which all teachers agree, so the error depends on no private vote.
+    The check labels an artificial query on which all teachers agree, with weights if `votes` have weights, so the error
+    depends on no private vote.
     """
-    made_up = Votes.of(np.zeros((votes.teachers, 1), np.int8), votes.classes, abstentions=votes.abstentions)
+    label = np.zeros(votes.teachers, np.int8)
+    made_up = Votes.of(label[:, None], votes.classes, abstentions=votes.abstentions)
+    if votes.weighted is not None:
+        rows = WeightedVotes(np.full((votes.teachers, 1), votes.unit), label, np.arange(votes.teachers))
+        made_up = Votes.from_weights(rows, votes.teachers, votes.classes)
     if votes.predictions is not None:
         made_up = made_up.with_predictions(votes.predictions[:1])
     for most in (True, False):
