@@ -9,10 +9,15 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.refusals import refuses
+from tests.stages.labels import write_votes, write_weighted_votes
 
 from patebench.accounting.conversion import ORDERS
 from patebench.accounting.votes import counts as counts_of
+from patebench.api import bounds
+from patebench.artefacts.reading import read_votes
 from patebench.cli import cli, main
+from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
 from patebench.mechanisms import MECHANISMS
@@ -237,6 +242,46 @@ def test_a_release_states_what_holds_for_discrete_noise(file):
     assert "To publish, with labels drawn by --release: ε = 2.9511 (pld), a worst-case bound." in said
 
 
+SPARSE = ("--mechanism", "sparse-gnmax", "--k", 1, "--delta", DELTA)
+
+
+def test_what_may_be_published_of_votes_with_weights_is_the_bound_for_them(tmp_path):
+    """Publish ε at distance 2 and σ = 50 by Rényi DP, which is valid for discrete noise in units of a weight."""
+    votes = write_weighted_votes(tmp_path / "votes.npz")
+    found = answer(votes, *SPARSE, "--sigma", 50)
+    least = min(answer(votes, *SPARSE, "--sigma", 50, "--release")["bounds"], key=lambda bound: bound["epsilon"])
+    assert found["released"] == {**least, "publishable": True}
+    assert (least["accountant"], least["conversion"]) == ("rdp", "tight")
+    assert least["epsilon"] == pytest.approx(0.13945, abs=1e-5)
+    assert "Labels drawn by --release would have ε = 0.1395 (rdp)" in " ".join(
+        run(votes, *SPARSE, "--sigma", 50).output.split()
+    )
+
+
+def test_votes_of_private_labels_have_nothing_to_publish(tmp_path):
+    votes = write_weighted_votes(tmp_path / "votes.npz", protects=["label"])
+    assert answer(votes, *SPARSE, "--sigma", 50)["released"] is None
+    assert "Nothing to publish: its partition protects only labels" in run(votes, *SPARSE, "--sigma", 50).output
+    with refuses("labels"):
+        raise run(votes, *SPARSE, "--sigma", 50, "--release").exception
+
+
+def test_votes_in_rounds_are_accounted_for_in_all_their_rounds(tmp_path):
+    """Each of two rounds costs √2/20-GDP, so both together 2/20-GDP."""
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 3, (300, 20))
+    votes = write_votes(tmp_path / "votes.npz", matrix, matrix[:, :1], 3, abstentions=True, rounds=[10, 10])
+    both = answer(votes, *SPARSE, "--sigma", 20)
+    (gdp,) = (bound for bound in both["bounds"] if bound["accountant"] == "gdp")
+    assert gdp["epsilon"] == pytest.approx(0.3407, abs=5e-5)
+    assert both["released"]["epsilon"] == pytest.approx(0.3407, abs=1e-3)
+    assert both == answer(votes, *SPARSE, "--sigma", 20, "--queries", 20)
+    fault = str(run(votes, *SPARSE, "--sigma", 20, "--queries", 10).exception)
+    assert "no ε can be stated for 10 of them" in fault
+    with pytest.raises(PatebenchError, match="for 10 of them"):
+        bounds(read_votes(votes)[1], "sparse-gnmax", k=1, sigma=20, delta=DELTA, queries=10)
+
+
 def test_what_can_not_be_released_has_nothing_to_publish(file):
     words = ("--mechanism", "exponential", "--epsilon", 0.1, "--delta", DELTA)
     assert answer(file, *words)["released"] is None
@@ -261,7 +306,7 @@ def test_every_mechanism_has_its_options(mechanism):
         (["--mechanism", "lnmx", "--gamma", "1"], "unknown mechanism 'lnmx' (did you mean 'lnmax'?)"),
         (["--mechanism", "lnmax", "--gama", "1"], "no such option '--gama'"),
         (["--mechanism", "lnmax"], "lacks its parameter 'gamma'"),
-        (["--mechanism", "gnmax", "--sigma", "wide"], "'wide' is not a number"),
+        (["--mechanism", "gnmax", "--sigma", "wide"], "'wide' is not a valid float"),
         (["--sigma", "1"], "missing option '--mechanism'"),
         (["--mechanism", "gnmax", "--sigma", "4", "--queries", "61"], "ε of 61 queries cannot be computed"),
         (["--mechanism", "gnmax", "--sigma", "4", "--delta", "0"], "δ = 0.0 is not in (0, 1)"),

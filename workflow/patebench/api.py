@@ -83,7 +83,7 @@ def bounds(
     _check_size_of_delta(delta, all_votes.teachers, release)
     wanted = all_votes.queries if queries is None else check_whole("queries", queries)
     (count,) = check_queries([wanted], all_votes.queries)
-    stated = checked.bounds(all_votes.at(slice(count)), [count], delta, discrete=release)
+    stated = checked.bounds(all_votes.first(count), [count], delta, discrete=release)
     ordered = sorted(stated, key=lambda bound: (not bound.publishable, bound.epsilon))
     return [bound.state_for(release) for bound in ordered]
 

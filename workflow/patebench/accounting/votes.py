@@ -182,6 +182,17 @@ class Votes:
             self, counts=self.counts[queries], matrix=matrix, predictions=predictions, rounds=(), weighted=weighted
         )
 
+    def first(self, queries: int) -> "Votes":
+        """Return the votes on the first queries, with their rounds; PatebenchError for a part of several rounds."""
+        if queries == self.queries:
+            return self
+        if self.rounds:
+            raise PatebenchError(
+                f"the labels of all {plural(self.queries, 'query')} in rounds are published together, so no ε can be "
+                f"stated for {queries} of them; leave out the number of queries"
+            )
+        return self.at(slice(queries))
+
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
         """Return these votes with class probabilities (queries × classes) predicted by the student."""
         if predictions is None:

@@ -230,8 +230,8 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
 class Account:
     """Bounds on ε at one δ for the first `queries` queries to a mechanism; with `release`, those for discrete noise.
 
-    `released` is the smallest worst-case bound for discrete noise, or None if the mechanism has no discrete form or δ
-    is at least 1/teachers. `unprotected` is the reason why ε protects nobody, or None.
+    `released` is the smallest worst-case bound for discrete noise, or None if the mechanism has no discrete form, δ is
+    at least 1/teachers, or only labels are private. `unreleasable` is the reason why no release may be drawn, or None.
     """
 
     mechanism: str
@@ -242,7 +242,7 @@ class Account:
     release: bool
     released: Bound | None
     teachers: int
-    unprotected: str | None = None
+    unreleasable: str | None = None
 
     def beside(self, other: "Account") -> "Account":
         """Return this account with the bounds of `other` appended; `other` is an account of the same queries."""
@@ -257,7 +257,7 @@ class Account:
             "queries": self.queries,
             "bounds": [bound.state_for(self.release).to_json() for bound in self.bounds],
             "release": self.release,
-            "released": None if self.unprotected or not self.released else self.released.to_json(),
+            "released": None if self.unreleasable or not self.released else self.released.to_json(),
         }
 
 
@@ -297,8 +297,10 @@ def epsilon(
                 "sanitised bounds"
             )
     (count,) = check_queries([queries or votes.queries], votes.queries)
-    bounds = checked.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
+    votes = votes.first(count)
+    bounds = checked.bounds(votes, [count], delta, noise, discrete=release, publishable=publishable)
     release_bound = None
-    if not large_delta(delta, votes.teachers):
-        release_bound = least_release_bound(checked, count, delta, votes.classes, votes.teachers)
+    if checked.discrete and not votes.labels_only and not large_delta(delta, votes.teachers):
+        stated = checked.bounds(votes, [count], delta, discrete=True, publishable=True)
+        release_bound = min(stated, key=lambda bound: bound.epsilon, default=None)
     return Account(mechanism, checked.parameters(), delta, count, bounds, release, release_bound, votes.teachers)

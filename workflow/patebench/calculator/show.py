@@ -122,8 +122,8 @@ def four_digits(epsilon: float) -> str:
 def _to_publish(result: Account | Calibration) -> str:
     """Return a sentence with the ε to publish, that of labels released with discrete noise, or the reason for none."""
     bound = result.released
-    if isinstance(result, Account) and result.unprotected:
-        return f"Nothing to publish: {result.unprotected}."
+    if isinstance(result, Account) and result.unreleasable:
+        return f"Nothing to publish: {result.unreleasable}."
     if large_delta(result.delta, result.teachers):
         number = f"n = {result.teachers} teachers" if result.teachers else "the number n of teachers, which is unknown"
         return f"Nothing to publish: δ = {result.delta:g} is not below 1/n for {number}."

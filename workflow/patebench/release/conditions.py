@@ -40,12 +40,15 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
             click.echo(f"warning: {fault}", err=True)
 
 
-def reason_unprotected(source: Artefact) -> str | None:
-    """Return the reason why the ε of a release from VOTES, a CHUNK or LABELS protects nobody, or None.
+def reason_unreleasable(source: Artefact) -> str | None:
+    """Return the reason why no release may be drawn from VOTES, a CHUNK or LABELS, or None.
 
     The result is None for votes without a partition, such as a table: there ε protects the votes of one teacher.
     """
-    if source.meta.get("protects") is None or source.meta["protects"]:
+    protects = source.meta.get("protects")
+    if protects == [Change.LABEL]:
+        return "its partition protects only labels, but the ledger of releases adds up the ε of whole records"
+    if protects is None or protects:
         return None
     rule, protection = (source.meta.get(name) or "unknown" for name in ("partition_rule", "protection"))
     return f"its partition '{rule}' protects {protection}, so ε of a release protects nobody"
@@ -53,10 +56,9 @@ def reason_unprotected(source: Artefact) -> str | None:
 
 def check_protects(source: Artefact, mode: Mode) -> None:
     """Raise ArtefactError for a release from VOTES, CHUNK or LABELS whose partition protects nobody or only labels."""
-    if mode is Mode.RELEASE and source.meta.get("protects") == [Change.LABEL]:
-        why = "its partition protects only labels, but the ledger of releases adds up the ε of whole records"
-        raise ArtefactError(source.path, why, "draw labels from a seed, which are not a release", code="labels")
-    if mode is Mode.RELEASE and (fault := reason_unprotected(source)):
+    if mode is Mode.RELEASE and (fault := reason_unreleasable(source)):
+        if source.meta["protects"]:
+            raise ArtefactError(source.path, fault, "draw labels from a seed, which are not a release", code="labels")
         fix = f"use votes of a partition by one of {protecting()}"
         raise ArtefactError(source.path, fault, fix, code="unprotected")
 

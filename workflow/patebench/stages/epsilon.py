@@ -21,7 +21,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
-from patebench.release.conditions import check_protects, check_size_of_delta, reason_unprotected
+from patebench.release.conditions import check_protects, check_size_of_delta, reason_unreleasable
 from patebench.release.ledger_file import Entry, Place, records_of, shards_of
 
 
@@ -68,11 +68,11 @@ def run(
     mode = Mode.RELEASE if release or sanitise else Mode.SEEDED
     check_protects(source, mode)
     check_size_of_delta(mode, read_votes.teachers, delta, ledger_delta, votes=source)
-    if fault := reason_unprotected(source):
+    if fault := reason_unreleasable(source):
         click.echo(f"{file}: {fault}; no release can be drawn from these votes", err=True)
     noise = None if place is None else _noise(place, source, mechanism, parameters)
     account = partial(epsilon, read_votes, mechanism, parameters, delta, queries, release=release)
-    result = replace(account(noise=noise, publishable=True), unprotected=reason_unprotected(source))
+    result = replace(account(noise=noise, publishable=True), unreleasable=reason_unreleasable(source))
     if not as_json:
         show_on_terminal(show.account_table(result))
     if not publishable:
