@@ -10,6 +10,7 @@ from scipy import integrate, optimize, stats
 from patebench.accounting.sparse import weighted_distance
 from patebench.accounting.votes import UNIT, Votes, WeightedVotes, quantised
 from patebench.core.bound import Conversion
+from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.sparse_argmax import SparseGNMax
 
@@ -170,12 +171,15 @@ def hockey_stick(epsilon: float, mu: float) -> float:
 
 
 def bounds(
-    k: int, sigma: float, rounds: tuple[int, ...] = (), *, discrete: bool = False
+    k: int, sigma: float, rounds: tuple[int, ...] = (), *, added: bool = False, discrete: bool = False
 ) -> dict[tuple[str, str], float]:
-    """Return ε by accountant and conversion, which must not depend on the votes."""
-    vectors = [((1.0, 0.0), 0), ((-0.6, 0.8), 1)]
+    """Return ε by accountant and conversion, which must not depend on the votes.
+
+    If `added`, ε is for votes that are added or removed.
+    """
+    name, vectors = "add_or_remove" if added else "epsilon", [((1.0, 0.0), 0), ((-0.6, 0.8), 1)]
     stated = [
-        {(bound.accountant, str(bound.conversion)): bound.epsilon for bound in bounds}
+        {(bound.accountant, str(bound.conversion)): getattr(bound, name) for bound in bounds}
         for some in ([(vectors[0],), (vectors[1],)], [(), ()])
         for bounds in [
             SparseGNMax(k, sigma).bounds(replace(votes(*some), rounds=rounds), [QUERIES], DELTA, discrete=discrete)
@@ -190,8 +194,12 @@ def bounds(
 def test_epsilon_is_that_of_two_gaussians_at_the_largest_distance(
     k: int, sigma: float, rounds: tuple[int, ...]
 ) -> None:
-    stated = bounds(k, sigma, rounds)
-    squared = 4 * k * max(1, len(rounds)) / sigma**2
+    check_two_gaussians(bounds(k, sigma, rounds), 4 * k * max(1, len(rounds)) / sigma**2)
+    check_two_gaussians(bounds(k, sigma, rounds, added=True), k * max(1, len(rounds)) / sigma**2)
+
+
+def check_two_gaussians(stated: dict[tuple[str, str], float], squared: float) -> None:
+    """Check bounds on ε of N(0, 1) and N(μ, 1), for the square of μ."""
     gdp = stated["gdp", "none"]
     assert hockey_stick(gdp, squared**0.5) == pytest.approx(DELTA, rel=1e-6)
     assert hockey_stick(gdp * (1 - 1e-6), squared**0.5) > DELTA
@@ -207,7 +215,13 @@ def test_epsilon_is_that_of_two_gaussians_at_the_largest_distance(
         )
         assert best.fun * (1 - 1e-9) <= stated["rdp", str(way)] <= best.fun * 1.01
         assert gdp < stated["rdp", str(way)]
-    assert bounds(k, sigma, rounds, discrete=True) == {key: value for key, value in stated.items() if key[0] == "rdp"}
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_bounds_of_releases_are_those_of_renyi_dp(added: bool) -> None:
+    stated = bounds(1, 50.0, (1, 1), added=added)
+    released = bounds(1, 50.0, (1, 1), added=added, discrete=True)
+    assert released == {key: value for key, value in stated.items() if key[0] == "rdp"}
 
 
 def test_noise_has_the_stated_scale_in_votes_and_sums_are_limited_before_it() -> None:
@@ -218,3 +232,13 @@ def test_noise_has_the_stated_scale_in_votes_and_sums_are_limited_before_it() ->
     expected = np.array([[0, 0.5**0.5, 0.8], [0, -(0.5**0.5), 0]])
     assert np.abs(released.mean(axis=0) - expected).max() < 5 * 3 / 10
     assert np.mean((released - expected) ** 2) == pytest.approx(9, rel=5 * (2 / 600) ** 0.5)
+
+
+@pytest.mark.parametrize("source", [np.random.default_rng(0), Entropy()], ids=["seeded", "release"])
+def test_noise_of_each_cell_is_independent_and_has_the_stated_variance(source: np.random.Generator | Entropy) -> None:
+    """2,000 releases of 6 cells: their covariances are within 6 standard errors of those of independent noise."""
+    mechanism, cast, runs = SparseGNMax(1, 3.0), votes((((1.0, 0.0), 1),), (((0.6, -0.8), 2),)), 2000
+    released = np.stack([mechanism.released(cast, source)["noisy_counts"].ravel() for _ in range(runs)])
+    residuals = released - cast.counts.ravel() / UNIT
+    covariances = residuals.T @ residuals / runs
+    assert np.abs(covariances - 9 * np.eye(6)).max() < 6 * 9 * (2 / runs) ** 0.5

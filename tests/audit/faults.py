@@ -231,6 +231,13 @@ def stating(epsilon):
     return accountants
 
 
+def half_if_added(sound, votes):
+    """Return the sound accountants, with half the ε of votes that are added or removed by the first one."""
+    first, *others = sound.accountants(votes)
+    added = replace(first.added, epsilon=lambda T, delta: first.added.epsilon(T, delta) / 2)
+    return [replace(first, added=added), *others]
+
+
 def wrong_order(sound, votes):
     return [
         RenyiAccountant(
@@ -461,6 +468,7 @@ PROBABILITIES_ARE_WRONG = {
 
 BOUNDS_ARE_WRONG = {
     "half the scale throughout": fault(LAPLACE, noise=LNMax(0.6).noise),
+    "half the ε of added votes": fault(TEN, accountants=half_if_added),
     "sensitivity 1": fault(
         TEN, accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(T) / sound.sigma, delta))
     ),
@@ -505,6 +513,7 @@ TABLES = {
         TABLE,
         accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(sound.k) / sound.sigma, delta)),
     ),
+    "half the ε of added votes": fault(TABLE, accountants=half_if_added),
     "no noise without votes": fault(
         TABLE, released=table(lambda sound, votes, noisy, rng: np.where(sound.counts(votes) == 0, 0, noisy))
     ),
@@ -536,6 +545,7 @@ TABLES = {
 }
 
 WEIGHTS_ARE_WRONG = {
+    "half the ε of added votes": weighted(accountants=half_if_added),
     "clipped after counting": weighted(counts=lambda sound, votes: np.clip(votes.counts, -UNIT, UNIT)),
     "any length": weighted(counts=lambda sound, votes: votes.counts),
     "any length, unsaid": weighted(released=as_if(lambda rows: rows, k=1e6)),

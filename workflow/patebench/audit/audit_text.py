@@ -7,7 +7,7 @@ from patebench.audit.runs import Sampled
 from patebench.audit.sampled import on_counts
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.audit.worst_pairs import Pair
-from patebench.core.bound import Conversion, Kind
+from patebench.core.bound import Adjacency, Conversion, Kind
 from patebench.core.text import above_zero, at_least, at_most, plural
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     table.add_column("verdict", no_wrap=True)
     for stated in sorted(finding.stated, key=lambda stated: float(f"{stated.bound.epsilon:.9g}")):
         bound, conversion = stated.bound, stated.bound.conversion
-        cells = (bound.accountant, bound.kind.words, "—" if conversion is Conversion.NONE else str(conversion))
+        added = ", votes added or removed" if bound.adjacency is Adjacency.ADD_OR_REMOVE_TEACHER else ""
+        cells = (bound.accountant, bound.kind.words + added, "—" if conversion is Conversion.NONE else str(conversion))
         numbers = at_most(above_zero(bound.epsilon)), at_least(stated.audited)
         table.add_row(*cells, *numbers, stated.verdict, style=_STYLES[stated.verdict])
     return table

@@ -88,6 +88,11 @@ class World:
     def reversed(self) -> "World":
         return World(f"{self.words}, the other way round", self.there, self.here)
 
+    @property
+    def removal(self) -> bool:
+        """Return True if the first teacher has no vote on D or on D′."""
+        return any((_votes_of_first(votes) == ABSTAINED).all() for votes in (self.here, self.there))
+
     @cached_property
     def pair(self) -> Pair:
         """Return a pair with the counts of the first query, for records and messages."""
@@ -99,11 +104,16 @@ class World:
 
 def _first_vote(votes: Votes) -> int:
     """Return the first teacher's label on the first query, or 0 if it abstains."""
-    if votes.weighted is not None:
-        labels = votes.weighted.labels[votes.weighted.teachers == 0]
-        return int(labels[0]) if len(labels) else 0
-    assert votes.matrix is not None
-    return max(0, int(votes.matrix[0, 0]))
+    return max([0, *map(int, _votes_of_first(votes)[:1])])
+
+
+def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
+    """Return the first teacher's label on each query or, with weights, of each of its rows."""
+    weighted, matrix = votes.weighted, votes.matrix
+    if weighted is not None:
+        return weighted.labels[weighted.teachers == 0]
+    assert matrix is not None
+    return matrix[0]
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:

@@ -243,7 +243,8 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
     """Compare every stated bound on the ε of `queries` queries with the audited ε of pairs of tables.
 
     A worst-case bound is compared with the largest audited ε of all pairs, a data-dependent bound with that of the pair
-    for which it is stated. `sound` is True if the tables agree with the stated noise.
+    for which it is stated, and ε for votes that are added or removed with that of each such pair. The latter is part of
+    the result only if it is contradicted. `sound` is True if the tables agree with the stated noise.
     """
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
@@ -258,6 +259,8 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
         for bound in tables.mechanism.bounds(votes, [queries], tables.delta):
             any_votes = max(exact[worst.words], sampled.sure, discrete.sure if _key(bound) in released else 0.0)
             yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, world.pair, sound)
+            if world.removal:
+                yield from _violated_if_added(bound, here, world.pair)
 
     stated = _worst_of_each(stated_for(worst), *map(stated_for, worlds))
     return Finding(queries, worst.pair, exact[worst.words], sampled, stated, discrete)
@@ -289,6 +292,8 @@ def _compare(
 
     Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
     pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement.
+    ε for votes that are added or removed is compared with that of D with and without the differing vote, and is part of
+    the result only if it is violated.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -301,6 +306,8 @@ def _compare(
         for bound in search.mechanism.bounds(pair.votes(queries)[0], [queries], search.delta):
             any_votes = max(everywhere, with_noise if _key(bound) in for_discrete else 0.0)
             yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, pair, sound)
+            if bound.add_or_remove is not None:
+                yield from _violated_if_added(bound, search.removed(pair, queries), pair)
 
     votes = worst.votes(queries)[0]
     for_discrete = {
@@ -317,6 +324,13 @@ def _compare(
     return Finding(queries, worst, exact, sampled, stated, discrete)
 
 
+def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
+    """Yield the bound for votes that are added or removed, if the audited ε of such a pair contradicts it."""
+    added = bound.if_added()
+    if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
+        yield Stated(added, audited, pair)
+
+
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
     """Return the bounds in `first`, each replaced by the same bound in `further` if that is violated more."""
     stated = {_key(each.bound): each for each in first}
@@ -328,7 +342,7 @@ def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[
 
 
 def _key(bound: Bound) -> tuple[str, ...]:
-    return bound.accountant, bound.kind, bound.conversion, bound.label
+    return bound.accountant, bound.kind, bound.conversion, bound.label, bound.adjacency
 
 
 def _pair_to_json(pair: Pair) -> dict[str, Any]:

@@ -261,6 +261,16 @@ class Search:
         shapes = _distinct([[top, self.teachers - top, *[0] * (self.classes - 2)] for top in tops])
         return [self.among(shape[None], queries)[0] for shape in shapes]
 
+    def removed(self, pair: Pair, queries: int) -> float:
+        """Return a lower bound on the ε of `queries` queries if the vote of D that differs is removed or added."""
+        fewer = pair.counts.copy()
+        fewer[pair.source] -= 1
+        here, there = (self.mechanism.log_outcome_probabilities(Votes(counts[None])) for counts in (pair.counts, fewer))
+        if here is None or there is None:
+            return 0.0
+        once, times = np.ones(len(fewer) + 1, dtype=np.int64), self.independent(queries)
+        return max(composed(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
+
     def independent(self, queries: int) -> int:
         """Return in how many of `queries` queries one teacher's vote can count; 1 if queries are not independent."""
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1

@@ -43,6 +43,7 @@ class Adjacency(StrEnum):
     """Neighbouring relation: how the two data sets differ whose outputs ε compares."""
 
     REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
+    ADD_OR_REMOVE_TEACHER = "add_or_remove_teacher"  # one teacher's votes are present or absent
     ADD_OR_REMOVE_RECORD = "add_or_remove_record"  # one private sample is present or absent
     REPLACE_RECORD = "replace_record"  # one private sample and its label are replaced
     REPLACE_LABEL = "replace_label"  # the label of one sample differs; the samples are public
@@ -149,6 +150,13 @@ class Bound:
         Noise from a seed can be reproduced and subtracted, so it protects nothing.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
+
+    def if_added(self) -> "Bound | None":
+        """Return the bound on ε if a teacher's votes are added or removed, or None if this one states none."""
+        if self.add_or_remove is None:
+            return None
+        changed = Adjacency.ADD_OR_REMOVE_TEACHER
+        return replace(self, epsilon=self.add_or_remove, adjacency=changed, order=None, add_or_remove=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dictionary for strict JSON; ε = ∞ becomes the string "inf"."""

@@ -91,6 +91,7 @@ _CHOSEN = "default settings of methods and models"
 #: Unit and change of the adjacency of a private model.
 _ADJACENCIES: Mapping[str, tuple[Unit, Change]] = {
     Adjacency.REPLACE_TEACHER: (Unit.SHARD, Change.REPLACED),
+    Adjacency.ADD_OR_REMOVE_TEACHER: (Unit.SHARD, Change.ADDED_OR_REMOVED),
     Adjacency.ADD_OR_REMOVE_RECORD: (Unit.RECORD, Change.ADDED_OR_REMOVED),
     Adjacency.REPLACE_RECORD: (Unit.RECORD, Change.REPLACED),
     Adjacency.REPLACE_LABEL: (Unit.LABEL, Change.REPLACED),

@@ -22,6 +22,7 @@ WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
 #: Names with a text of their own; other names are formatted word by word.
 _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
+    Adjacency.ADD_OR_REMOVE_TEACHER: "one added or removed teacher",
     Adjacency.ADD_OR_REMOVE_RECORD: "one added or removed record",
     Adjacency.REPLACE_RECORD: "one replaced record",
     Adjacency.REPLACE_LABEL: "one label",
