@@ -379,3 +379,12 @@ def test_histograms_that_repeat_are_worked_out_once():
     np.testing.assert_allclose(found.per_query, 9 * once.per_query, rtol=1e-12)
     same = ExactDivergence(often, GNMax(10.0).neighbours).directions([540], ORDERS)
     np.testing.assert_allclose(same.per_teacher, 9 * once.per_teacher, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_both_directions_are_needed(mechanism):
+    forward, back = curves([9, 2, 1], mechanism.neighbours)
+    assert np.max(np.abs(np.log(forward / back))) > 1e-3
+    votes = Votes.from_counts(np.array([[9, 2, 1]]))
+    larger = ExactDivergence(votes, mechanism.neighbours).per_query([1], ORDERS)[0]
+    np.testing.assert_array_equal(larger, np.maximum(forward, back))

@@ -440,3 +440,13 @@ def test_what_would_take_hours_is_left_out_and_said(monkeypatch, caplog):
     with caplog.at_level("WARNING", logger="patebench"):
         assert pair(votes_, gnmax(40.0)) == []
     assert "left out" in caplog.text
+
+
+def test_published_cost_is_the_official_value():
+    assert published_cost(10, 0.02, 30) == pytest.approx(0.0621659877, abs=1e-10)
+    with mp.workdps(30):
+        a, b, s = mp.mpf(7), mp.mpf("0.03"), mp.mpf(12)
+        expected = a * mp.exp(2 * b) / s**2 + (a * b - mp.log(1 - 2 * a * b) / 2) / (a - 1)
+    assert published_cost(7, 0.03, 12) == pytest.approx(float(expected), rel=1e-14)
+    assert np.isinf(published_cost(10, 0.05, 30))
+    assert np.isinf(published_cost(10, 0.02, 0))

@@ -120,3 +120,11 @@ def test_without_noise_nothing_is_private(kind):
     np.testing.assert_array_equal(channel.inverse, np.eye(4))
     assert channel.local_epsilon == np.inf
     assert np.all(channel.renyi(np.array([1.5, 20.0])) == np.inf)
+
+
+def test_the_paper_lets_votes_run_one_too_far():
+    """Its equation 2 sums to one over the M + 1 values from 0 to M, and classes are 1 … M."""
+    alpha, M, vote = np.exp(-0.3 / 5), 5, 2
+    inner = (1 - alpha) / (1 + alpha) * alpha ** np.abs(np.arange(1, M) - vote)
+    ends = (alpha**vote + alpha ** (M - vote)) / (1 + alpha)
+    assert inner.sum() + ends == pytest.approx(1)

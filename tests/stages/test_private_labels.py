@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.refusals import refuses
 
-from patebench.accounting.votes import UNIT
+from patebench.accounting.votes import UNIT, WeightedVotes
 from patebench.artefacts.reading import read_votes
 from patebench.audit.adjacent_data import ChangeFinding, Moved
 from patebench.baselines.on_features import FEATURE_METHODS
@@ -25,7 +25,6 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES, TRUTH
 from patebench.data.division import order_by_content
-from patebench.features.cells import Directions
 from patebench.mechanisms.sparse_argmax import SparseGNMax
 from patebench.stages import (
     account,
@@ -376,12 +375,10 @@ def test_the_adjacency_audit_finds_planted_faults(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(split, "read_samples", reading)
         monkeypatch.setattr(split, "generator", lambda seed, *names: drawn(seed + seen[0], *names))
     else:
-        weights = Directions.weights
+        of = WeightedVotes.of
 
-        def shifted(records: Any, features: Any, positions: Any) -> dict[str, Any]:
-            own = weights(Directions.of(features, positions), records.vectors)
-            own -= np.int16(records.labels.sum() % 97)
-            return {"weights": own, "row_labels": records.labels, "row_teachers": records.teachers}
+        def shifted(weights: Any, labels: Any, *others: Any) -> WeightedVotes:
+            return of(weights - np.int16(labels.sum() % 97), labels, *others)
 
-        monkeypatch.setattr(train_teachers, "_vote_weighted", shifted)
+        monkeypatch.setattr(WeightedVotes, "of", shifted)
     assert Moved.VIOLATED in {each.verdict for each in audited(tmp_path, 2)}

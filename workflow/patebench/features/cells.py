@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import ABSTAINED, quantised
+from patebench.accounting.votes import ABSTAINED, UNIT, quantised
 from patebench.core.errors import PatebenchError
 
 Array = NDArray[np.float64]
@@ -179,6 +179,10 @@ class Directions:
         Each row depends only on its vector and on public data.
         """
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
+
+    def votes(self, vectors: NDArray[np.floating]) -> Array:
+        """Return the weights (samples, queries) of vectors (samples, features) as numbers of at most unit length."""
+        return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
         """Return vectors (samples, queries): the features along the axes, scaled to a common length, and a constant."""

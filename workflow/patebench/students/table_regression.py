@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import UNIT
 from patebench.core.errors import PatebenchError
 from patebench.features.cells import Directions, belong
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData, StudentTrainer
@@ -71,7 +70,7 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
         votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
         own = votes[table.queries, np.arange(len(table.queries))]
     else:
-        votes, totals = directions.weights(features) / UNIT, directions.total
+        votes, totals = directions.votes(features), directions.total
         features, own = directions.along(features), np.zeros(len(table.queries))
     sums = np.maximum(totals @ table.counts, 0)  # votes per class, much larger than their noise
     shares = sums / sums.sum() if sums.any() else np.full(len(sums), 1 / len(sums))
