@@ -120,7 +120,7 @@ def _curve(accountant: RenyiAccountant, queries: int) -> Array:
 
 
 def _teacher_cost(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:
-    """Return the divergences and the failure probability of the draws that use `teacher`."""
+    """Return the total Rényi divergence at each order, and the failure probability, of the draws that use `teacher`."""
     used = [draw for draw in draws if draw.teachers is None or draw.teachers[0] <= teacher <= draw.teachers[1]]
     divergences: NDArray[np.float64] = np.sum([draw.divergences for draw in used], axis=0)
     return divergences, sum(draw.failure for draw in used)

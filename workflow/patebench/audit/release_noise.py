@@ -92,7 +92,7 @@ class ReleaseNoiseAudit(AuditSetting):
     """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Return `sampled` with its event counted again in releases with seeded discrete noise."""
+        """Return a copy of `sampled` whose event is counted in new releases, drawn with seeded discrete noise."""
         event = sampled.event
         if event is None:
             return sampled

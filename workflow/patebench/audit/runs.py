@@ -208,12 +208,12 @@ class Known:
     runs: float
 
     def low(self, order: Outcomes) -> Array:
-        """Return low estimates of the probability of the first k outcomes in this `order`, for k = 1, 2, …."""
+        """Return the probability of the first k outcomes in `order`, for k = 1, 2, …, minus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
-        """Return high estimates of the probability of the first k outcomes in this `order`, for k = 1, 2, …."""
+        """Return the probability of the first k outcomes in `order`, for k = 1, 2, …, plus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 

@@ -167,7 +167,7 @@ def per_sample(net: nn.Module) -> nn.Module:
     """Replace every batch norm of `net` by a group norm, as in De et al. 2022, so that no layer mixes samples.
 
     Raises PatebenchError if a layer stores statistics over samples, or if Opacus states that it has no per-sample
-    gradient. Opacus does not check layers without weights.
+    gradient. Layers without weights are tested for stored statistics only.
     """
     from opacus.validators import ModuleValidator
 

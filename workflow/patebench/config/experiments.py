@@ -362,7 +362,7 @@ class _Expansion:
                         self.run.add_student(labels, parameters, queries)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the labels and the student of each round, for every ensemble, mechanism and strategy."""
+        """Add the labels and the student of each round to the run, for every ensemble, mechanism and strategy."""
         for where, settings in _entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)

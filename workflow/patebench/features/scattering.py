@@ -102,7 +102,7 @@ def _filters(height: int, width: int) -> _Filters:
 
 
 def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
-    """Return the Fourier transform (height, width) of the Morlet wavelet of a `size` (1 or 2) and angle `number`."""
+    """Return the Fourier transform (height, width) of the Morlet wavelet of scale `size` and orientation `number`."""
     angle = (_ANGLES // 2 - 1 - number) * math.pi / _ANGLES
     wave, envelope = (_gaussian(height, width, size, angle, centre) for centre in (0.75 * math.pi / size, 0.0))
     return wave - wave[0, 0] / envelope[0, 0] * envelope

@@ -116,7 +116,7 @@ class LocalMechanism(Mechanism):
         super().__post_init__()
         if self.unbiased not in (0, 1):
             raise PatebenchError(
-                f"{type(self).__name__}: unbiased = {self.unbiased:g}; choose 0 (labels as published) or 1 (unbiased)"
+                f"{type(self).__name__}: unbiased = {self.unbiased:g}; choose 0 (as in the paper) or 1 (unbiased)"
             )
 
     @staticmethod

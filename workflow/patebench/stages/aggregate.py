@@ -161,7 +161,9 @@ def _label_pool(
 def _label_selected(
     mechanism: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger and label the selected queries; return the arrays, and the keys in the ledger.
+    """Enter this draw in the ledger, then label the selected queries.
+
+    Return the arrays of the labels by name, and the keys of the new entries of the ledger.
 
     The array `kept` (queries,) is True where a label is the student's own prediction.
     """

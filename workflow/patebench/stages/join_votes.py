@@ -235,7 +235,7 @@ def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
 
 
 def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
-    """Raise ArtefactError unless the chunks contain each teacher of the partition `shards` exactly once."""
+    """Raise ArtefactError unless the chunks `parts` contain each teacher of the partition `shards` exactly once."""
     owners: dict[int, Path] = {}
     for part in parts:
         for teacher in part["teachers"].tolist():

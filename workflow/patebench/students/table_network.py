@@ -56,7 +56,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the pretrained network on the whole pool.
+    """Return a trainer that fine-tunes the pretrained network, with the whole pool as training data.
 
     Raises PatebenchError as `trainer` does, and if the weights of the network are not installed.
     """

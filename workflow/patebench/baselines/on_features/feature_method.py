@@ -101,7 +101,8 @@ class FeatureMethod(ABC):
 class GaussianSums(FeatureMethod):
     """Method that releases sums over the records with noise N(0, `noise`²) on each coordinate.
 
-    The releases together are μ-GDP for μ = √distance/noise: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and
+    `distance` bounds the squared L2 change of all sums together if one record changes. The releases together are μ-GDP
+    for μ = √distance / `noise`: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and
     Corollary 3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md,
     "Methods on public features".
     """

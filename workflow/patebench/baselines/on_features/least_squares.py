@@ -56,10 +56,10 @@ class LeastSquares(GaussianSums):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateLeastSquares(LeastSquares):
-    """Class sums and Σ v·v', both with noise.
+    """Release the sums of the features v by class, and their second moment Σ v vᵀ, both with noise.
 
-    For ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩, a record that replaces one of its class changes the squared distances of the two
-    releases by at most 2 − 2s and 2 − 2s², together 4.5 − 2(s + ½)²; one of another class by at most 2 + 2.
+    If features w replace v, with ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩, the squared L2 changes of the two releases are at most
+    (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 for one class, and 2 + 2 = 4 for two classes.
     """
 
     distances = 4.5, 2.0
