@@ -20,20 +20,20 @@ Integers = NDArray[np.int64]
 
 
 def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list[Words]:
-    """Draw uniform shares of `shape` for all aggregators except the last; they do not depend on the shared value."""
+    """Draw `aggregators` − 1 arrays of `shape`, uniform modulo 2⁶⁴: the shares of all aggregators except the last."""
     return [uniform_words(source, shape) for _ in range(aggregators - 1)]
 
 
 def closing_share(drawn: list[Words], values: Integers) -> Words:
-    """Return the last aggregator's share: `values` minus the sum of the shares `drawn`, modulo 2⁶⁴.
+    """Return the last aggregator's share of `values`: `values` minus the sum of the other shares `drawn`, modulo 2⁶⁴.
 
-    It is uniform to anyone who lacks at least one of the other shares.
+    Given all shares except one of `drawn`, this share is still uniform.
     """
     return values.astype(np.uint64) - sum_shares(drawn, values.shape)
 
 
 def sum_shares(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
-    """Return the sum of shares of this `shape`, modulo 2⁶⁴."""
+    """Return the elementwise sum modulo 2⁶⁴ of the arrays `words`, each of shape `shape`."""
     result = np.zeros(shape, dtype=np.uint64)
     for share in words:
         result += share
@@ -41,12 +41,12 @@ def sum_shares(words: Iterable[Words], shape: tuple[int, ...]) -> Words:
 
 
 def open_sums(sums: Iterable[Words], shape: tuple[int, ...]) -> Integers:
-    """Reconstruct the values from all aggregators' sums, as signed integers."""
+    """Return the noisy counts of shape `shape`, as signed integers: the sum of all aggregators' published `sums`."""
     return sum_shares(sums, shape).astype(np.int64)
 
 
 def encode_votes(votes: NDArray[np.integer], classes: int) -> Integers:
-    """Encode one teacher's votes (queries,) as counts (queries × classes), with zeros where it abstains."""
+    """Return one teacher's `votes` (queries,) in one-hot form (queries × classes); the row is 0 where it abstains."""
     result = np.zeros((len(votes), classes), dtype=np.int64)
     (voted,) = np.nonzero(votes != ABSTAINED)
     result[voted, votes[voted]] = 1
@@ -55,7 +55,7 @@ def encode_votes(votes: NDArray[np.integer], classes: int) -> Integers:
 
 @dataclass(frozen=True)
 class Party:
-    """Settings common to all parties of a secure release: mechanism, number of teachers and source of random draws."""
+    """Settings shared by all parties of a secure release: mechanism, its `name`, number of teachers, random `draws`."""
 
     name: str
     mechanism: NoiseShares
@@ -74,7 +74,7 @@ class Party:
         return cls(mechanism, noise_shares, teachers, draws)
 
     def meta(self, aggregators: int) -> dict[str, Any]:
-        """Return the metadata that every file of shares of this release stores."""
+        """Return the metadata, stored in every file of shares, of this release to `aggregators` aggregators."""
         return {
             "mechanism": self.name,
             "parameters": json_parameters(self.mechanism.parameters()),
@@ -86,10 +86,10 @@ class Party:
     def cut(
         self, teachers: NDArray[np.integer], votes: NDArray[np.integer], classes: int, aggregators: int
     ) -> list[Words]:
-        """Split `votes` (teachers × queries) into shares: one array (teachers × queries × classes) per aggregator.
+        """Return shares of noisy one-hot votes: one array (teachers × queries × classes) for each of `aggregators`.
 
-        `teachers` (teachers,) are the teachers' numbers in the ensemble. The votes that count depend only on a
-        teacher's row and number, not on its chunk.
+        `votes` (teachers × queries) are the votes of the ensemble members with the numbers `teachers` (teachers,).
+        A teacher's counted votes depend only on its row and its number, not on which other teachers are in `votes`.
         """
         masks, noise = (self.draws.source(*names).spawn(self.teachers) for names in (("masks",), ()))
         rows = zip(teachers.tolist(), self.mechanism.counted(votes, teachers), strict=True)
@@ -99,11 +99,11 @@ class Party:
     def _share(
         self, for_masks: Source, for_noise: Source, counted: NDArray[np.integer], classes: int, aggregators: int
     ) -> list[Words]:
-        """Split one teacher's counted votes into shares, one for each aggregator.
+        """Return the shares (queries × classes) of one teacher's noisy one-hot votes, one for each aggregator.
 
-        The masks are drawn first and from their own stream, so the shares of all aggregators except the last do not
-        depend on a vote. The teacher's noise is the same as without secure aggregation. Noise is also added where the
-        teacher abstains, since a cell without noise would reveal the abstention.
+        `counted` (queries,) are the votes that count. Shares of all aggregators except the last are drawn from
+        `for_masks` and do not depend on votes. The teacher's noise share, drawn from `for_noise`, is the same as
+        without secure aggregation, and is also added where the teacher abstains, to hide the abstention.
         """
         shape = len(counted), classes
         masks = draw_masks(for_masks, aggregators, shape)
@@ -111,21 +111,21 @@ class Party:
         return [*masks, closing_share(masks, encode_votes(counted, classes) + noise)]
 
     def session(self) -> str:
-        """Return a random identifier of this set of shares (16 hexadecimal digits), so that sets are never mixed."""
+        """Return a random identifier (16 hexadecimal digits) to store with a set of shares, so that sets are not mixed."""
         return f"{int(uniform_words(self.draws.source('session'), 1)[0]):016x}"
 
 
 def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
-    """Return the names of the mechanisms that support secure aggregation; with `abstentions`, abstentions too."""
+    """Return the names of mechanisms for secure aggregation; with `abstentions`, only those that allow abstentions."""
     kinds = {name: MECHANISMS.load(name) for name in MECHANISMS}
     return [name for name, kind in kinds.items() if kind.secure and (kind.abstentions or not abstentions)]
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Raise PatebenchError for duplicate `teachers`, or if too few of the `ensemble` teachers add the stated noise.
+    """Raise PatebenchError if `teachers` has duplicates, or fewer entries than the stated noise of `mechanism` needs.
 
-    `teachers` (teachers,) are the numbers of the teachers that sent shares. The message on duplicates names the file
-    `where`.
+    `teachers` are the numbers of the teachers that sent shares, and `ensemble` is the number of all teachers. The
+    message on duplicates names the file `where`.
     """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(
