@@ -16,16 +16,16 @@ from patebench.mechanisms.base import Answering, Mechanism, make_mechanism
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism described by an artefact's facts, in which an infinite parameter is the text "inf"."""
+    """Create the mechanism named in `facts`, the metadata of a file, where an infinite parameter is the text "inf"."""
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Raise PatebenchError for a release if a δ is at least 1/n for n `teachers` or n records; else print a warning.
+    """Check that each of `deltas` is below 1/n, with n the number of `teachers`, and n the number of records.
 
-    Seeded labels get a warning only. `votes` are VOTES or a CHUNK, which store the number of records. This number is
-    public if the partition protects the replacement of a record and nothing else. Otherwise the number is private, so
-    a δ of at least 1/records gives a warning only.
+    A larger δ raises PatebenchError if `mode` is a release; seeded labels only give a warning. `votes` (VOTES or a
+    CHUNK) stores the number of records. This number is private, and a δ of at least 1/records only gives a warning,
+    unless the partition protects the replacement of a record and nothing else.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -41,9 +41,9 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 
 
 def reason_unreleasable(source: Artefact) -> str | None:
-    """Return the reason why no release may be drawn from VOTES, a CHUNK or LABELS, or None.
+    """Return the reason why no release may be drawn from the file `source` (VOTES, CHUNK or LABELS); None if it may.
 
-    The result is None for votes without a partition, such as a table: there ε protects the votes of one teacher.
+    A release from votes without a partition, such as a table, is allowed: there ε protects the votes of one teacher.
     """
     protects = source.meta.get("protects")
     if protects == [Change.LABEL]:
@@ -55,7 +55,7 @@ def reason_unreleasable(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Raise ArtefactError for a release from VOTES, CHUNK or LABELS whose partition protects nobody or only labels."""
+    """Raise ArtefactError if `mode` is a release and the partition of `source` protects nobody or only labels."""
     if mode is Mode.RELEASE and (fault := reason_unreleasable(source)):
         if source.meta["protects"]:
             raise ArtefactError(source.path, fault, "draw labels from a seed, which are not a release", code="labels")
@@ -64,16 +64,16 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the facts on VOTES (or shares of them) that students need to compute labels from a released table.
+    """Return the metadata of `source` (VOTES, or shares of these) needed to compute labels from a released table.
 
-    The result is empty if the mechanism does not release a table.
+    The result is empty if `mechanism` does not release its table of noisy counts.
     """
     names = VOTING_FACTS if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}
 
 
 def refuse_second_release(out: Path | str, mode: Mode) -> None:
-    """Raise ArtefactError if a release would replace the existing file `out`, since it would cost its ε again."""
+    """Raise ArtefactError if `mode` is a release and `out` exists, since a second draw would cost ε a second time."""
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,

@@ -48,12 +48,17 @@ _NOMINAL = LedgerParameters(budget=4.0, delta=1e-5)
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Entry for one draw: output file (`what`), mechanism, number of queries and privacy cost (`spent`).
+    """Ledger entry for one draw of noise.
 
-    `key` is a random identifier that the release also stores, the only link between a release and its entry.
-    `ensemble` is the number of all teachers; None for draws other than labels, and in older ledgers. `votes` is the
-    digest of the votes, which a ledger may store since it is private; None for secure aggregation, where nobody sees
-    all votes.
+    Parameters
+    ----------
+    what : path of the output file
+    mechanism, parameters, queries : name and parameters of the mechanism, and number of queries
+    spent : privacy cost of the draw
+    when : UTC time of the entry in ISO format
+    ensemble : number of all teachers; None for draws other than labels, and in older ledgers
+    votes : digest of the votes; None for secure aggregation, where no party sees all votes
+    key : random identifier, which the release also stores to refer to its entry
     """
 
     what: str
@@ -69,9 +74,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stage enters a release: folder of the ledgers, total (ε, δ) limit and name of the private data.
+    """Ledger settings of a command.
 
-    `folder` is None for labels from a seed. They are not a release, so nothing is entered.
+    Parameters
+    ----------
+    folder : folder of the ledgers; None for labels from a seed, which are not a release and are not entered
+    limit : (ε, δ) limit of all draws from the private data together
+    private : name of the private data
     """
 
     folder: Path | None
@@ -82,9 +91,9 @@ class Place:
     def of(
         cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None, private: str | None
     ) -> "Place":
-        """Return the place given by a command's options.
+        """Create the settings from the options --ledger (`folder`), --ledger-budget, --ledger-delta and --private.
 
-        Raises PatebenchError for a release without a ledger, and for labels from a seed with a ledger.
+        Raises PatebenchError for a release without a folder, and for labels from a seed with any of these options.
         """
         options = {"ledger": folder, "ledger-budget": budget, "ledger-delta": delta, "private": private}
         if mode is Mode.SEEDED and (used := [f"--{name}" for name, value in options.items() if value is not None]):
@@ -108,10 +117,15 @@ class Place:
         key: str | None = None,
         **more: Any,
     ) -> list[str]:
-        """Enter a draw by `mechanism` on `votes`, to be written to `out`; return a list with the entry's key.
+        """Enter a draw in the ledger before it is made; return [the entry's key], or [] for labels from a seed.
 
-        `source` is the VOTES or CHUNK with the votes, `name` the mechanism's name, and `more` are further arguments of
-        `release_cost`. For labels from a seed nothing is entered and the list is empty.
+        Parameters
+        ----------
+        source : file of kind VOTES or CHUNK that contains `votes`
+        out : file to which the result of the draw will be written
+        name : name of the mechanism
+        key : key of the entry; None: a random key
+        more : further arguments of `release_cost`
         """
         if self.folder is None:
             return []
@@ -127,9 +141,10 @@ class Place:
         return [entry.key]
 
     def check_same_shards(self, source: Artefact, before: Artefact) -> None:
-        """Raise ArtefactError if VOTES have another partition than LABELS of earlier rounds (`before`).
+        """Raise ArtefactError unless VOTES `source` and LABELS `before` of earlier rounds have the same partition.
 
-        The bound on all rounds together is for a change of one shard, so all rounds must use the same shards.
+        The ε of all rounds together bounds the effect of changing one shard, so all rounds must use the same shards.
+        Also raised if the ledger does not contain the earlier rounds.
         """
         if self.folder is None:
             return
@@ -145,32 +160,32 @@ class Place:
             raise ArtefactError(before.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
 
     def enter(self, records: str, entry: Entry) -> None:
-        """Enter a draw from the private records that have the digest `records`; do nothing for labels from a seed."""
+        """Add `entry` to the ledger of the data with the digest `records`; do nothing for labels from a seed."""
         if self.folder is not None:
             enter_draw(self.folder, records, entry, self.limit, self.private)
 
 
 def records_of(source: Artefact) -> str:
-    """Return a digest that identifies the private data behind VOTES, a CHUNK or a table.
+    """Return a digest that identifies the private data of the file `source` (VOTES, a CHUNK or a table of votes).
 
-    The digest is that of the private records, if the file stores it. Otherwise it is that of the partition, so that
-    ensembles on the same shards share a ledger. For a table without a partition it is that of the counts.
+    It is the first available of the digests of the private records, of the partition into shards, and of the counts of
+    the votes.
     """
     known = source.meta.get("records") or source.meta["partition"]
     return str(known or digest_counts(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
 
 
 def shards_of(source: Artefact) -> str:
-    """Return a digest of the partition of VOTES, a CHUNK or a table; equal digests mean equal shards."""
+    """Return a digest of the partition into shards of the file `source`; without a partition, the one of `records_of`."""
     return str(source.meta["partition"] or records_of(source))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """The ledger of one private data set, with an entry for each draw.
+    """Ledger of one private data set, with one of `entries` for each draw.
 
-    A release belongs to this ledger if the digest of its private records is in `records` or its data has the name
-    `private`.
+    A draw belongs to this ledger if the digest of its private records is in `records`, or if the user gives its data
+    the name `private`.
     """
 
     path: Path
@@ -187,15 +202,15 @@ class Ledger:
         return [entry.spent for entry in self.entries]
 
     def has_name(self, private: str | None) -> bool:
-        """Return True if `private` is the name of the data, ignoring case."""
+        """Return True if the ledger's data has a name and it equals `private`, ignoring case."""
         return private is not None and self.private is not None and self.private.casefold() == private.casefold()
 
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
-        """Return the ledger of the data with the digest `records` or the name `private`, or an empty ledger.
+        """Return the ledger in `folder` of the data with digest `records` or name `private`; if none, an empty ledger.
 
-        Raises ArtefactError if two ledgers match, or if any ledger in the folder is damaged, since it may be the ledger
-        of these data.
+        Raises ArtefactError if two ledgers match, if the matching ledger has another name, or if any ledger in the
+        folder is damaged, since that may be the ledger of these data.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
         matching = [ledger for ledger in known if records in ledger.records or ledger.has_name(private)]
@@ -225,7 +240,7 @@ class Ledger:
 
     @classmethod
     def read_all(cls, folder: Path) -> list["Ledger"]:
-        """Return all ledgers in a folder."""
+        """Read all ledgers in `folder`, in the order of their file names."""
         return [cls.read(path) for path in sorted(folder.glob("*.json"))]
 
     @classmethod
@@ -256,7 +271,7 @@ class Ledger:
 
     @property
     def kept(self) -> dict[str, float] | None:
-        """Return the limit (ε, δ) of all draws for JSON; None if the ledger has none."""
+        """Return the (ε, δ) limit of all draws together, as a dictionary for JSON; None if the ledger has no limit."""
         return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
 
@@ -270,16 +285,16 @@ def release_cost(
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
 ) -> Spending:
-    """Return the worst-case cost, for a ledger, of labelling the queries of `votes` with discrete noise.
+    """Return the worst-case privacy cost of labelling the queries of `votes` with discrete noise, to enter in a ledger.
 
     Parameters
     ----------
     name : name of the mechanism, for messages
     partition : digest of the partition, the result of `shards_of`
-    teachers : first and last teacher, for a draw of one chunk of teachers
+    teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
-    budget : (ε, δ) at which the release stops answering. A filter at one Rényi order enforces the budget and limits the
-        cost at that order and all lower orders.
+    budget : (ε, δ) budget at which the release stops answering; the Rényi filter that enforces it limits the divergence
+        at its order and at all lower orders
 
     Raises
     ------
@@ -306,7 +321,7 @@ def release_cost(
 def enter_draw(
     folder: Path, records: str, entry: Entry, limit: LedgerParameters | None, private: str | None = None
 ) -> Ledger:
-    """Enter a draw before it is made and return the new ledger; if the draw is not allowed, raise PatebenchError.
+    """Add `entry` to the ledger before the draw is made, and return the ledger; PatebenchError if it is not allowed.
 
     Parameters
     ----------
@@ -339,7 +354,7 @@ def enter_draw(
 
 
 def name_ledger(path: Path, private: str) -> None:
-    """Give the data of a ledger the permanent name `private`.
+    """Write the permanent name `private` of the private data into the ledger file `path`.
 
     Raises PatebenchError if the data have another name, or if the name belongs to another ledger.
     """
@@ -364,10 +379,10 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Raise ArtefactError for a first draw without a limit if another ledger may be of the same data.
+    """Raise ArtefactError for a first draw without `limit` if another ledger in `folder` may be of the same data.
 
-    If the draw names its data, these are the ledgers without a name, otherwise all ledgers. With a limit, or if all
-    data have names, a warning states that the draw is counted separately.
+    With the name `private`, this may be any ledger without a name; without it, any ledger. If there are other ledgers
+    but no error, a warning states that the draw is counted separately from these.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     doubtful = [other for other in ledgers if private is None or other.private is None]
@@ -393,10 +408,11 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
 def _check(
     before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
 ) -> None:
-    """Raise ArtefactError if a draw exceeds the limit `kept` of the first draw, or if `asked` is another limit.
+    """Raise ArtefactError if a new draw exceeds the ledger's limit `kept`, or if its user asks for another limit.
 
-    `now` lists the costs of the draws in the ledger `before` and, last, of the new draw. `order` is the ledger's Rényi
-    order. Without a limit, a second draw is allowed only if it costs no teacher more.
+    `now` lists the costs of the draws in the ledger `before` and, last, of the new draw; `asked` is the limit given
+    with the new draw, and `order` the ledger's Rényi order. Without a limit, a second draw is allowed only if
+    `_costs_more` is False for it.
     """
     drawn = len(before.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
@@ -429,7 +445,7 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return the start of a message: the ε at `delta` of all draws with the costs `now`, the last of which is new."""
+    """Return text that states the ε at `delta` and `order` of all draws; `now` lists their costs, the new one last."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it have a failure probability of up to {failure:g}, so ε = ∞"
@@ -438,7 +454,7 @@ def _together(now: Sequence[Spending], delta: float, order: float) -> str:
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if the draw `last` raises a teacher's ε; False if it is another chunk of one release in shares."""
+    """Return True if `before` and `last` together cost more than either; False if they use disjoint teachers."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 
