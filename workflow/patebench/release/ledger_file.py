@@ -176,7 +176,7 @@ def records_of(source: Artefact) -> str:
 
 
 def shards_of(source: Artefact) -> str:
-    """Return a digest of the partition into shards of the file `source`; without a partition, the one of `records_of`."""
+    """Return a digest of the partition of the file `source` into shards; without a partition, `records_of(source)`."""
     return str(source.meta["partition"] or records_of(source))
 
 

@@ -111,7 +111,7 @@ class Party:
         return [*masks, closing_share(masks, encode_votes(counted, classes) + noise)]
 
     def session(self) -> str:
-        """Return a random identifier (16 hexadecimal digits) to store with a set of shares, so that sets are not mixed."""
+        """Return a random identifier, 16 hexadecimal digits, of a set of shares, so that sets are not mixed."""
         return f"{int(uniform_words(self.draws.source('session'), 1)[0]):016x}"
 
 
