@@ -35,11 +35,11 @@ Setting = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Setting of a mechanism whose worst-case ε is at most `target`, with all its worst-case bounds, smallest first.
+    """Noise parameters and number of queries with which the worst-case ε of a mechanism at `delta` is at most `target`.
 
-    `solved` is "queries" or the name of the noise parameter that was found. `classes` is None if the cost does not
-    depend on it. `bounds` are valid for discrete noise if `release` is True, otherwise for continuous noise. `released`
-    is the smallest bound for discrete noise, or None if the mechanism has no discrete form or δ is at least 1/teachers.
+    `solved` names the found value: "queries" or a noise parameter. `bounds` are all worst-case bounds on ε, smallest
+    first, for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
+    worst-case bound for discrete noise, or None if the mechanism has no discrete form or δ is not below 1/`teachers`.
     """
 
     mechanism: str
@@ -55,7 +55,7 @@ class Calibration:
     released: Bound | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for strict JSON; `epsilon` and `accountant` are those of the smallest bound."""
+        """Return the fields as a dictionary for strict JSON, with `epsilon` and `accountant` of the smallest bound."""
         return {
             "mechanism": self.mechanism,
             "parameters": json_parameters(self.parameters),
@@ -82,12 +82,14 @@ def solve(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the smallest noise at which `queries` queries cost at most ε at δ, or the most queries at given noise.
+    """Find the least noise at which `queries` queries have a worst-case ε of at most `epsilon` at `delta`.
+
+    Without `queries`, find the largest number of queries at the noise in `parameters`.
 
     Parameters
     ----------
     parameters
-        Parameters of the mechanism. With `queries`, exactly one must be missing: the noise to find.
+        Parameters of the mechanism by name. With `queries`, exactly one must be missing: the noise to find.
     classes, teachers
         Number of classes and of teachers; required by mechanisms whose worst case depends on them.
     release
@@ -96,7 +98,8 @@ def solve(
     Raises
     ------
     PatebenchError
-        If no noise or number of queries costs at most ε, or for `release` of a mechanism without a discrete form.
+        If no noise or number of queries has an ε of at most `epsilon`, or if `release` is set and the mechanism has
+        no discrete form.
     """
     if queries is None:
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
@@ -114,9 +117,9 @@ def queries_for(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the largest number of queries to `mechanism` that cost at most ε at δ; see `solve`.
+    """Find the largest number of queries to `mechanism` with a worst-case ε of at most `epsilon` at `delta`.
 
-    `name` is the mechanism's name in messages.
+    `name` is the mechanism's name in messages; for the other parameters see `solve`.
     """
     _check(epsilon, delta)
     setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
@@ -132,7 +135,7 @@ def queries_for(
 def least_release_bound(
     mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
 ) -> Bound | None:
-    """Return the smallest worst-case bound on the ε of a release; None if the mechanism has no discrete noise."""
+    """Return the smallest worst-case bound on ε with discrete noise; None if `mechanism` has no discrete form."""
     return worst_case(mechanism, queries, delta, classes, teachers, release=True)[0] if mechanism.discrete else None
 
 
@@ -144,7 +147,10 @@ def worst_case(
     teachers: int | None = None,
     release: bool = False,
 ) -> list[Bound]:
-    """Return every worst-case bound on ε, smallest first; with `release`, only those valid for discrete noise."""
+    """Return the worst-case bounds on the ε at `delta` of `queries` queries, smallest first.
+
+    With `release`, only bounds that are also valid for discrete noise are returned.
+    """
     kind = type(mechanism).__name__
     if classes is None and "classes" in mechanism.cost_needs:
         raise PatebenchError(f"the cost of {kind} depends on the number of classes; add --classes")
@@ -228,10 +234,11 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, f
 
 @dataclass(frozen=True)
 class Account:
-    """Bounds on ε at one δ for the first `queries` queries to a mechanism; with `release`, those for discrete noise.
+    """Bounds on ε at `delta` for the labels of `queries` queries to a mechanism.
 
-    `released` is the smallest worst-case bound for discrete noise, or None if the mechanism has no discrete form, δ is
-    at least 1/teachers, or only labels are private. `unreleasable` is the reason why no release may be drawn, or None.
+    `bounds` are for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
+    worst-case bound for discrete noise, or None if the mechanism has no discrete form, δ is not below 1/`teachers`, or
+    only the labels of the records are private. `unreleasable` is the reason why no release may be drawn, or None.
     """
 
     mechanism: str
@@ -245,11 +252,11 @@ class Account:
     unreleasable: str | None = None
 
     def beside(self, other: "Account") -> "Account":
-        """Return this account with the bounds of `other` appended; `other` is an account of the same queries."""
+        """Return a copy of this account with the bounds of `other`, an account of the same queries, appended."""
         return replace(self, bounds=[*self.bounds, *other.bounds])
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for strict JSON; infinities become the string "inf"."""
+        """Return the account as a dictionary for strict JSON; infinities become the string "inf"."""
         return {
             "mechanism": self.mechanism,
             "parameters": json_parameters(self.parameters),
@@ -271,16 +278,17 @@ def epsilon(
     release: bool = False,
     publishable: bool | None = None,
 ) -> Account:
-    """Compute the bounds on ε at `delta` for labels of the first `queries` queries of `votes` (all by default).
+    """Compute the bounds on ε at `delta` for the labels of the first `queries` queries of `votes` (default: all).
 
     Parameters
     ----------
     noise
-        Also draw sanitised bounds with this noise; each draw is a further release. Not allowed with `release`.
+        Also draw sanitised bounds (data-dependent bounds with added noise) with this noise; each draw is a further
+        release. Not allowed with `release`.
     release
         Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable
-        Return only the bounds that may be published (True) or only the others (False).
+        Return only the bounds that may be published (True), only the others (False), or all (None).
 
     Raises
     ------

@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return `result` as the text of one JSON object; upper bounds on ε that round to 0 become a number above 0."""
+    """Return `result` as the text of one JSON object, in which no finite bound on ε is 0."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -26,7 +26,7 @@ def as_json(result: Account | Calibration) -> str:
 
 
 def account_table(result: Account) -> "RenderableType":
-    """Return a table of bounds in ascending order of ε, the ε to publish if all may be published, and advice."""
+    """Return a table of the bounds of `result` by ascending ε, followed by advice on which ε to publish."""
     from rich.console import Group
 
     bounds = sorted(result.bounds, key=lambda bound: bound.epsilon)
@@ -39,7 +39,7 @@ def account_table(result: Account) -> "RenderableType":
 
 
 def calibration_table(result: Calibration) -> "RenderableType":
-    """Return a sentence with the solution (noise or number of queries), a table of bounds, and the ε to publish."""
+    """Return a sentence with the noise or number of queries found, a table of its bounds, and the ε to publish."""
     from rich.console import Group
 
     title = f"Worst-case cost of {plural(result.queries, 'query')} at δ = {result.delta:g}"
@@ -62,7 +62,7 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _outward(result: Calibration, value: float) -> str:
-    """Return the noise `value` as text with few digits, rounded towards more noise, so that ε is at most the target."""
+    """Return the noise `value` as text with few digits, rounded so that the worst-case ε stays at most the target."""
     from patebench.calculator.calculations import worst_case
     from patebench.mechanisms.base import make_mechanism
 
@@ -112,7 +112,7 @@ def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """Return ε as text, rounded up to four decimals (below 0.1: four significant digits); "∞" if infinite, never 0."""
+    """Return ε as text, rounded up to four decimals, or to four significant digits below 0.1; never 0."""
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)
@@ -120,7 +120,7 @@ def four_digits(epsilon: float) -> str:
 
 
 def _to_publish(result: Account | Calibration) -> str:
-    """Return a sentence with the ε to publish, that of labels released with discrete noise, or the reason for none."""
+    """Return a sentence with the ε to publish for labels drawn with discrete noise, or with the reason for none."""
     bound = result.released
     if isinstance(result, Account) and result.unreleasable:
         return f"Nothing to publish: {result.unreleasable}."
@@ -143,7 +143,7 @@ def _to_publish(result: Account | Calibration) -> str:
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Return advice on sanitised bounds, which are drawn again with each call, and on bounds not to be published."""
+    """Return sentences of advice on the sanitised and the unpublishable bounds in `bounds`."""
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
