@@ -60,7 +60,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Group that loads a command by its name; `train-teachers` is the same as `train_teachers`."""
+    """Group that imports a command when it is used; `-` and `_` in its name are the same."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -96,7 +96,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; report an error of the user in one line, with exit status 2."""
+    """Run the command line; print an expected error, such as a wrong option, as one line with exit status 2."""
     logging.getLogger("patebench").addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def _message(fault: Exception) -> str:
-    """Return the message of an error."""
+    """Return the message of `fault` for the terminal."""
     match fault:
         case MemoryError():
             return f"memory ran out ({fault or 'none was left'}); give the job more memory"

@@ -44,12 +44,12 @@ Four accountants do not belong to one mechanism:
 
 
 def page() -> str:
-    """Return the page in Markdown."""
+    """Return the page docs/reference/bounds.md as Markdown."""
     return _HEAD + "".join(_rows()) + _TAIL
 
 
 def _rows() -> Iterator[str]:
-    """Yield the rows of the table; mechanisms with the same bounds share their rows."""
+    """Yield the rows of the table in Markdown; mechanisms with the same bounds share their rows."""
     sharing: dict[tuple[str, ...], list[str]] = {}
     for name in MECHANISMS.names():
         mechanism = make_mechanism(name, dict(MECHANISMS.load(name).example))
@@ -60,7 +60,7 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield the cells accountant, kind, noise and theorem, joined by "|", of one row per bound of `mechanism`.
+    """Yield one row per bound of `mechanism`: accountant, kind, noise and theorem as one text, separated by "|".
 
     A per-teacher bound shares its row with the per-query bound of the same accountant.
     """
@@ -77,7 +77,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds of a mechanism for discrete or continuous noise; none if it does not support discrete noise."""
+    """Return the bounds of `mechanism` on example votes; with `discrete`, those for discrete noise, if it has any."""
     try:
         return mechanism.bounds(_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:
@@ -87,7 +87,10 @@ def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
 
 
 def _votes(mechanism: Mechanism) -> Votes:
-    """Return example votes, on which about 90 % of the teachers agree; if abstentions are allowed, one per teacher."""
+    """Return example votes, about 90 % of them for class 0.
+
+    If `mechanism` allows abstentions, each teacher votes on one query only.
+    """
     votes = np.where(np.random.default_rng(0).random((_TEACHERS, _QUERIES)) < 0.9, 0, 1)
     if not mechanism.abstentions:
         return Votes.of(votes, _CLASSES)

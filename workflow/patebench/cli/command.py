@@ -34,7 +34,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Assignment(click.ParamType[tuple[str, Any]]):
-    """Option type for a pair KEY=VALUE; with `number`, the value must be a number."""
+    """Option type for KEY=VALUE, as a pair (key, value); the value is a float if `number` is True, otherwise text."""
 
     name = "key=value"
 
@@ -54,7 +54,7 @@ class Assignment(click.ParamType[tuple[str, Any]]):
 
 
 class TeacherRange(click.ParamType[tuple[int, int]]):
-    """Option type for a range FIRST-LAST of teachers, both included."""
+    """Option type for a range FIRST-LAST of teacher numbers, both included, as a pair of integers."""
 
     name = "first-last"
 
@@ -79,12 +79,12 @@ class StageCommand(click.Command):
 def stage_command(
     run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = StageCommand
 ) -> click.Command:
-    """Return the command of a stage, named after its module; the docstring of `run` is its help.
+    """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
-    Options come from `decorators` and from the signature of `run`. There, `Annotated[int, "Number of shards."]` is an
-    option with a type and a help text; a third entry replaces the type. The type may be optional or a sequence, and a
-    Path is a file or folder. A `Parameters` class becomes one option per field. An argument `seed` becomes the options
-    `--seed` and `--stream`.
+    Options come from `decorators` and from the arguments of `run`. An argument with the annotation
+    `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a third entry replaces the
+    type. The type may be optional or a sequence, and a Path is a file or folder. An argument of a `Parameters` class
+    becomes one option per field. The argument `seed` becomes the options `--seed` and `--stream`.
     """
     name = run.__module__.rpartition(".")[2]
 
@@ -96,7 +96,7 @@ def stage_command(
 
 
 def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
-    """Yield the options that the signature of `run` declares."""
+    """Yield decorators that add the options declared by the signature of `run`."""
     hints = get_type_hints(run, include_extras=True)
     for name, parameter in signature(run).parameters.items():
         hint, default = hints[name], parameter.default
@@ -112,7 +112,7 @@ def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
 
 
 def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
-    """Return the option for an argument of `run` with the annotation `hint` and the default value `default`."""
+    """Return a decorator that adds the option for an argument `name` with this annotation and default value."""
     kind, help, *limited = get_args(hint)
     inner = next((part for part in get_args(kind) if part is not NoneType), kind)
     several = get_origin(kind) is Sequence
@@ -129,7 +129,7 @@ def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
 
 
 def combine_options(*options: Decorator) -> Decorator:
-    """Return one decorator that adds all `options`; the help lists them in this order."""
+    """Return one decorator that adds all `options` to a command, in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -140,7 +140,7 @@ def combine_options(*options: Decorator) -> Decorator:
 
 
 def file_option(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
-    """Return an option for a file or folder; its value is a Path, None, or a tuple of Paths if `several`."""
+    """Return a decorator that adds an option for a path; its value is a Path or None, or with `several` a tuple."""
     return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
 
 
@@ -182,12 +182,12 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """Return the argument name for the field `key` of a model; its prefix avoids the names of other options."""
+    """Return the argument name for the field `key` of a model, which differs from those of other options."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Return the option type for a field with this annotation, and True if the option may be repeated."""
+    """Return the option type for a model field with this annotation, and True if the option may be repeated."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return _kind(next(kind for kind in inner if kind is not NoneType))
@@ -219,7 +219,7 @@ def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> in
 
 
 def unique_pairs(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
-    """Return the pairs of a repeated option as a mapping; raise PatebenchError for a repeated key."""
+    """Return `value`, the (key, value) pairs of a repeated option, as a mapping; refuse a repeated key."""
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:
@@ -239,7 +239,7 @@ def file_in_home(home: Path, name: str) -> Path:
 
 
 def show_on_terminal(words: Any) -> None:
-    """Print text unchanged, and a table as wide as the terminal (120 columns if there is none)."""
+    """Print `words`: text unchanged, a table as wide as the terminal (120 columns if the output is no terminal)."""
     if isinstance(words, str):
         click.echo(words)
         return
@@ -249,7 +249,7 @@ def show_on_terminal(words: Any) -> None:
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: int = 0) -> "Table":
-    """Return a table for `show_on_terminal`; the last `numbers` columns are right-aligned."""
+    """Return a table for `show_on_terminal`, in which the last `numbers` columns are right-aligned."""
     from rich import box
     from rich.table import Table
 

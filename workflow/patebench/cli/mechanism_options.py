@@ -15,9 +15,9 @@ from patebench.mechanisms import MECHANISMS
 
 
 class MechanismCommand(StageCommand):
-    """Command with one option per parameter of every mechanism; its function receives the values as `parameters`.
+    """Command with one option per parameter of any mechanism; its function receives their values as `parameters`.
 
-    If a parameter has the name of another option of the command, its option is `--mechanism-<name>`.
+    If the command already has an option with the name of a parameter, that parameter's option is `--mechanism-<name>`.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -41,9 +41,9 @@ _VALUE = "mechanism_parameter_"
 
 
 def _options(taken: set[str]) -> list[click.Option]:
-    """Return one option per parameter of all mechanisms that can be loaded; `taken` are the command's other options.
+    """Return one option per parameter name of all mechanisms; `taken` are the command's other options ("--delta", …).
 
-    The help of an option names the mechanisms with this parameter and the limits of its value.
+    The help of each option states the mechanisms that have this parameter and the limits of its value.
     """
     from patebench.mechanisms.base import limits
 

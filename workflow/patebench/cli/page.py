@@ -22,18 +22,18 @@ generates this list.
 
 
 def page() -> str:
-    """Return the list of all commands in Markdown."""
+    """Return the page docs/reference/commands.md, a table of all commands, as Markdown."""
     rows = [f"| `{name}` | {_cell(_paragraphs(command)[0])} |\n" for name, command in _commands()]
     return _HEAD + "".join(rows)
 
 
 def options() -> str:
-    """Return a section per command, with its usage and options, in Markdown."""
+    """Return a Markdown section per command, with its usage and a table of its options."""
     return "\n".join(_section(f"patebench {name}", command, 2) for name, command in _commands())
 
 
 def _commands() -> list[tuple[str, click.Command]]:
-    """Return all commands with their names, in the order of the help."""
+    """Return the name and the command of each command, in the order of the help."""
     context = click.Context(cli, info_name="patebench")
     commands = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
     place = [name for name, _ in commands].index("audit") + 1
@@ -60,7 +60,7 @@ def _section(name: str, command: click.Command, level: int) -> str:
 
 
 def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield a table row per option of `command`; parameters of mechanisms, documented elsewhere, are left out."""
+    """Yield a Markdown table row per option of `command`, without the options for parameters of mechanisms."""
     for option in command.params:
         record = option.get_help_record(context)
         if record and isinstance(option, click.Option):
