@@ -71,7 +71,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """Problem of an entry: a stable code, a sentence, and True if the entry is rejected because of it."""
+    """Problem of an entry: a code, a sentence, and `rejected`, True if the entry is rejected because of it."""
 
     code: str
     text: str
@@ -80,7 +80,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Assessed:
-    """Entry with the result of its check; see `patebench.leaderboard.entry`."""
+    """Entry with its status, the recomputed worst-case bound on ε, the largest known lower bound on ε, and problems."""
 
     entry: Entry
     status: Status
@@ -92,7 +92,7 @@ class Assessed:
 
     @property
     def accuracy(self) -> float:
-        """Return the mean accuracy; NaN if only labels were released."""
+        """Return the mean test accuracy (fraction) of the entry; NaN if only labels were released."""
         return math.nan if self.entry.accuracy is None else self.entry.accuracy.mean
 
     @property
@@ -102,21 +102,21 @@ class Assessed:
 
     @property
     def unit(self) -> str:
-        """Return unit and adjacency as text."""
+        """Return the unit of privacy and its change between adjacent data sets as text, such as "record, replaced"."""
         privacy = self.entry.privacy
         return f"{privacy.unit or 'unit not stated'}, {privacy.adjacency or 'adjacency not stated'}"
 
     @property
     def rejected(self) -> bool:
-        """Return True if the entry cannot be accepted."""
+        """Return True if the leaderboard rejects the entry because of one of its `problems`."""
         return any(problem.rejected for problem in self.problems)
 
     @property
     def ranked(self) -> bool:
         """Return True if the entry may be ranked.
 
-        The ε of a ranked entry is proved, its δ is small enough to protect each record, and its accuracy is not the
-        best of several on the test set.
+        It is not rejected, its ε is proved, its δ is below 1/n, and its accuracy is not the best of several on the
+        test set.
         """
         excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
         return self.status is Status.PROVED and not self.rejected and not excluded
@@ -138,7 +138,7 @@ class Assessed:
 
 
 def assess(entry: Entry, folder: Path | None = None) -> Assessed:
-    """Return the assessment of `entry`; `folder` is the folder of its attached file, if it has one."""
+    """Return `entry` with its status, bounds and problems; `folder` contains its attached file, if it has one."""
     problems = list(_flags(entry))
     try:
         return _assess(entry, folder, problems)
@@ -193,7 +193,7 @@ _EXPECTED: Mapping[str, tuple[str, ...]] = {
 
 
 def _flags(entry: Entry) -> Iterator[Problem]:
-    """Yield a problem for each missing statement, each contradiction, and each choice made on test data."""
+    """Yield the problems of `entry` that need no ε: missing statements, contradictions, and choices on test data."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
         if getattr(privacy, name) is None:
@@ -239,15 +239,15 @@ def _flags(entry: Entry) -> Iterator[Problem]:
 
 
 def _usual_name(dataset: str) -> str:
-    """Return the usual spelling of the name `dataset`, which may differ in case and punctuation."""
+    """Return the name of the known data set that equals `dataset` except for case and punctuation, or `dataset`."""
     usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
     return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return the entry with the numbers of queries and teachers of its attached array, and the attached votes, if any.
+    """Return `entry` with the numbers of queries and teachers of its attached array, and this array as votes.
 
-    Raises PatebenchError if the array contradicts the entry.
+    The votes are None if the array contains labels. Raises PatebenchError if the array contradicts the entry.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -275,7 +275,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 
 
 def _read(path: Path, name: str) -> NDArray[np.integer]:
-    """Read labels (queries,) or votes (teachers, queries) from an .npz file."""
+    """Return the array `name` of the .npz file `path`: labels (queries,), −1 if none, or votes (teachers, queries)."""
     try:
         if not path.is_file():  # reading from a pipe could block
             raise PatebenchError("it is not a file")
@@ -302,7 +302,7 @@ def _read(path: Path, name: str) -> NDArray[np.integer]:
 
 
 def _worst_case(entry: Entry) -> Bound | None:
-    """Return the smallest worst-case bound for the stated unit, adjacency and δ; None if too little is stated.
+    """Return the smallest worst-case bound on ε for the entry's unit, adjacency and δ; None if too little is stated.
 
     Raises PatebenchError if the mechanism is invalid, or if no theorem covers it for this unit and adjacency.
     """
@@ -356,13 +356,14 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
 
 @lru_cache(maxsize=4096)
 def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
-    """Return the smallest worst-case bound of a `VoteMechanism`; None if no theorem covers added teachers.
+    """Return the smallest worst-case bound on the ε of a `VoteMechanism`.
 
-    If the number of answers is stated and gives a smaller ε, the bound is for at most that number of answers.
+    The result is None if `added` is True and no theorem covers this. If the mechanism states a maximum number of
+    answers, a bound that uses this limit is also considered.
 
     Parameters
     ----------
-    stated : the mechanism as JSON text, which can be a key of the cache.
+    stated : the `VoteMechanism` as JSON text, which can be a key of the cache.
     added : True if adjacent data sets differ in an added or removed teacher, False for a replaced teacher.
     delta : δ of the bound.
     """
@@ -392,7 +393,11 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
-    """Return the bound of sampled steps; a replaced record counts as one removed and one added (group privacy)."""
+    """Return the worst-case bound on the ε at `delta` of all steps of `mechanism` together.
+
+    A replaced record counts as one removed and one added: with sampling by group privacy, otherwise by doubled
+    sensitivity.
+    """
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
     kinds = [_steps(part) for part in mechanism.parts]
@@ -404,7 +409,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if the steps are (2 `epsilon`, δ)-DP for two changes of one record each."""
+        """Return True if group privacy proves that the steps are (2 · `epsilon`, δ)-DP for two changed records."""
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
 
@@ -418,14 +423,14 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _steps(part: Steps) -> SubsampledGaussian:
-    """Return steps for the accountant; shuffled batches count as one step on all records per epoch."""
+    """Return `part` in the accountant's form; an epoch of shuffled batches counts as one step on all records."""
     if part.sampling == "shuffled":
         return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
     return SubsampledGaussian(part.noise, part.rate, part.steps)
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return the μ of Gaussian DP of tables of votes, and its source as text."""
+    """Return the parameter μ of Gaussian DP for all tables of votes together, L2 sensitivity / σ, and its source."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -435,10 +440,10 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 
 
 def _lower_bound(entry: Entry) -> float | None:
-    """Return a lower bound on the true ε of an entry's mechanism; None if none is known.
+    """Return a lower bound on the true ε of the mechanism of `entry`; None if none is known.
 
-    It is ∞ without noise. For a claim about all votes, it is the exact ε of the worst pair of vote histograms that a
-    search finds. A data-dependent ε is about other votes, so this search says nothing about it.
+    It is ∞ without noise. If the claimed ε is about all votes, it is the exact ε, for all queries, of the worst pair of
+    adjacent vote histograms that a search finds. It is None for a data-dependent claim.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -461,9 +466,10 @@ def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, d
 
 
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the ε stated as worst case is a data-dependent ε.
+    """Yield a problem if the ε that `entry` claims as worst case can only be data-dependent.
 
-    It is one if it is at least the data-dependent ε of the attached votes or, without votes, of unanimous votes.
+    This is so if it is at least the smallest data-dependent ε of `votes` or, without votes, of unanimous votes. Called
+    only for a claimed ε below the worst-case bound.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

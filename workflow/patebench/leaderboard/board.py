@@ -50,10 +50,10 @@ _CHIPS = {
 
 
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
-    """Return the rows of each data set: ranked entries by unit and accuracy, then the others by accuracy.
+    """Return the rows of each data set, by its name: ranked entries by unit and accuracy, then others by accuracy.
 
-    Entries without an accuracy are left out. An entry is also left out if another entry of the same method, unit and
-    status is at least as accurate at the same or a smaller ε.
+    Entries without an accuracy are left out. An entry is also left out if another entry of the same method, source,
+    unit and status is at least as accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
     for row in entries:
@@ -65,12 +65,12 @@ def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
 
 
 def source(row: Assessed) -> str:
-    """Return the paper of an entry, or "patebench" for a kept run."""
+    """Return the title of the paper of an entry, or "patebench" if the entry comes from a run of this benchmark."""
     return "patebench" if row.entry.origin is Origin.KEPT else row.entry.paper.title
 
 
 def best_within_epsilon(rows: Iterable[Assessed]) -> list[Assessed]:
-    """Return the Pareto front of the rows, by ε: no other row is more accurate at the same or a smaller ε."""
+    """Return the rows on the Pareto front (no other row is as accurate at the same or a smaller ε), by ascending ε."""
     best: list[Assessed] = []
     for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.entry.name)):
         if not best or row.accuracy > best[-1].accuracy:
@@ -86,7 +86,10 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 
 def _ranked(rows: list[Assessed]) -> list[Assessed]:
-    """Sort rows, and set the ranks within each unit by accuracy; equally accurate rows share a rank."""
+    """Return `rows` sorted, ranked ones first, with their ranks by accuracy among the ranked rows of the same unit.
+
+    Equally accurate rows share a rank.
+    """
 
     def rank(row: Assessed) -> int:
         return 1 + sum(other.accuracy > row.accuracy for other in rows if other.ranked and other.unit == row.unit)
@@ -96,24 +99,27 @@ def _ranked(rows: list[Assessed]) -> list[Assessed]:
 
 
 def units(rows: Sequence[Assessed]) -> list[str]:
-    """Return the units of privacy of the ranked rows, single records first."""
+    """Return the distinct texts of unit and adjacency of the ranked rows, those of single records first."""
     return sorted({row.unit for row in rows if row.ranked}, key=lambda unit: (unit[:6] != "record", unit))
 
 
 def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | None:
-    """Return the most accurate ranked row of a unit with ε at most `target`; ties go to the smallest ε."""
+    """Return the most accurate ranked row with this `unit` and ε at most `target`; ties go to the smallest ε."""
     within = [row for row in rows if row.ranked and row.unit == unit and row.epsilon <= target * (1 + 1e-9)]
     return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.entry.method), default=None)
 
 
 def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
-    """Return the most accurate row with a reported ε at most `target` that could not be checked."""
+    """Return the most accurate row whose reported ε is at most `target` and could not be checked; None without one."""
     unchecked = [row for row in rows if row.status is Status.UNCHECKED and row.epsilon <= target]
     return max(unchecked, key=lambda row: row.accuracy, default=None)
 
 
 def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
-    """Return a sentence on how far the best row leads the best row of another method; "" without another method."""
+    """Return a sentence on the lead in accuracy of the best method over the second-best, each at ε ≤ `target`.
+
+    Only ranked rows of `unit` are compared. The result is "" if they have fewer than two methods.
+    """
     first = leader(rows, unit, target)
     second = leader([row for row in rows if first and row.entry.method != first.entry.method], unit, target)
     if first is None or second is None:
@@ -131,10 +137,10 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 
 
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
-    """Rank the methods that have a proved entry of `unit` with ε at most `target` on each of several data sets.
+    """Rank methods by the accuracy of their best ranked entry of `unit` with ε at most `target` on each data set.
 
-    Ranks need at least two data sets on which the same three or more methods have an entry; otherwise the result is
-    None. If several choices of data sets are possible, the choice with the most entries is used.
+    Ranks need at least two data sets on which the same three or more methods have such an entry; otherwise the result
+    is None. If several choices of data sets are possible, the one with the most pairs of data set and method is used.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -149,7 +155,7 @@ def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, ta
 
 
 def corrections(page: Path) -> dict[str, int]:
-    """Return the number of corrections of each paper on the page docs/explanation/corrections.md."""
+    """Return the number of corrections by paper, counted on `page`, which is docs/explanation/corrections.md."""
     counts: dict[str, int] = {}
     paper = ""
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -161,7 +167,7 @@ def corrections(page: Path) -> dict[str, int]:
 
 
 def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
-    """Return the text of each file of the leaderboard by its name.
+    """Return the files of the leaderboard as a mapping from file name to text.
 
     Parameters
     ----------
@@ -229,7 +235,7 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _figure(name: str, rows: Sequence[Assessed]) -> str:
-    """Return the figure of a data set as SVG; "" if no row has a finite ε."""
+    """Return the figure of the data set `name` as SVG text; "" if no row has a finite ε above 0."""
     drawn = [row for row in rows if 0 < row.epsilon < math.inf]
     if not drawn:
         return ""
@@ -241,9 +247,10 @@ def _figure(name: str, rows: Sequence[Assessed]) -> str:
 
 
 def draw_board(dataset: str, rows: Sequence[Assessed]) -> Figure:
-    """Draw accuracy against ε, which must be finite; markers of ranked rows are filled, and colours show the unit.
+    """Draw test accuracy against ε, which must be finite, with one marker per row.
 
-    For each unit of privacy, a line joins the Pareto front of the ranked rows.
+    Ranked rows have filled markers, a colour per unit of privacy, and a line along the Pareto front of each unit. Other
+    rows have open grey markers.
     """
     figure, (axis,) = panels([in_words(dataset)], alone=WIDE)
     for unit, style in styles_in_order(units(rows)).items():
@@ -269,7 +276,7 @@ def _entry_link(row: Assessed) -> str:
 
 
 def _notes(row: Assessed) -> list[str]:
-    """Return the codes of problems other than missing statements, as text."""
+    """Return the distinct problem codes of an entry as words, without "not-stated"."""
     codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
     return [code.replace("-", " ") for code in codes]
 
@@ -279,7 +286,7 @@ def _percent(accuracy: float) -> str:
 
 
 def _spread(accuracy: Accuracy) -> str:
-    """Return the deviation over the seeds and the binomial error, in percent; a dash for an unknown one."""
+    """Return standard deviation over the seeds and binomial standard error, such as "0.31 / 0.25", in percent."""
     return " / ".join(
         DASH if value is None else f"{100 * value:.2f}" for value in (accuracy.std, accuracy.binomial_error)
     )
@@ -291,7 +298,7 @@ def _public(data: Data) -> str:
 
 
 def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
-    """Yield the facts of an entry for its section, as (term, text) pairs; the text of most unknown facts is empty."""
+    """Yield (term, text) pairs for the section of an entry on its page; the text of an unknown fact may be empty."""
     entry, bound = assessed.entry, assessed.bound
     paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
     yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
@@ -322,7 +329,7 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 
 
 def _plain(content: Mapping[str, Any]) -> str:
-    """Return nested JSON as text: “name = value” pairs separated by commas."""
+    """Return the nested JSON object `content` as text: “name = value” pairs separated by commas."""
     parts = []
     for name, value in content.items():
         if isinstance(value, Mapping):
@@ -335,7 +342,11 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one row per paper: values by verdict, entries by status, number of corrections, and how its ε fails."""
+    """Return one row per paper for the template.
+
+    A row contains the number of published values by verdict, the number of leaderboard entries by status, the number
+    of corrections, and sentences on how the paper's ε fails.
+    """
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
@@ -356,7 +367,10 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return one sentence per way in which the ε of a paper fails, with the reason for the first value or entry."""
+    """Return a sentence each on unsound values in `evidence`, and on violated and unproved `entries`, of one paper.
+
+    Each sentence states their number and the reason for the first of them.
+    """
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
     if not unsound.empty:
@@ -381,7 +395,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return the cells of a published value as text."""
+    """Return the row of the evidence on a published value, with further cells as text for the template."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

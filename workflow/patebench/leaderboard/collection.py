@@ -108,10 +108,10 @@ _ACCURACIES = ("student_accuracy", "private_model_accuracy", "accuracy_at_epsilo
 
 
 def assess_all(root: Path) -> list[Assessed]:
-    """Return every entry of the repository at `root` with its assessment.
+    """Return every entry of the repository at `root` with its assessment; names are unique.
 
-    Entries written by hand come first, then those of kept runs and of published values. Names are unique. Raises
-    PatebenchError for a file that is not an entry.
+    Entries written by hand come first, then those of kept runs and of published values. Raises PatebenchError for a
+    file that is not an entry.
     """
     written = [assess(read_entry(path), path.parent) for path in written_files(root)]
     known = {_number_of(assessed.entry) for assessed in written}
@@ -120,17 +120,17 @@ def assess_all(root: Path) -> list[Assessed]:
 
 
 def _number_of(entry: Entry) -> tuple[str, float, float | None]:
-    """Return data set, ε and accuracy; an entry written by hand replaces a derived one with the same values."""
+    """Return data set, ε and mean accuracy; of entries equal in these, written ones replace those of papers."""
     return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
 
 def written_files(root: Path) -> list[Path]:
-    """Return the files of the entries that are written by hand."""
+    """Return the paths of the entries written by hand in the repository at `root`, sorted."""
     return sorted((root / WRITTEN).glob("*.json"))
 
 
 def kept_entries(root: Path) -> Iterator[Entry]:
-    """Yield the entries of all kept runs: each student and private model with its smallest worst-case or claimed ε."""
+    """Yield one entry per student (with its worst-case ε) and private model (with its stated ε) of all kept runs."""
     import yaml
 
     listed = root / _KEPT / "runs.yaml"
@@ -175,9 +175,9 @@ _SETTING = (("dataset", "private_model"), ("dataset", "ensemble", "mechanism", "
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return accuracies by seed from a kept run's archive of records, by the values of the columns `_SETTING`.
+    """Return the accuracies of each student and private model by seed, from a kept run's `archive` of records.
 
-    The result is empty if there is no archive.
+    The outer keys are the values of the columns `_SETTING`. The result is empty if there is no archive.
     """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
@@ -196,7 +196,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
 
 
 def _base(dataset: str) -> str:
-    """Return the known data set that `dataset` varies, such as "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
+    """Return the known data set of which `dataset` is a variant: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
     return max(known, key=len, default=dataset)
@@ -208,7 +208,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _making(run: str, manifest: Mapping[str, Any]) -> Making:
-    """Return hardware, command, commit and total minutes of all jobs of a kept run."""
+    """Return hardware, command and commit of the kept run named `run`, and the minutes of all its jobs in total."""
     hardware, seconds = manifest["hardware"], sum(rule["seconds"] for rule in manifest["rules"])
     return Making(
         hardware=", ".join([f"{hardware['cores']} cores of {hardware['processor']}", *map(str, hardware["gpus"])]),
@@ -219,7 +219,10 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 
 
 def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any]) -> Entry | None:
-    """Return the entry of a student in the table utility-privacy; None without a worst-case ε."""
+    """Return the entry of a student from its `row` of the table utility-privacy; None without a worst-case ε.
+
+    The largest lower bound on ε in the rows `audits` of the same label set becomes `audited`.
+    """
     if not row["worst_case_epsilon_mean"]:
         return None
     teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
@@ -266,7 +269,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
 
 
 def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
-    """Return the entry of a private model in the table petdl or private-models."""
+    """Return the entry of a private model from its `row` of the table petdl or private-models."""
     system = row.get("system", "PET-DL")
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
@@ -296,7 +299,7 @@ def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the composition of a sound form of PET-DL; None if the table does not state its noise."""
+    """Return the composition of all noisy sums of a sound form of PET-DL; None if `row` does not state the noise."""
     if not row.get("noise"):
         return None
     hints = " with hints" if row["form"] == "noisy-knowledge" and int(row["hint_epochs"]) else ""
@@ -306,7 +309,7 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the steps of DP-SGD, with the smallest noise that meets the target ε, as in training."""
+    """Return the steps of DP-SGD, with the smallest noise multiplier for the target ε, the one used in training."""
     form, model = DPSGD_FORMS[row["form"]], row["private_model"]
     rate, steps = _number(model, "rate", form.rate), int(row["queries"])
     noise = _least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
@@ -314,7 +317,10 @@ def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _on_features(model: str) -> GaussianComposition | PureSteps:
-    """Return the releases of a method on public features, with the noise that meets its target ε, as in training."""
+    """Return the composition of all releases of a method on public features, parsed from the name `model`.
+
+    The noise is calibrated to the target ε, as in training.
+    """
     name, *parts = model.split("_")
     options = {
         part: int(_number(model, part)) for part in FEATURE_METHODS.fact(name, "options") if f"_{part}-" in model
@@ -331,7 +337,7 @@ def _on_features(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn(model: str) -> SampledGaussian:
-    """Return the tests and the answers of the sound form of Private-kNN."""
+    """Return the noisy tests and answers of the sound form of Private-kNN as sampled steps, parsed from `model`."""
     rate, queries, answers = (_number(model, name) for name in ("rate", "queries", "answers"))
     kinds = ((TEST, "sigma1", queries), (ANSWER, "sigma2", min(answers, queries)))
     parts = [
@@ -342,7 +348,7 @@ def _private_knn(model: str) -> SampledGaussian:
 
 
 def _number(name: str, of: str, default: float | None = None) -> float:
-    """Return the number after the word `of` in a name such as "sound_rate-0.15_queries-1000"."""
+    """Return the number after the word `of` in `name`: 0.15 for "rate" in "sound_rate-0.15_queries-1000"."""
     values = [part.removeprefix(f"{of}-") for part in name.split("_") if part.startswith(f"{of}-")]
     if not values and default is not None:
         return default
@@ -350,14 +356,15 @@ def _number(name: str, of: str, default: float | None = None) -> float:
 
 
 def _parameters(noise: str) -> dict[str, float]:
-    """Parse the parameters of a mechanism in a name such as "k-1_sigma-50"."""
+    """Return the mechanism parameters in the name `noise`: k = 1 and sigma = 50 for "k-1_sigma-50"."""
     return {name: float(value) for name, _, value in (part.partition("-") for part in noise.split("_"))}
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
-    """Return the data of a kept run: the original data set, with the encoders of the run's configuration.
+    """Return the private and public data behind a `row` of a kept run's table.
 
-    Its public samples come from the test files.
+    `use` and `samples` are the use and number of the public samples; `config` is the run's configuration, which names
+    the encoders.
     """
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
     only = config.get("only") or list(config["experiments"])
@@ -375,7 +382,7 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
 
 
 def _facts_of(facts: Mapping[str, int], dataset: str) -> int | None:
-    """Return the number in `facts` for a data set, or for the known data set that it varies; None if unknown."""
+    """Return the number in `facts` for `dataset` or for the data set of which it is a variant; None if unknown."""
     return facts.get(dataset, facts.get(_base(dataset)))
 
 
@@ -390,9 +397,9 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 
 
 def published_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each accuracy in published.csv whose row in the paper prints an ε.
+    """Yield an entry for each accuracy in config/published.csv for which the same row of the paper prints an ε.
 
-    A pair of ε and accuracy that another paper quotes is yielded once.
+    If several papers print the same pair of ε and accuracy for one setting, only the first is yielded.
     """
     published = read_published(root / _PUBLISHED)
     epsilons = {
@@ -410,15 +417,15 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row(value: Value) -> tuple[str | None, ...]:
-    """Return the fields that an accuracy shares with its ε.
+    """Return the fields that a printed accuracy shares with its ε: paper, table, row, data set and mechanism.
 
-    The mechanism is one of them, because NZC prints “Clean Votes”, of another mechanism, in the rows of its own labels.
+    The mechanism is needed because NZC prints “Clean Votes”, of another mechanism, in the rows of its own labels.
     """
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
 def _of_value(value: Value, epsilon: float) -> Entry:
-    """Return the entry of a printed accuracy and the ε in its row."""
+    """Return the entry of the printed accuracy `value` and the ε `epsilon` in the same row of the paper."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
     system = SYSTEMS.get(value.mechanism) or ("PET-DL" if value.mechanism == PETDL else in_words(value.mechanism or ""))
@@ -444,7 +451,7 @@ def _of_value(value: Value, epsilon: float) -> Entry:
 
 
 def _printed_mechanism(value: Value) -> Release | None:
-    """Return the mechanism in the row of a printed value, or None if the row does not state all of it."""
+    """Return the mechanism of a printed value; None if the paper's row does not state its parameters and queries."""
     if value.mechanism == PETDL:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:

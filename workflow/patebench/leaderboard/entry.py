@@ -263,7 +263,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_entry(path: Path) -> Entry:
-    """Read the entry in a JSON file.
+    """Return the entry in the JSON file `path`, named after the file.
 
     Raises PatebenchError, with one fault per invalid field, if the file is not an entry.
     """
@@ -286,5 +286,5 @@ def read_entry(path: Path) -> Entry:
 
 
 def entry_text(entry: Entry) -> str:
-    """Return the JSON text of an entry."""
+    """Return `entry` as the formatted JSON text of its file."""
     return json.dumps(entry.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
