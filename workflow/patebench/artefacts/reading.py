@@ -33,7 +33,7 @@ OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Read samples of a `role`, such as "private" or "test"; raise ArtefactError if they have another role."""
+    """Return the SAMPLES in `path`; raise ArtefactError unless their role, such as "private" or "test", is `role`."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
@@ -46,7 +46,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def check_partners(private: Artefact, public: Artefact) -> None:
-    """Raise ArtefactError unless private and public SAMPLES have the same data set, classes, shape and data type."""
+    """Raise ArtefactError unless `private` and `public` SAMPLES have equal data set, classes, sample shape, dtype."""
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
@@ -54,13 +54,13 @@ def check_partners(private: Artefact, public: Artefact) -> None:
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the samples `x` and labels `y` of SAMPLES that equal no sample of `others` byte for byte."""
+    """Return `x` and `y` of those samples in `private` whose `x` equals that of no sample of `others` byte for byte."""
     outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return what a private model's result stores about its inputs: digests, data set, split and seed."""
+    """Return the facts about its inputs that a private model's result stores: digests, data set, split and `seed`."""
     return {
         "private": private.digest,
         "pool": pool.digest,
@@ -73,7 +73,7 @@ def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Pat
 
 
 def private_features(encoder: "Encoder", x: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the features (records, features) of private records `x`, computed record by record, and show progress."""
+    """Return features (records, features) of private records `x`, each computed from one record only; show progress."""
     with progress("features of private records", len(x), "records") as done:
         return encoder.features_alone(x, done)
 
@@ -103,7 +103,10 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 @contextmanager
 def locate_faults(samples: Artefact) -> Iterator[None]:
-    """Convert a NotFiniteError raised in the block to an error with the file and row of `samples` (SAMPLES or POOL)."""
+    """Convert a NotFiniteError raised in the block to a PatebenchError about `samples` (SAMPLES or POOL).
+
+    The message names the file, the sample with the largest absolute value and, if known, its row in the user's data.
+    """
     try:
         yield
     except NotFiniteError as fault:
@@ -113,14 +116,17 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
 
 
 def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
-    """Raise PatebenchError if a fitted learner, called `name` in the message, predicts NaN on samples of `source`."""
+    """Raise PatebenchError if `learner` predicts NaN for one of the first `_CHECKED_SAMPLES` samples of `source`.
+
+    The message calls the learner `name`.
+    """
     with locate_faults(source):
         predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
         check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
-    """Return the encoder trained on this POOL; raise ArtefactError if it belongs to another pool or is damaged."""
+    """Return the encoder in `path`; raise ArtefactError if it was trained on another POOL than `pool` or is damaged."""
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
@@ -131,12 +137,12 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
 
 
 def encoder_of(pool: Artefact) -> str:
-    """Return the type of encoder that computes the features of a POOL, as stored in the POOL's file."""
+    """Return the name of the encoder for the features of `pool`: the one that the POOL stores, else `DEFAULT`."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """Return a partition; raise ArtefactError unless its shards are disjoint and consist of these private samples."""
+    """Return the PARTITION in `path`; raise ArtefactError unless its shards are disjoint and made from `private`."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -148,7 +154,7 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
-    """Return the artefact VOTES in `path` and its votes on the pool.
+    """Return the VOTES in `path`, as an artefact and as `Votes`.
 
     Raises PatebenchError for abstentions, unless the artefact states that its teachers may abstain, a public property
     of their model. If queries were selected in rounds, the votes include the number of queries of each round.
@@ -176,7 +182,7 @@ def votes_of(source: Artefact) -> Votes:
 
 
 def protects_labels_only(source: Artefact) -> bool:
-    """Return True if only the label of a record is private in a PARTITION, or in votes or labels made from it."""
+    """Return True if `source`, a PARTITION or an artefact made with one, protects only the label of each record."""
     return source.meta.get("protects") == [Change.LABEL]
 
 
@@ -197,7 +203,7 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the `PARTITION_FACTS`, which labels store, from a PARTITION or from a CHUNK or VOTES made with it.
+    """Return the `PARTITION_FACTS`, which labels store, of `source`: a PARTITION, or a CHUNK or VOTES made with one.
 
     The values are None for votes without a partition, such as a table.
     """
@@ -281,7 +287,7 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Read the QUERIES of one or several successive rounds on the pool of `votes`.
+        """Return the queries in the files `paths`: one QUERIES per round of successive rounds, on the pool of `votes`.
 
         If the votes were made in rounds, the files must be those of the last rounds.
         """
@@ -294,7 +300,7 @@ class Selected:
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that labels and bounds store per round: strategy, student, number of queries, digest."""
+        """Return what labels and bounds store per round: strategy, student, number of queries, digest of QUERIES."""
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
             for file in self.files
@@ -302,13 +308,13 @@ class Selected:
         return {"rounds": rounds, "queries_files": [file.digest for file in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
-        """Return the votes on these queries, with the student's predictions and the size of each round."""
+        """Return `votes` on the selected queries, with the student's predictions and the size of each round."""
         chosen = votes.at(self.columns).with_predictions(self.predictions)
         return replace(chosen, rounds=tuple(len(file["queries"]) for file in self.files))
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
-    """Raise ArtefactError, naming the file `path`, if a query is selected twice."""
+    """Raise ArtefactError, naming the file `path`, if one of the query `positions` occurs twice."""
     values, counts = np.unique(positions, return_counts=True)
     if len(values) < len(positions):
         fault = f"query {values[counts > 1][0]} is selected twice in all rounds together"
@@ -347,7 +353,10 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the student's predictions for the queries of all rounds; zeros for rounds before the first student."""
+    """Return the student's predictions (queries, classes) for the queries of all `rounds`; None if no round has any.
+
+    Rows of rounds before the first student are zero.
+    """
     if not any("predictions" in file.arrays for file in rounds):
         return None
     nothing = [np.zeros((len(file["queries"]), classes), np.float32) for file in rounds]

@@ -123,7 +123,7 @@ def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the slug of a student's method and options; with `whole_pool` also with its number of queries."""
+    """Return the slug of a student's method and options; with `whole_pool`, the slug includes the number of queries."""
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
@@ -131,10 +131,9 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns of records that describe the rounds in which queries were selected.
 
-    `strategy` and `round` (from 0) are those of the last round; `selection` describes all rounds.
-
-    `rounds` starts with the slug of the student, since each student has its own queries and labels. Without rounds, all
-    columns are empty or 0.
+    `rounds` is a slug of the student, and of the strategy and number of queries of each round; `selection` is the list
+    of these facts per round. `strategy` and `round` (from 0) are those of the last round. Without rounds, all columns
+    are empty or 0.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
@@ -248,7 +247,7 @@ def read_releases(
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels that a file was made from, and the file's content.
+    """Return the digest of the labels from which the file `path` was made, and the file's content.
 
     Raises ArtefactError if these labels are not among `released`.
     """
@@ -261,7 +260,7 @@ def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str
 
 
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:
-    """Return the content of a manifest; raise ArtefactError if it lacks a standard entry or one of `more`."""
+    """Return the content of a manifest; raise ArtefactError if it lacks an entry of every manifest or one of `more`."""
     content = read_json(path, "manifest")
     for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished", *more):
         if entry not in content:

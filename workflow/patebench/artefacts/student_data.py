@@ -25,7 +25,8 @@ def student_data(
 
     With `whole_table`, the data contain the released table of noisy counts. Otherwise, if a table was released, the
     most likely labels are computed from it: for each query separately or, given the `features` of the pool, for all
-    queries together. A label that is more likely wrong than right is left out if its class has enough other labels.
+    queries together. Labels that are more likely wrong than right are left out, except in classes with few other
+    labels.
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read

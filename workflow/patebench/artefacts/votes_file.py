@@ -59,7 +59,10 @@ def read(path: Path, labels: bool = False, classes: int | None = None, teachers:
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """Return the artefact in `path` and its votes, as `read` does; a table has no pool and no partition."""
+    """Return the file `path` as an artefact, and its votes as `read` does.
+
+    The artefact of a table has no arrays; its `partition` is a digest of the counts, and its `pool` is `NO_POOL`.
+    """
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         source, votes = read_votes(path)
         if teachers not in (None, votes.teachers):
@@ -182,7 +185,10 @@ def _load(path: Path) -> NDArray[Any]:
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
-    """Return the array as integers; floats are accepted if all are whole numbers."""
+    """Return the table `array` as integers; floats are accepted if all are whole numbers.
+
+    Raises PatebenchError, which names the file `path`, for other values and for arrays without two dimensions.
+    """
     fault = ""
     if array.ndim != 2:
         words = "save one of two dimensions: queries × classes, or teachers × queries with --votes"
