@@ -18,7 +18,7 @@ from patebench.core.text import in_json
 
 
 class Kind(StrEnum):
-    """Kind of a bound on ε: worst case, data-dependent, an audited lower bound and so on."""
+    """Kind of a bound on ε: claimed, worst case, data-dependent, sanitised (noise on data-dependent), audited lower."""
 
     CLAIMED = "claimed"  # printed in a paper, without a proof that we accept
     WORST_CASE = "worst_case"  # holds for all votes and depends on none
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
     @property
     def words(self) -> str:
-        """Return the kind as text for people."""
+        """Return the name of this kind in words, such as "worst case"."""
         return _WORDS.get(self, self.value)
 
 
@@ -152,14 +152,14 @@ class Bound:
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def if_added(self) -> "Bound | None":
-        """Return the bound on ε if a teacher's votes are added or removed, or None if this one states none."""
+        """Return this bound for the addition or removal of one teacher's votes; None if `add_or_remove` is None."""
         if self.add_or_remove is None:
             return None
         changed = Adjacency.ADD_OR_REMOVE_TEACHER
         return replace(self, epsilon=self.add_or_remove, adjacency=changed, order=None, add_or_remove=None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for strict JSON; ε = ∞ becomes the string "inf"."""
+        """Return this bound as a dictionary for strict JSON; ε = ∞ becomes the string "inf"."""
         record = asdict(self)
         record["epsilon"] = in_json(self.epsilon)
         record["add_or_remove"] = None if self.add_or_remove is None else in_json(self.add_or_remove)
@@ -197,7 +197,11 @@ class Bound:
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
-    """Return `bounds` as curves in strict JSON: one per group of bounds that differ only in the number of queries."""
+    """Return `bounds` as curves of ε over the number of queries: one dict for strict JSON per curve.
+
+    Bounds of one curve differ only in `queries`, `epsilon`, `order` and `add_or_remove`. The dict contains lists of the
+    first two, and omits the other two.
+    """
     groups: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:
         statement = replace(bound, epsilon=0.0, queries=0, order=None, add_or_remove=None)
@@ -210,7 +214,7 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """Return the bounds of a curve, one per number of queries; their `order` is None.
+    """Return the bounds of a `curve` made by `curves`, one per number of queries; their `order` is None.
 
     Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon` have different lengths.
     """

@@ -20,7 +20,10 @@ MOST_CLASSES = 1_000_000
 
 
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return `values` as an array; a DataFrame must contain only numbers."""
+    """Return `values` as an array; raise PatebenchError if a DataFrame contains anything but numbers.
+
+    The message calls the values `name`, as in all checks of this module.
+    """
     if (frame := frame_of(values)) is not None:
         return _frame_values(name, frame)
     try:
@@ -49,7 +52,7 @@ def _frame_values(name: str, frame: "pd.DataFrame") -> NDArray[Any]:
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
-    """Return `value` as an int from `least` to `most`."""
+    """Return `value` as an int; raise PatebenchError unless it is an integer from `least` to `most`."""
     try:
         number = operator.index(value)
     except Exception:  # an arbitrary object may raise anything
@@ -64,7 +67,7 @@ def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> i
 
 
 def check_real(name: str, value: Any) -> float:
-    """Return `value` as a float, which may be infinite or NaN."""
+    """Return `value` as a float, which may be infinite or NaN; raise PatebenchError unless it is a number."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         with suppress(OverflowError):  # an integer beyond floating-point numbers
             return float(value)
@@ -72,7 +75,7 @@ def check_real(name: str, value: Any) -> float:
 
 
 def check_truth(name: str, value: Any) -> bool:
-    """Return `value` as a bool."""
+    """Return `value` as a bool; raise PatebenchError unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise PatebenchError(f"{name} = {quote(value)} is not a truth value; give True or False")
     return bool(value)
@@ -115,7 +118,7 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return advice for the user with the largest absolute value of `x`, which may be the cause."""
+    """Return advice that names the largest absolute value in `x`, a possible cause, with its sample and feature."""
     if x.dtype.kind != "f":
         return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))

@@ -51,8 +51,9 @@ def class_accuracy(
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
     """Return True if the accuracy may mislead because one class dominates or one class is mostly predicted wrong.
 
-    This is the case if the share of the largest class exceeds `UNBALANCED`/classes or if the recall of a class is below
-    half the mean recall. `largest_class` and `recall` are the values that `class_accuracy` returns.
+    This is the case if the share of the largest class exceeds `UNBALANCED` divided by the number of classes, or if the
+    recall of a class is below half the mean recall. `largest_class` and `recall` are the values that `class_accuracy`
+    returns.
     """
     if not recall or largest_class is None:
         return False

@@ -40,21 +40,24 @@ class Entropy:
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
-        """Draw x with Pr[x] ∝ exp(−|x|/scale)."""
+        """Draw integers x of shape `size` with Pr[x] ∝ exp(−|x|/`scale`)."""
         from opendp.measurements import make_laplace
         from opendp.metrics import l1_distance
 
         return _noise(lambda domain: make_laplace(domain, l1_distance(T="i64"), _up(scale)), size)
 
     def normal(self, *, scale: float, size: Size) -> Integers:
-        """Draw x with Pr[x] ∝ exp(−x²/(2·scale²)): the discrete Gaussian, whose variance is at most scale²."""
+        """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)): the discrete Gaussian.
+
+        Its variance is at most `scale`².
+        """
         from opendp.measurements import make_gaussian
         from opendp.metrics import l2_distance
 
         return _noise(lambda domain: make_gaussian(domain, l2_distance(T="f64"), _up(scale)), size)
 
     def exponential(self, *, scale: float, size: Size) -> Integers:
-        """Draw x with Pr[x ≥ k] = exp(−k/scale) for k = 0, 1, …: a discrete Laplace conditioned on x ≥ 0."""
+        """Draw integers x ≥ 0 of shape `size` with Pr[x ≥ k] = exp(−k/`scale`): discrete Laplace noise given x ≥ 0."""
         wanted = math.prod(size) if isinstance(size, tuple) else size
         samples = np.empty(0, dtype=np.int64)
         while len(samples) < wanted:
@@ -63,11 +66,11 @@ class Entropy:
         return samples[:wanted].reshape(size)
 
     def random(self, size: Size) -> NDArray[np.float64]:
-        """Draw uniformly from the multiples of 2⁻⁵³ in [0, 1)."""
+        """Draw numbers of shape `size` uniformly from the multiples of 2⁻⁵³ in [0, 1)."""
         return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        """Draw integers from low … high − 1 with exactly equal probabilities, by rejection sampling."""
+        """Draw integers of shape `size` from `low` … `high` − 1, all exactly equally probable, by rejection sampling."""
         span = high - low
         if not 1 <= span <= 2**63:
             raise PatebenchError(f"cannot draw integers from {low} to {high - 1}; give a range of 1 to 2^63 integers")
@@ -84,8 +87,9 @@ class Entropy:
 class Rehearsal(Entropy):
     """Source of constant values, to check all noise scales of a mechanism before it draws real noise.
 
-    Every value is the largest possible one if `most` is True, else the smallest. Scales are checked as in `Entropy`.
-    Run a mechanism once with each extreme, since it may draw some noise only if an earlier value passes a threshold.
+    If `most` is True, noise is 2⁴⁰ and uniform numbers are 0; else noise is −2⁴⁰ (2⁴⁰ if exponential) and uniform
+    numbers are 1 − 2⁻⁵³. Scales are checked as in `Entropy`. Run a mechanism once with each, since it may draw some
+    noise only if an earlier value passes a threshold.
     """
 
     def __init__(self, most: bool) -> None:
@@ -110,7 +114,7 @@ class Rehearsal(Entropy):
 
 
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
-    """Draw discrete Gaussian noise from `source`.
+    """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)), the discrete Gaussian, from `source`.
 
     Draws from `Entropy`, used for releases, are exact. A generator with a seed, used for experiments, inverts the
     distribution function, with an error of up to 2⁻⁵³ in the probabilities.
@@ -135,7 +139,7 @@ def _distribution(scale: float) -> NDArray[np.float64]:
 
 
 def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
-    """Draw uniform 64-bit integers from a seeded generator or the operating system."""
+    """Draw uniform 64-bit integers of shape `size` from a generator with a seed or the operating system."""
     if isinstance(source, np.random.Generator):
         return source.integers(0, 2**64, size=size, dtype=np.uint64)
     return _words(size)
@@ -168,7 +172,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return an independent source for the use of noise that `names` identify within the stage."""
+        """Return the source of noise for one purpose in the stage, identified by `names`; sources are independent."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 

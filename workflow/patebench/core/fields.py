@@ -127,7 +127,7 @@ def option_name(name: str) -> str:
 
 
 def key_path(parent: str, *steps: str | int) -> str:
-    """Return a key's path for messages: experiments.digits.ensembles[0].model."""
+    """Append `steps` to the path `parent` of a key, for messages, as in experiments.digits.ensembles[0].model."""
     for step in steps:
         parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{shorten(str(step))}".lstrip(".")
     return parent
@@ -173,7 +173,7 @@ def known_to(registry: Registry) -> AfterValidator:
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    """Return a validator that refuses text outside `names()`."""
+    """Return a validator that refuses text that is not among `names()`."""
 
     def check(name: str) -> str:
         allowed = list(names())
@@ -265,7 +265,7 @@ def _distinct(values: Sequence[T]) -> Sequence[T]:
 
 
 def plain_name(text: str) -> str:
-    """Return `text` if it can be a folder name; raise an error otherwise."""
+    """Return `text` if it can be a folder name; raise a validation error otherwise."""
     if len(text) > _LONGEST_NAME:
         hint = f"the name {show(text)} has {len(text)} characters; use at most {_LONGEST_NAME}"
         raise mistake(hint, code="name")
@@ -297,7 +297,7 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of a field with its bounds; for an optional field, the type other than None."""
+    """Return the type of a model's `field` with its limits (such as ≥ 1), without None if the field is optional."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind

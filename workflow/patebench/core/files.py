@@ -102,10 +102,10 @@ class Artefact:
 
 @contextmanager
 def atomic(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path next to `path` and rename it to `path`; after an error no file remains.
+    """Yield a temporary path beside `path`, and rename it to `path` after the block; delete it if the block fails.
 
-    Once this returns, the file survives a power failure: its content is flushed to disk before it is renamed. If the
-    disk refuses to write, an ArtefactError names the file.
+    After the block, the file survives a power failure: its content is flushed to disk before it is renamed. If the disk
+    refuses to write, an ArtefactError names the file.
     """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
@@ -188,7 +188,7 @@ def _sync(path: Path) -> None:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a text file atomically."""
+    """Write `text` to the file `path` atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -246,7 +246,10 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
 
 
 def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
-    """Return the facts of an array artefact without its arrays; raise ArtefactError as `read_arrays` does."""
+    """Return the metadata of an array artefact; raise ArtefactError if they are damaged or do not fit `layout`.
+
+    The arrays are neither read nor checked.
+    """
     path = Path(path)
     meta = _read_meta(path)
     _check_meta(path, layout, meta)
@@ -254,7 +257,7 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """Read an array artefact of one of `layouts` (by kind); raise ArtefactError as `read_arrays` does."""
+    """Read an array artefact whose kind is a key of `layouts`; raise ArtefactError as `read_arrays` does."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
         raise ArtefactError(path, f"it is a file of kind '{kind}', which cannot be used here", _RIGHT, code="kind")
@@ -324,7 +327,7 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
 
 
 def _take_digest(path: Path, content: dict[str, Any]) -> str:
-    """Remove the digest from `content` and return it; raise ArtefactError if it does not match."""
+    """Remove the digest from `content` and return it; raise ArtefactError if it is not the digest of the rest."""
     stored, computed = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
     if stored != computed:
         raise ArtefactError(path, "its checksum does not match its content", code="checksum")

@@ -33,7 +33,7 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a check that an object can be called with `arguments`.
+    """Return a function that returns the reason why an object cannot be called with `arguments` (names), or None.
 
     Arguments are passed by position, or as keywords if `by_name`. With keywords, the object may have further required
     arguments.
@@ -56,9 +56,9 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a check that an object is an instance of the class named "module:class".
+    """Return a function that returns the reason if an object is no instance of the class `target` ("module:class").
 
-    The class is imported when an object is checked, not before.
+    The function returns None for instances. The class is imported when an object is checked, not before.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -77,7 +77,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
-    """Return a hint such as " (did you mean 'lnmax'?)", or "" if no allowed name is close."""
+    """Return a hint for a misspelt `name`, such as " (did you mean 'lnmax'?)", or "" if no `allowed` name is close."""
     close = difflib.get_close_matches(str(name).lower(), list(allowed), n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
@@ -142,7 +142,7 @@ class Registry:
         return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
     def is_built_in(self, name: str) -> bool:
-        """Return True if `name` is built in."""
+        """Return True if `name` is built in, not from another package."""
         return name in self._targets
 
     def load(self, name: str) -> Any:
@@ -172,7 +172,7 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
-        """Return the entry points of other packages; raise PatebenchError if one has a taken or invalid name."""
+        """Return the entry points of other packages by name; raise PatebenchError if a name is taken or invalid."""
         if self.group is None:
             return {}
         from importlib.metadata import entry_points

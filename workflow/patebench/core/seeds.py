@@ -58,11 +58,11 @@ def _first_spelling(word: str) -> str:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return a 63-bit seed for the stream `names`; distinct names give independent streams."""
+    """Return a 63-bit seed for the stream `names`, derived from `seed`; distinct names give independent streams."""
     words = "\x1f".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Return a NumPy generator for the stream `names`."""
+    """Return a NumPy generator for the stream `names`, with the seed that `derive` gives."""
     return np.random.Generator(np.random.PCG64(derive(seed, *names)))

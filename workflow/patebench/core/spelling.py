@@ -15,7 +15,7 @@ Part = str | None | tuple[str, str | float | None]
 
 
 def number(value: float) -> str:
-    """Return a number as text for slugs and command lines: 12 significant digits, no trailing zeros."""
+    """Return a number as text for slugs and command lines: at most 12 significant digits, no trailing zeros."""
     return format(value, ".12g")
 
 

@@ -20,7 +20,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
-    """Join `names` by commas; if they are more than `most`, list the first ones and count the rest."""
+    """Join `names` by commas; if they are more than `most`, list the first `most` and state how many more there are."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
@@ -56,7 +56,7 @@ def at_least(bound: float, digits: int = 4) -> str:
 
 
 def above_zero(epsilon: float) -> float:
-    """Return the upper bound ε as it is displayed: 0 and rounding errors above 0 become a small positive number."""
+    """Return `epsilon` for display: a value below 10⁻¹², which may be a rounding error, becomes 10⁻⁴."""
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
 

@@ -21,7 +21,7 @@ def available() -> int:
 
 
 def set_processes(processes: int) -> None:
-    """Set the number of processes for all later work."""
+    """Set the number of processes that later calls of `map_in_order` use."""
     global _processes
     _processes = processes
 
