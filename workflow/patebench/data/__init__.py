@@ -51,10 +51,10 @@ def known_outline(name: str) -> Outline | None:
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Return the outline of a user's own data, read and checked by the data set `loader`, such as "folder".
+    """Return the outline of a user's own data, which the registered `loader`, such as "folder", reads and checks.
 
-    `options` are the loader's options. `class_names` are the classes of the configuration, if given there. Raises the
-    errors of the loader.
+    `options` are the loader's options, and `class_names` the names in the configuration, or None. Raises the errors of
+    the loader.
     """
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")
@@ -65,7 +65,7 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the keyword arguments of the data set `loader`: its `options` and, if given, `class_names`.
+    """Return the keyword arguments for loading the data set `loader`: `options` and, unless None, `class_names`.
 
     Raises PatebenchError for an unknown or missing option, and for class names of a data set with fixed classes.
     """

@@ -166,10 +166,10 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
 
 
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
-    """Return a long-tailed data set, whose private class sizes fall exponentially from `first` to `last`.
+    """Return `data` with fewer private samples, whose number falls exponentially from class to class.
 
-    Class 0 gets `first` samples and the last class gets `last`; the first samples of each class are kept, in order and
-    with their rows. The selection depends on private labels, so ε holds only for the data set after the selection.
+    Of class 0, the first `first` samples are kept, and of the last class the first `last`, in order and with their
+    rows. The selection depends on private labels, so ε holds only for the data set after the selection.
     Raises PatebenchError if a class has too few samples.
     """
     limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y

@@ -36,7 +36,7 @@ class Declaration(Parameters):
 
     @classmethod
     def read(cls, given: object, where: str) -> Self:
-        """Return the declaration `given` as an instance, a mapping or JSON text; `where` is its key in errors."""
+        """Return the declaration in `given`: an instance, a mapping or JSON text; errors mention the key `where`."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str):
@@ -150,7 +150,7 @@ class TableDeclaration(Declaration):
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the label column, the owner column, if any, and the features."""
+        """Return the names of the declared columns, in this order: label, owner (if any) and features."""
         owner = [] if self.owner is None else [self.owner]
         return [self.label.column, *owner, *self.features]
 

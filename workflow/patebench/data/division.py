@@ -26,7 +26,7 @@ def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
 def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
 
-    Equal hashes mark duplicates. At worst, a collision removes a sample that is not a duplicate.
+    Samples with equal hashes are treated as duplicates, so a collision at worst removes a sample without a duplicate.
     """
     if x.dtype.kind == "f":
         x = np.where(x == 0, np.zeros((), x.dtype), x)
@@ -35,11 +35,11 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
-    """Return the positions of samples with private labels in the order of their hashes.
+    """Return the positions (samples,) that sort public samples with private labels by a hash of their content.
 
     A loader may sort samples by label, so public results that depend on the order of samples use this order. The
-    samples are the array `images` if the data set has features of images, else `x`. Raises PatebenchError for identical
-    samples, whose order could depend on their labels.
+    samples are `arrays["images"]` if the data set has features of images, else `arrays["x"]`. Raises PatebenchError for
+    identical samples, whose order could depend on their labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
@@ -74,7 +74,7 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def check_shift(shift: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if samples of `shape` are not images, as only images can be shifted."""
+    """Raise PatebenchError, which mentions the `shift`, if samples of `shape` are not images and cannot be shifted."""
     if len(shape) != 3:
         raise PatebenchError(
             f"samples of shape {shape} are not images and cannot be {shift}; leave out pool_shift", code="shape"
@@ -82,9 +82,9 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
 
 
 def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
-    """Return the images `x` after the distribution shift of this name in `SHIFTS`, or unchanged if `shift` is None.
+    """Return the images `x` after the transformation named `shift` in `SHIFTS`, or unchanged if `shift` is None.
 
-    A shifted pool tests methods whose public images differ from the private ones. Raises PatebenchError for tables.
+    A shifted pool tests methods on public images that differ from the private ones. Raises PatebenchError for tables.
     """
     if shift is None:
         return x
@@ -96,8 +96,8 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 class PublicSplit:
     """Positions of the samples of the pool and of the test set.
 
-    `test` are positions in the public data, and so are `pool`, unless the pool is drawn from training data. `in_pool`
-    is the number of samples that were left out of the test set because the pool contains a copy.
+    `test` are positions in the public data. `pool` are too, unless the pool is drawn from the samples with private
+    labels. `in_pool` is the number of public samples left out of the test set because the pool contains a copy.
     """
 
     pool: NDArray[np.int64]

@@ -139,7 +139,10 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """Return private images, public images and classes; raise ArtefactError for an image of an unknown class."""
+    """Return private images, public images and class names, with the arguments of `load`; add notes to `notes`.
+
+    Raises ArtefactError for an image of an unknown class.
+    """
     if index is not None:
         if private is not None or public is not None:
             hint = "the index already lists all images; leave out either the index or the folders private and public"
@@ -195,7 +198,7 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
 
 
 def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
-    """Return the private and the public images that an index lists; their paths are relative to its folder."""
+    """Return the private and the public images that the file `index` lists by paths relative to its folder."""
     from patebench.data.own_table import read_frame
 
     frame = read_frame(index, MISSING)
@@ -205,7 +208,10 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         raise ArtefactError(index, fault, fix, code="missing-column")
 
     def refuse(column: str, wrong: NDArray[np.bool_], fault: str, fix: str) -> None:
-        """Raise ArtefactError for the first record where `wrong` is True; {} in `fault` is replaced by its value."""
+        """Raise ArtefactError for the first record where `wrong` (records,) is True.
+
+        The record's value in `column` replaces {} in `fault`.
+        """
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
             raise ArtefactError(index, f"record {first + 1} {fault.format(frame[column].iloc[first])}", fix)
@@ -305,7 +311,10 @@ def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.ui
 def _copies(
     own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
 ) -> Iterator[str]:
-    """Yield notes on identical images within each part and between the parts, each with an example."""
+    """Yield notes on identical images within each part and between the parts, each with an example.
+
+    `own_x` and `shown_x` (images, …) are the pixels of the private images `own` and of the public images `shown`.
+    """
     hashes = hash_samples(own_x), hash_samples(shown_x)
     for part, keys in zip((own, shown), hashes, strict=True):
         counts = Counter(keys.tolist())

@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
-    """Read the files `private` and `public`; relative paths start from the working directory.
+    """Return the data set in the files `private` and `public`; relative paths start from the working directory.
 
     If neither the argument nor the public file gives `class_names`, the classes are 0 … the largest public label, and
     each must have a public sample. Classes are public, so the private file does not influence them. Raises
@@ -55,7 +55,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 
 
 def _read(path: Path, notes: list[str]) -> Arrays:
-    """Return the arrays of a file that `ARRAYS` names; add a note on other arrays to `notes`."""
+    """Return the arrays named in `ARRAYS` from the file `path`; add a note that lists its other arrays to `notes`."""
     if not path.is_file():
         fix = "give the path of an .npz file with the arrays x and y"
         raise ArtefactError(path, "this file does not exist", fix)
@@ -81,7 +81,10 @@ def _read(path: Path, notes: list[str]) -> Arrays:
 
 
 def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
-    """Return the samples of a file; integers beyond int64 become negative, so `LabelledSamples` raises an error."""
+    """Return the samples in the `arrays` of the file `path`; raise ArtefactError for invalid shapes, types or values.
+
+    Integers beyond int64 become negative, which is invalid.
+    """
     for name in ("y", "row", "owner"):
         if name in arrays and (arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1):
             fault = f"its array '{name}' has dtype {arrays[name].dtype} and shape {arrays[name].shape}"
@@ -113,7 +116,7 @@ def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
-    """Return the array `class_names` as text, or None if the file has none."""
+    """Return the array `class_names` of the file `path` as text, or None if the file has none."""
     if (array := arrays.get("class_names")) is None:
         return None
     names = tuple(map(str, array.ravel().tolist()))

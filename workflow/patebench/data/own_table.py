@@ -79,7 +79,7 @@ def load(
 
 
 def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> LabelledSamples:
-    """Return the encoded records of a file; raise ArtefactError with all faults of its columns."""
+    """Return the records of `frame`, read from `path`, encoded by `declared`; raise ArtefactError with all faults."""
     _check_columns(path, list(map(str, frame.columns)), declared)
     encoding: list[Callable[[], Any]] = [
         partial(encode, frame, declared, path),
@@ -123,7 +123,7 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     """Yield a copy of the private table in which one record has unique values, for the adjacency audit.
 
     Yields a tuple of the kind of change, its description, and the path of the changed table in the folder `copies`.
-    Yields nothing if a hash of the whole record decides whether it is public, since a changed record could become
+    Yields nothing if a hash of each whole record decides whether it is public, since the changed record could become
     public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
@@ -139,9 +139,10 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
-    """Return a mask (records,) of the public records: a share of the owners, or of the records if `owner` is None.
+    """Return a mask (records,) that is True for public records.
 
-    A hash of the owner or record decides, so adding or removing an owner or record does not move any other.
+    Public are about the fraction `share` of the people in the column `owner`, or of the records if `owner` is None. A
+    hash of the person or record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -149,7 +150,10 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
 
 
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
-    """Return a table as text (CSV, TSV) or with the types of its columns (Parquet); missing values are NA."""
+    """Return the table in the file `path`: values as text (CSV, TSV) or with the types of the file (Parquet).
+
+    Texts of `missing` are NA in CSV and TSV.
+    """
     import pandas as pd
 
     if not path.is_file():
@@ -185,7 +189,10 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
 
 
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
-    """Return the declaration with each pattern, such as embedding_*, replaced by the public columns that match it."""
+    """Return `declared` with each feature pattern, such as embedding_*, replaced by the columns of `public` it matches.
+
+    Raises ArtefactError, which mentions the file `path`, for a pattern without a match.
+    """
     columns, features = list(map(str, public.columns)), dict[str, Feature]()
     for pattern, feature in declared.features.items():
         if not (names := declared.matching(pattern, columns)):
@@ -206,13 +213,13 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
 
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
-    """Encode the declared features of all records as (records, columns)."""
+    """Return the features that `declared` lists, encoded for each record of `frame`: (records, encoded columns)."""
     parts = call_all(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
 def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -> NDArray[np.float32]:
-    """Encode one feature of all records as (records, columns)."""
+    """Return the `column` called `name`, encoded as `feature` declares: (records, encoded columns)."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
         fix = "fill the value, or set missing: column for this feature"
@@ -257,7 +264,7 @@ def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
 
 
 def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return the number of days since 0000-12-31 of each date (proleptic Gregorian calendar), NaN for no date."""
+    """Return the days since 0000-12-31 (proleptic Gregorian calendar) of each entry (records,), NaN if not a date."""
     import pandas as pd
 
     stamps = pd.to_datetime(column.astype(str).where(column.notna()), errors="coerce", format="ISO8601", utc=True)

@@ -88,17 +88,20 @@ PARTITIONS.add(
 
 
 def default_strategy(mode: Mode) -> str:
-    """Return the name of the strategy that is used in `mode` if none is given."""
+    """Return the name of the default partition strategy in `mode`."""
     return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)
 
 
 def protecting() -> str:
-    """Return the names, separated by commas, of all strategies that protect records or owners in a release."""
+    """Return the names, joined by commas, of all partition strategies that protect records or owners in a release."""
     return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
 
 
 def protected_changes(partition: object) -> Sequence[Change]:
-    """Return the changes from which a partition protects, none if it is unknown; its name may end in a share."""
+    """Return the changes of private data that the strategy `partition` protects; none for an unknown strategy.
+
+    `partition` is the strategy's name, possibly followed by its share, as in "skew-0.5".
+    """
     strategy = str(partition)
     strategy = strategy if strategy in PARTITIONS else strategy.rpartition("-")[0]
     return PARTITIONS.fact(strategy, "protects") if strategy in PARTITIONS else ()
@@ -116,7 +119,8 @@ class PartitionInputs:
 
     `y`, `rows` and `owners` (samples,) are the label, the identifying number and the owner of each private record.
     Strategies that draw at random use `rng`. Strategies that hash use `key`, up to 64 public bytes derived from the
-    seed and the name of the random stream. `share` is the parameter of `skew`.
+    seed and the name of the random stream. `share` is the parameter of `skew`. `teachers` is the number of teachers,
+    None if the owners determine it.
     """
 
     y: NDArray[Any]
@@ -193,7 +197,7 @@ def owners(inputs: PartitionInputs) -> Assignment:
 
 
 def by_row(inputs: PartitionInputs) -> Assignment:
-    """Assign each record by a keyed hash of its row number; content, label and other records have no influence.
+    """Assign each record to a teacher by a keyed hash of its row; content, label and other records have no influence.
 
     Shard sizes vary at random, with a standard deviation of about the square root of their mean.
     """
@@ -201,7 +205,7 @@ def by_row(inputs: PartitionInputs) -> Assignment:
 
 
 def by_owner(inputs: PartitionInputs) -> Assignment:
-    """Assign each record by a keyed hash of its owner, so that all records of an owner are in one shard."""
+    """Assign each record to a teacher by a keyed hash of its owner; all records of an owner are in one shard."""
     return _hashed(_column(inputs), inputs.key, _teachers(inputs))
 
 
@@ -228,7 +232,7 @@ def _column(inputs: PartitionInputs) -> NDArray[Any]:
 
 
 def _shard_sizes(inputs: PartitionInputs) -> NDArray[np.int64]:
-    """Return shard sizes that differ by at most one, the larger shards first."""
+    """Return shard sizes (teachers,) that differ by at most one, the larger shards first."""
     teachers = _teachers(inputs)
     small, larger = divmod(len(inputs.y), teachers)
     return np.full(teachers, small) + (np.arange(teachers) < larger)
@@ -254,7 +258,10 @@ def check_teachers(teachers: int, samples: int, people: int | None = None) -> No
 
 
 def assigns_people(strategy: str) -> bool:
-    """Return True if a strategy assigns all records of a person to one teacher; PatebenchError for an unknown name."""
+    """Return True if the partition `strategy` assigns all records of a person to one teacher.
+
+    Raises PatebenchError for an unknown strategy.
+    """
     return bool(PARTITIONS.fact(strategy, "parameter") == "owners")
 
 
@@ -293,10 +300,10 @@ def _keep_apart(
 
 
 def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the shards as arrays `indices` and `offsets`.
+    """Return the shards of `assignment` as arrays `indices` (samples in shards,) and `offsets` (teachers + 1,).
 
-    Teacher i owns the samples indices[offsets[i]:offsets[i + 1]], in ascending order. Samples assigned to `NOBODY` are
-    in no shard.
+    The shard of teacher i is the samples at positions indices[offsets[i]:offsets[i + 1]], in ascending order. Samples
+    assigned to `NOBODY` are in no shard.
     """
     sizes = np.bincount(assignment[assignment != NOBODY], minlength=teachers)
     order = np.argsort(assignment, kind="stable")
@@ -304,14 +311,20 @@ def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDAr
 
 
 def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
-    """Raise PatebenchError for an empty shard; the message mentions the `left_out` samples that are also public."""
+    """Raise PatebenchError if one of the shard `sizes` (teachers,) is 0.
+
+    The message mentions the number `left_out` of private samples that are in no shard because they are also public.
+    """
     if (sizes < 1).any():
         note = f" ({left_out} private samples are left out because they are also public)" if left_out else ""
         raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{note}; use fewer teachers")
 
 
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
-    """Raise PatebenchError if shards overlap, contain indices outside 0 … samples − 1 or, unless `empty`, are empty."""
+    """Raise PatebenchError if shards overlap, contain indices outside 0 … `samples` − 1 or are empty.
+
+    `indices` and `offsets` describe the shards as in `pack`; with `empty`, empty shards are allowed.
+    """
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError(
             f"the shards' offsets do not run from 0 to the number of indices, {len(indices)}; make the partition again"

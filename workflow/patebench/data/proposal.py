@@ -33,7 +33,7 @@ _MOSTLY = 0.95
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed declaration as lines of YAML, with comments on decisions that the user must make.
+    """Proposed declaration of a table as lines of YAML, with comments on decisions that the user must make.
 
     `public_records` is the number of public records used, and `public_people` the number of their owners. Without an
     owner column, each record counts as a person.
@@ -172,7 +172,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _outwards(low: float, high: float, side: int) -> str:
-    """Return a round number just above the public range `low` … `high` if `side` > 0, or just below it otherwise.
+    """Return, as text, a round number above the public range `low` … `high` if `side` > 0, or below it otherwise.
 
     The distance from the range is about a tenth of its width. A lower bound of non-negative values is at least 0.
     """

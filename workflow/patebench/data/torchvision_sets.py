@@ -34,7 +34,7 @@ class Files:
             raise self._incomplete(root, missing, "downloads are not allowed")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Call `reader`, which may download the files, and return its result.
+        """Return the result of `reader`, which may download the files, and check the files' MD5.
 
         Raises PatebenchError if a download or reading fails, or if a checksum is wrong.
         """
@@ -71,7 +71,7 @@ class Files:
 
 @contextmanager
 def _socket_timeout() -> Iterator[None]:
-    """Set a timeout for sockets, so a download without an answer fails within seconds."""
+    """Set the default timeout of sockets to `TIMEOUT` within the context, so a download without an answer fails."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
@@ -111,7 +111,10 @@ class TorchvisionSet(Files):
     attribute: str
 
     def open(self, root: Path, download: bool, **arguments: Any) -> Any:
-        """Open torchvision's data set; raise PatebenchError if a file is missing, damaged or cannot be downloaded."""
+        """Return torchvision's data set, made with `arguments`.
+
+        Raises PatebenchError if a file is missing, damaged or cannot be downloaded.
+        """
         self.require(root, download)
         reader = getattr(torchvision_datasets(), self.attribute)
         return self.read(root, lambda: reader(root, download=download, **arguments))
