@@ -70,7 +70,7 @@ class Entropy:
         return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        """Draw integers of shape `size` from `low` … `high` − 1, all exactly equally probable, by rejection sampling."""
+        """Draw integers of shape `size` from `low` … `high` − 1, exactly equally probable, by rejection sampling."""
         span = high - low
         if not 1 <= span <= 2**63:
             raise PatebenchError(f"cannot draw integers from {low} to {high - 1}; give a range of 1 to 2^63 integers")

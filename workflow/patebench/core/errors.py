@@ -39,7 +39,7 @@ def separate(fault: PatebenchError) -> list[PatebenchError]:
 
 
 def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Call every function in `calls` and return their results; if some raise PatebenchErrors, raise them as one error."""
+    """Call every function in `calls` and return their results; if any raise PatebenchError, raise all these as one."""
     results: list[T] = []
     faults: list[PatebenchError] = []
     for call in calls:
