@@ -37,7 +37,7 @@ class Accountant(ABC):
     Parameters
     ----------
     name : name of the accountant
-    kind : kind of its bounds
+    kind : kind of its bounds: worst case, data-dependent or sanitised
     source : paper and theorem
     failure : function that returns the probability that the theorem fails on the first T queries; it is subtracted
         from δ
@@ -71,10 +71,10 @@ class Accountant(ABC):
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return bounds on ε at `delta` for the first T queries, for each T in `queries`."""
+        """Return one or more bounds on ε at `delta` for the first T queries, for each T in `queries`."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return `bounds`; if `added` is given, each also has the ε for votes that are added or removed."""
+        """Return `bounds`; if `added` is set, `add_or_remove` of each is the ε for votes that are added or removed."""
         bounds = self.bounds(queries, delta)
         if self.added is None:
             return bounds
@@ -82,7 +82,7 @@ class Accountant(ABC):
         return [replace(bound, add_or_remove=other.epsilon) for bound, other in zip(bounds, others, strict=True)]
 
     def remaining_delta(self, delta: float, queries: int) -> float:
-        """Return δ minus the failure probability, or 0 (so that ε is ∞) if the difference is below `SMALLEST_DELTA`."""
+        """Return `delta` minus the failure probability for `queries` queries; 0 (ε = ∞) if below `SMALLEST_DELTA`."""
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
 
@@ -134,7 +134,7 @@ class RenyiAccountant(Accountant):
 
     Parameters
     ----------
-    totals : function that returns the summed curves
+    totals : function of (numbers of queries T, orders) that returns the Rényi divergences of the first T queries
     orders : orders that are tried
     conversions : conversions to ε, each of which gives one bound
     refine : if True, further orders around the best one are tried; if False, `orders` only, as in published analyses
@@ -176,7 +176,7 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that hold for discrete noise; the reason is added to the source of each."""
+    """Return the accountants that hold for discrete noise, or their `discrete` if that is an accountant."""
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
@@ -185,7 +185,7 @@ def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -
     """Return `accountants` with their field `added` set to the accountant at the same position in `added`.
 
     The accountants in `added` state the same theorems for a teacher's votes that are added or removed instead of
-    replaced. Accountants for discrete noise are paired in the same way.
+    replaced. Accountants in the fields `discrete` are paired in the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]
@@ -196,7 +196,7 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return the `Totals` of queries with the same Rényi curve: `curve` times `times(T)`, which is T by default."""
+    """Return the `Totals` of queries with the same Rényi curve `curve`: `times(T)`·`curve`; by default T·`curve`."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         return np.multiply.outer([float(times(T)) for T in queries], curve(orders))
@@ -223,12 +223,12 @@ def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
 
 
 def check_queries(queries: Sequence[int], available: int) -> list[int]:
-    """Return the distinct numbers of queries in ascending order.
+    """Return the distinct numbers in `queries` in ascending order.
 
     Raises
     ------
     PatebenchError
-        If there is none, or any is below 1 or above `available`.
+        If `queries` is empty, or a number is below 1 or above `available`, the number of queries with votes.
     """
     if not queries:
         raise PatebenchError("no number of queries is given for the bounds; give at least one")

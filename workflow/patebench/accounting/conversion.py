@@ -17,7 +17,7 @@ CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
 
 
 def classic(orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order: ε(α) + ln(1/δ)/(α−1) (Mironov 2017, Proposition 3).
+    """Return ε per order α: ε(α) + ln(1/δ)/(α−1), with ε(α) the Rényi divergence in `curve` (Mironov 2017, Prop. 3).
 
     For α = l + 1 and ε(α) = α_M(l)/l, with α_M(l) the l-th log moment of PATE 2017, this is the tail bound of that
     paper, (α_M(l) + ln(1/δ))/l.
@@ -26,17 +26,18 @@ def classic(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def tight(orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1) (Canonne, Kamath, Steinke 2020, Proposition 12).
+    """Return ε per order α: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1), raised to 0 where negative.
 
-    ε is 0 where δ² ≥ 1 − exp(−ε(α)), since the total variation distance is then at most δ (Bretagnolle & Huber 1979;
-    the Kullback–Leibler divergence is at most the Rényi divergence of any order above 1).
+    ε(α) is the Rényi divergence in `curve` (Canonne, Kamath, Steinke 2020, Proposition 12). ε is also 0 where
+    δ² ≥ 1 − exp(−ε(α)), since the total variation distance is then at most δ (Bretagnolle & Huber 1979; the
+    Kullback–Leibler divergence is at most the Rényi divergence of any order above 1).
     """
     epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
     return np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order by the conversion `how`, without raising negative values to 0, to compare orders."""
+    """Return the formula of the conversion `how` per order, which may be negative, to compare orders."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
@@ -54,6 +55,6 @@ def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array
 
 
 def between(orders: Array, best: int, points: int = 17) -> Array:
-    """Return `points` orders from the neighbour below `orders[best]` to the neighbour above, to refine a search."""
+    """Return `points` orders from `orders[best - 1]` to `orders[best + 1]`, evenly spaced in ln(α − 1)."""
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
     return 1.0 + np.geomspace(low - 1, high - 1, points)

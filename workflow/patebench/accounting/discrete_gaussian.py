@@ -58,7 +58,7 @@ _REACH = 12
 
 
 def epsilon(sigma: float, cells: int, delta: float) -> float:
-    """Return the least ε for which counts with noise N_Z(σ²) are (ε, δ)-DP if `cells` of them change by one each."""
+    """Return ε at `delta`, rounded up, if `cells` counts with discrete Gaussian noise of scale σ change by one each."""
     mu = math.sqrt(cells) / sigma if sigma > 0 else math.inf
     if mu == 0:
         return 0.0
@@ -103,7 +103,7 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 
 
 def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return ε for the `groups` of `several` from a bound for continuous noise, or ∞ if this bound does not apply.
+    """Return the ε of `several`, with the noise treated as rounded continuous Gaussian noise; ∞ if that is not valid.
 
     Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
     """
@@ -124,9 +124,10 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Privacy losses (N/2 + Y)/σ² of N = `cells` counts, with upper bounds on their probabilities.
+    """Privacy losses (N/2 + Y)/σ² of N = `cells` counts, with Y the sum of their noise, of scale σ each.
 
-    `weights` bound Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, and `beyond` bounds that of all larger y together.
+    `weights` are upper bounds on Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, with δ the target. `beyond` bounds
+    Pr[Y > y]/δ for the last of these y.
     """
 
     weights: Array
@@ -136,10 +137,11 @@ class _Losses:
     beyond: float = math.exp(-_CUT)
 
     def least_epsilon(self) -> float:
-        """Return the least ε with δ(ε) ≤ δ, rounded up; at least the ε at y₀ = `lowest`.
+        """Return the least ε, rounded up, with δ(ε) at most the target δ; at least the ε at y₀ = `lowest`.
 
-        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below δ between the
-        integers y₀ = k − 1 and y₀ = k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at k.
+        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below the target between
+        the integers y₀ = k − 1 and y₀ = k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at
+        y₀ = k.
         """
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -150,7 +152,7 @@ class _Losses:
         return self._epsilon(k, min(part, 1.0))
 
     def _spent(self, at: int) -> float:
-        """Return δ(ε)/δ for the ε at y₀ = `lowest` + `at`."""
+        """Return δ(ε)/δ, with δ the target, for ε = (N/2 + y₀)/σ² with y₀ = `lowest` + `at`."""
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -163,9 +165,9 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return the losses with Y treated as one discrete Gaussian.
+    """Return the losses of N = `cells` counts with the sum of their noise treated as one discrete Gaussian.
 
-    The values of Y start one noise scale below the value whose loss is the ε of continuous noise.
+    The values of the sum start one scale σ√N below the value whose loss is the ε of continuous noise.
     """
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
@@ -176,7 +178,7 @@ def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
 
 
 def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Return the losses of Y by a Fourier transform, or None if that is not feasible.
+    """Return the losses by a Fourier transform, or None if `sigma` is too small or the transform too long.
 
     The draws are exponentially tilted, so that the losses that determine δ have high relative precision.
 
@@ -203,7 +205,7 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """Return the distribution of the sum of `number` draws modulo `size`, and a bound on the error of a probability.
+    """Return the distribution (size,) of the sum modulo `size` of N = `number` draws from `p`, and its largest error.
 
     The spectrum is summed term by term, with the error of len(p) products and sums of numbers up to 1. Its N-th power
     has N times this error, and the rounding error of the power. The inverse transform adds log₂(size) roundings in the
@@ -234,7 +236,7 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return the centre c at which Chernoff's bound on the mean of N draws is e^{−N·rate}; every centre is valid."""
+    """Return c at which Chernoff's bound on Pr[mean of N draws ≥ mean of `_tilted` around c] is e^{−N·rate}."""
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
@@ -252,23 +254,23 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_value(cells: int) -> int:
-    """Return the least value of Y to consider, at which the privacy loss is at most 0."""
+    """Return the least sum of the noise of `cells` counts to consider, at which the privacy loss is at most 0."""
     return -(cells // 2) - 1
 
 
 def _greatest_value(scale: float, delta: float) -> int:
-    """Return a value y with Pr[Y > y] ≤ e⁻⁴⁵·δ."""
+    """Return a value y with Pr[Y > y] ≤ e⁻⁴⁵·δ for discrete Gaussian noise Y of scale `scale`."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
 def _log_difference(sigma: float, cells: int) -> float:
-    """Return τ, a bound on the difference of ln Pr between a sum of `cells` draws and one discrete Gaussian."""
+    """Return τ ≥ |ln Pr[Y = y] − ln Pr[Z = y]|: Y is a sum of `cells` draws of scale σ, and Z one of scale σ√cells."""
     turns = math.pi * sigma
     return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
 
 def _concentrated_epsilon(mu: float, delta: float) -> float:
-    """Return ε at δ for the Rényi curve αμ²/2 of concentrated DP."""
+    """Return the ε at `delta` of a release with the Rényi curve αμ²/2, which is ½μ²-concentrated DP."""
     if math.isinf(mu * mu):
         return math.inf
     curve = np.maximum(conversion.ORDERS * (mu * mu / 2), LEAST)
@@ -280,9 +282,9 @@ LEAST_SHARE = 0.5
 
 
 def share_difference(share: float, shares: int) -> float:
-    """Return τ, a bound on the difference of ln Pr between a sum of discrete Gaussians and one discrete Gaussian.
+    """Return τ, a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y; ∞ if `share` is below `LEAST_SHARE`.
 
-    The sum has `shares` terms of scale `share` each; τ is ∞ if that scale is below `LEAST_SHARE`.
+    Y is a sum of `shares` discrete Gaussians of scale `share`, and Z is one discrete Gaussian of scale share·√shares.
     """
     if share < LEAST_SHARE:
         return math.inf
@@ -292,10 +294,11 @@ def share_difference(share: float, shares: int) -> float:
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """Return the ε of revealing noisy counts of T = `queries` queries, if each count has `shares` noise shares.
+    """Return the ε at `delta` of revealing all counts of T = `queries` queries, with `shares` noise shares each.
 
-    Two counts change by one each per query; for a table in which each teacher has m votes, T is m. The probabilities of
-    the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q
+    The shares of a count have variance σ²/`shares` each. Two counts change by one each per query; for a table in which
+    each teacher has m votes, T is m. With τ the `share_difference`, the probabilities of the noise of 2T counts equal
+    those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q
     be the distributions with shares, and P° and Q° those with discrete Gaussians: if P ≤ e^x P° and Q ≥ e^{−x} Q°, then
     δ(ε) ≤ e^x δ°(ε − 2x). The result is this ε or that of `shared_counts`, whichever is smaller.
     """
@@ -309,8 +312,8 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
     """Return the Rényi curve of revealing all counts of a query, with `shares` noise shares of variance σ²/shares each.
 
-    A vote changes two counts by one each, so Δ = √2 and d = 2 in the formula of the module. For ½ε²-concentrated DP,
-    the Rényi divergence is at most αε²/2.
+    The divergence is αε²/2 with ε = √2·(1/σ + τ) and τ the `share_difference`, since a vote changes two counts by one
+    each (Kairouz, Liu, Steinke 2021, Theorem 1).
     """
     orders = np.asarray(orders, dtype=np.float64)
     if sigma == 0:

@@ -63,7 +63,7 @@ class Pairs:
         within a histogram
     gains : (neighbours,) rank of the class that gains this vote
     log_p, log_p_neighbour : (neighbours, outcomes) ln Pr of each outcome for the histogram and for its neighbour
-    multiplicity : (neighbours, outcomes) number of outcomes that an entry represents
+    multiplicity : (neighbours, outcomes) number of equally likely outcomes that an entry represents
     """
 
     histogram: Integers
@@ -89,9 +89,11 @@ class PerQueryNeighbours:
 
 
 def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
-    """Return D_α(P ‖ P′), (rows × orders), from ln P and ln P′ (rows × outcomes), rounded up.
+    """Return the Rényi divergences D_α(P ‖ Q) (rows × orders), rounded up.
 
-    With r = ln P − ln P′ and Σ P = Σ P′ = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), where
+    `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes); `multiplicity` is that of `Pairs`.
+
+    With r = ln P − ln Q and Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), where
     f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
     f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so enlarging |r| and P by their errors rounds outward.
     """
@@ -111,9 +113,9 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
 
 def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P of all outcomes of each column, rounded up, and r = ln P − ln P′, moved away from 0 by its error.
+    """Return ln(`multiplicity`·P), rounded up, and r = ln P − ln Q, moved away from 0 by its error (rows × outcomes).
 
-    For columns whose outcomes are impossible under both distributions, the results are −∞ and 0.
+    `log_p` is ln P and `log_p_neighbour` is ln Q. For outcomes with P = Q = 0, the results are −∞ and 0.
     """
     possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -125,7 +127,7 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t; p_j is e^`log_p`, r_j `ratio`."""
+    """Return ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear) (rows × exponents t), with p = e^`log_p` and r = `ratio`."""
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
     for chosen, solve in ((near, _log_moments_plain), (~near, _log_moments_in_log_space)):
@@ -159,15 +161,15 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
 
 
 class Directions(NamedTuple):
-    """Divergences summed over the first T queries, in the two forms of this module.
+    """Rényi divergences summed over the first T queries, with neighbours chosen per query or per teacher.
 
-    Both arrays are (numbers of queries T × 2 × orders). Index 0 of the middle axis is D(M(D) ‖ M(D′)), which the
-    theorems of PATE bound, and index 1 is D(M(D′) ‖ M(D)).
+    Both arrays are (numbers of queries T × 2 × orders). Index 0 of the middle axis is the divergence of the output on
+    the given votes from the output on the neighbour, which the theorems of PATE bound; index 1 is the reverse.
 
     Parameters
     ----------
-    per_query : sums with the worst neighbour of each query
-    per_teacher : sums with the worst teacher; ∞ without a vote matrix
+    per_query : sums over queries of the divergence for the worst neighbour of each query
+    per_teacher : largest sum for one teacher whose votes change; ∞ without a vote matrix
     """
 
     per_query: Array
@@ -176,7 +178,7 @@ class Directions(NamedTuple):
 
 @dataclass(eq=False)
 class ExactDivergence:
-    """Exact divergences between the labels of the first T queries on the given votes and on the worst neighbour.
+    """Exact Rényi divergences between the labels of the first T queries on `votes` and on the worst neighbour.
 
     Several processes compute pieces of the queries (`core.workers`). The pieces and the order of summation do not
     depend on the number of processes, so sums are identical to the last bit.
@@ -194,7 +196,7 @@ class ExactDivergence:
     _neighbour_cache: "_NeighbourCache" = field(default_factory=lambda: _NeighbourCache(), repr=False)
 
     def directions(self, queries: Sequence[int], orders: Array) -> Directions:
-        """Return the sums of divergences, per query and per teacher, for each T in `queries`; results are cached."""
+        """Return the divergences at `orders` summed over the first T queries, for each T in `queries`; cached."""
         orders = np.asarray(orders, dtype=np.float64)
         key = tuple(queries), orders.tobytes()
         if key not in self._solved:
@@ -204,7 +206,7 @@ class ExactDivergence:
         return self._solved[key]
 
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
-        """Return the sums of divergences, per query and per teacher, over the first T queries for each T in `stops`.
+        """Return the divergences at `orders` summed over the first T queries, for each T in `stops`.
 
         `stops` are ascending, and `wanted` (stops × orders) selects orders. A selected order of some T is also computed
         for all smaller T. At other orders the result is ∞.
@@ -239,7 +241,7 @@ class ExactDivergence:
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Yield pieces of queries: the index in `stops` of the least T that includes the piece, and its query indices.
+        """Yield pieces of queries: the index in `stops` of the least T that includes the piece, and the query indices.
 
         `orders` is the number of orders, which limits the size of a piece. If most histograms repeat, queries with the
         same histogram are in the same piece.
@@ -261,7 +263,7 @@ class ExactDivergence:
                 start = end
 
     def _part(self, rows: Integers, orders: Array) -> "_Part":
-        """Return the piece with the query indices `rows`, as the input of one process."""
+        """Return the votes and weights of the queries `rows`, with the `orders`, as the input of one process."""
         assert self.neighbours is not None
         votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
@@ -269,7 +271,7 @@ class ExactDivergence:
 
     @property
     def _most_ranks(self) -> int:
-        """Return an upper bound on the number of ranks: distinct counts sum to at most the number of teachers."""
+        """Return an upper bound on the distinct counts of a histogram, whose sum is at most the number of teachers."""
         if isinstance(self.neighbours, PerQueryNeighbours):
             return self.votes.classes
         return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
@@ -336,9 +338,10 @@ def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Arr
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries of one piece, each with the `number` of its histogram and the `rank` of each class in it.
+    """Queries of one piece, with the index `number` (queries,) of their histograms.
 
-    `histograms` and `ranks` are the numbers of histograms and of ranks. `matrix` holds the votes, if known.
+    `rank` (queries × classes) is the rank of each class by its count. `histograms` and `ranks` are the numbers of
+    distinct histograms and ranks. `matrix` (teachers × queries) contains the votes, if known.
     """
 
     histograms: int
@@ -371,7 +374,7 @@ class _Block:
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def per_teacher(self, times: Array, table: Array) -> Array:
-        """Return the sum of `table` (histograms × ranks × …) over the votes of each teacher, weighted by `times`."""
+        """Return for each teacher the sum over its votes of `table` (histograms × ranks × …), weighted by `times`."""
         from scipy.sparse import csr_array
 
         assert self.matrix is not None
@@ -391,9 +394,10 @@ class _Block:
 
 
 def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
-    """Return the divergence of the worst neighbour per histogram and rank of the class that loses a vote.
+    """Return the divergence for the worst neighbour, per histogram and rank of the class that loses a vote.
 
-    Shape: histograms × ranks × (2 · orders), both directions; 0 for ranks that a histogram does not have.
+    Shape: histograms × ranks × (2 · orders), first from histogram to neighbour, then reversed; 0 for ranks that a
+    histogram does not have. `portions` are the neighbours.
     """
     table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:

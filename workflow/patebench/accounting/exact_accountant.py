@@ -46,7 +46,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Return the indices and weights of a sample of queries that represents the first T queries, T ≤ `queries`."""
+    """Return indices and weights of sampled queries; those below T represent the first T queries, T ≤ `queries`."""
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
@@ -90,13 +90,14 @@ class OrderSearch:
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences (numbers of queries × orders) per query (`form` 0) or per teacher (1)."""
+        """Return the larger of both directions (numbers of queries × orders) per query (`form` 0) or teacher (1)."""
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
         """Compute curves at the `wanted` orders (stops × orders), and at further orders around the least ε.
 
-        Return the curves at all `ORDERS`, and a mask of the computed orders. `stops` are numbers of queries T.
+        Return the curves at all `ORDERS` (2 × stops × orders), as in `Curves.forms`, and a mask of the computed orders.
+        `stops` are numbers of queries T.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
@@ -155,7 +156,7 @@ def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
 
 
 def _vertex(before: float, least: float, after: float) -> float:
-    """Return the position of the minimum of the parabola through three values, in steps from the middle, the lowest."""
+    """Return the x at the minimum of the parabola through (−1, `before`), (0, `least`) and (1, `after`)."""
     bend = before - 2 * least + after
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
@@ -220,7 +221,7 @@ def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: f
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAccountant(RenyiAccountant):
-    """Rényi accountant of one form of `Curves`; one search of orders serves both forms and all T, to save time."""
+    """Rényi accountant of the exact divergence per query (`form` 0) or per teacher (1); both share one `search`."""
 
     search: OrderSearch
     form: int

@@ -59,10 +59,11 @@ def gaussian_dp(mu: float, delta: float) -> float:
 
 
 def _log_delta(t: float, mu: float) -> float:
-    """Return ln δ of μ-GDP at ε = μt + μ²/2: φ(t)·(R(t) − R(t + μ)), with R the Mills ratio, accurate in the tail.
+    """Return ln δ of μ-GDP at ε = μt + μ²/2, accurate in the tail.
 
-    δ is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8). R′(x) = xR(x) − 1. For small μ,
-    where the difference would cancel, it is computed as the integral of 1 − xR(x) from t to t + μ by Gauss's rule,
+    δ is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8), which equals φ(t)·(R(t) − R(t + μ)) with the
+    Mills ratio R(x) = (1 − Φ(x))/φ(x). For small μ, where the difference would cancel, it is computed as the integral
+    of −dR/dx = 1 − xR(x) from t to t + μ by Gauss's rule,
     whose error at μ ≤ 1/2 is far below rounding.
     """
     log_density = -t * t / 2 - _LOG_SQRT_2PI
@@ -78,7 +79,8 @@ def _log_delta(t: float, mu: float) -> float:
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     """Return the least ε at `delta` of T = `queries` steps that are each `epsilon`-DP, rounded up.
 
-    It is a sum over the losses of the worst case, randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    The worst case is randomised response, whose privacy loss per step is ±`epsilon` (Kairouz, Oh, Viswanath 2015,
+    Theorem 3.3).
     Derivation: docs/explanation/proofs-composition.md, "Composition of pure privacy".
     """
     plain = queries * epsilon
@@ -132,7 +134,7 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
 
 
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
-    """Return the ε at `delta` of T non-adaptive steps of bounded range η, rounded up.
+    """Return the ε at `delta` of T = `queries` non-adaptive steps of bounded range η, rounded up.
 
     This is the optimal composition of Dong, Durfee, Rogers 2020.
 
@@ -152,7 +154,7 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
-    """Return δ(ε) of `queries` steps of bounded range η, rounded up."""
+    """Return the δ at `epsilon` of `queries` non-adaptive steps of bounded range η, rounded up."""
     low_losses = np.arange(queries)
     t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
