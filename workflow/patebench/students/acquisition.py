@@ -40,9 +40,10 @@ def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]
 
 
 def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the unqueried samples for which the student's highest class probability is lowest.
+    """Return the positions of the unqueried samples with the lowest confidence, the lowest first.
 
-    This is least-confidence sampling (PATE 2017, Appendix C.2, third attempt).
+    Confidence is the student's highest class probability: least-confidence sampling (PATE 2017, Appendix C.2, third
+    attempt).
     """
     assert state.predictions is not None
     confidence = state.predictions[state.unqueried].max(axis=1)
@@ -50,13 +51,13 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 
 
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return typical samples: the centres of the largest clusters of the pool that have no query yet.
+    """Return the positions of typical samples, one from each of the largest clusters of the pool without a query.
 
     The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
-    budgets*: learnt features are divided into as many clusters as there are queries, and each cluster gets one query,
-    here the sample nearest to its mean. With few labels, typical samples teach more than doubtful ones, and teachers
-    agree on typical samples, so noise changes fewer labels. The pool is public and clusters need no label, so this
-    choice costs no privacy.
+    budgets*: learnt features are divided into as many clusters as there are earlier and new queries, and each cluster
+    gets one query, here the sample nearest to its mean. With few labels, typical samples teach more than doubtful ones,
+    and teachers agree on typical samples, so noise changes fewer labels. The pool is public and clusters need no label,
+    so this choice costs no privacy.
 
     `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
     can be compared query by query.
@@ -73,7 +74,7 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 
 
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return typical samples among the student's least confident ones.
+    """Return the positions of typical samples among those of which the student is least confident.
 
     The method follows Zhdanov 2019, *Diverse mini-batch active learning*: the 10 · `queries` least confident samples
     are clustered with weights 1 minus confidence, and each query is the sample nearest to a cluster's mean. Without
@@ -90,7 +91,7 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 
 
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return samples, in random order, for which binary experts (one per class) are unconfident.
+    """Return positions, in random order, of samples for which binary experts (one per class) are unconfident.
 
     This is the second attempt of PATE 2017, Appendix C.2. If too few samples are unconfident, random other samples
     follow, so that the number of queries is always the same and strategies can be compared. Raises PatebenchError if
@@ -141,7 +142,7 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 
 
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the images that are least similar to all labelled images and to each other, chosen one by one.
+    """Return the positions of images least similar to all labelled images and to each other, chosen one by one.
 
     The similarity of two images is estimated by a Siamese network (PATE 2017, Appendix C.2, first attempt; Bromley et
     al. 1993, Koch 2015), which learns whether two views show the same image. An image that is similar to a labelled one
@@ -162,7 +163,7 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
 
 def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
-    """Train a network to decide whether two random views show the same image of `pool`.
+    """Return a network trained to decide whether two random views show the same image of `pool` (images, …).
 
     The network is on the device of `models.device`. Its initial weights come from torch's global generator, all other
     draws from `seed`.

@@ -109,17 +109,17 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.trainer_.log_probabilities(samples)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probabilities (samples, classes); each row sums to 1."""
+        """Return the class probabilities (samples, classes) of samples `X`; each row sums to 1."""
         shares = np.exp(self.predict_log_proba(X))
         return shares / shares.sum(axis=1, keepdims=True)
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the most probable class (samples,) of each sample."""
+        """Return the most probable class (samples,) of each sample of `X`."""
         return np.argmax(self.predict_log_proba(X), axis=1)
 
 
 def _convert_samples(x: ArrayLike) -> NDArray[Any]:
-    """Return a copy as uint8 images (samples, channels, height, width) or a float32 table (samples, features)."""
+    """Return a copy of `x` as uint8 images (samples, channels, height, width) or float32 table (samples, features)."""
     array = check_array("samples", x)
     images = array.ndim in (3, 4) and array.dtype == np.uint8
     table = array.ndim == 2 and array.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
@@ -147,7 +147,10 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
 
 
 def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Check the labels of a pool of `samples` samples; return these labels and the number of classes."""
+    """Return the `labels` (samples,) as int64, and the number of classes: `classes` or, if None, as in `Student`.
+
+    Raises StudentInputError for invalid labels.
+    """
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(

@@ -48,7 +48,7 @@ class ConsistencySettings(SemiSupervisedSettings):
 
 
 class Consistency:
-    """Objective: cross-entropy of released labels, and of the EMA's confident predictions on strong views."""
+    """Objective: cross-entropy of released labels, and of the EMA's confident predictions, both on strong views."""
 
     def __init__(self, settings: ConsistencySettings, alignment: DistributionAlignment) -> None:
         self.settings, self.alignment = settings, alignment
@@ -70,13 +70,13 @@ class Consistency:
 
 @torch.no_grad()
 def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
-    """Return the EMA's probabilities (samples, classes) for weak views of the batch's samples of the pool."""
+    """Return the EMA's class probabilities (samples, classes) for weak views of `batch.x`."""
     ema.eval()
     return ema(batch.views(batch.x, "weak")).float().softmax(1)
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network by consistency; if `config` names no model, the pool determines the model.
+    """Return the consistency trainer of the model in `config`, by default of a network that suits the pool.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
@@ -88,10 +88,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without the labels that small networks find improbable after short trainings.
-
-    Small pools are not cleaned, since short trainings would learn too little from them.
-    """
+    """Return `data` without the labels to which small networks, after short trainings, give a low probability."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
     model = model_for(data, config)
     return cleaned(data, lambda part: _train(_trainer(part, model, short)))
@@ -120,12 +117,13 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without the labels that students trained on other labels find improbable.
+    """Return `data` without the labels to which students trained on other labels give a probability below 0.1.
 
     Noise makes some labels wrong. Labels are divided into folds. For each fold, `train` trains a student on the labels
     of all other folds, and this student judges the labels of the fold (cross-fitting after Northcutt et al. 2021,
     *Confident learning*). A wrong label on which most teachers agree looks probable and is kept. All labels of classes
-    with fewer labels than folds are kept. Folds are stratified by class and drawn from torch's global generator.
+    with fewer labels than folds are kept, and all labels unless 5 to 25 % are improbable. Folds are stratified by class
+    and drawn from torch's global generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

@@ -75,7 +75,10 @@ def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[
 
 @torch.no_grad()
 def initialise(discriminator: Discriminator, x: Tensor) -> None:
-    """Scale and shift each layer so that its outputs for `x` have mean 0 and variance 1 (Salimans & Kingma 2016)."""
+    """Set the weight norms and biases of the `discriminator` from samples `x` (samples, …).
+
+    Each output of a layer then has mean 0 and variance 1 over the samples and positions (Salimans & Kingma 2016).
+    """
     for layer in [*discriminator.features, *discriminator.head]:
         x = layer(x)
         if isinstance(layer, nn.Linear | nn.Conv2d):
@@ -107,7 +110,7 @@ def _fully_connected_generator(shape: tuple[int, ...]) -> nn.Module:
 
 
 def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discriminator:
-    """Return Salimans et al.'s network for SVHN: three 3×3 convolutions of 64 and of 128 channels each."""
+    """Return Salimans et al.'s discriminator for SVHN: nine convolutions, three of 64 and six of 128 channels."""
     layers: list[nn.Module] = [nn.Dropout2d(0.2)]
     width = shape[0]
     for channels in (64, 128):
@@ -121,7 +124,7 @@ def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discri
 
 
 def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
-    """Return a generator with two transposed convolutions of stride 2, from a quarter of the image size to all."""
+    """Return a generator of images of `shape`; two transposed convolutions each double the height and the width."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(
@@ -180,7 +183,7 @@ class GANTrainer(PoolTrainer):
         self.parts |= {f"optimiser {position}": optimiser for position, optimiser in enumerate(self.optimisers)}
 
     def epoch(self) -> dict[str, float]:
-        """Pass once over the pool; return the mean losses."""
+        """Pass once over the pool; return the mean of each loss over the steps, by name."""
         self.discriminator.train(), self.generator.train()
         order = torch.randperm(len(self.x))[: len(self.x) // self._batch * self._batch]
         terms = [self._step(batch) for batch in self.batches(order, self.steps)]
@@ -206,7 +209,7 @@ class GANTrainer(PoolTrainer):
 
     @torch.no_grad()
     def _ema_probabilities(self, x: Tensor) -> Tensor:
-        """Return the EMA's probabilities (samples, classes) for weak views of `x`, aligned with the class shares."""
+        """Return the EMA's probabilities (samples, classes) for weak views of `x`, after `DistributionAlignment`."""
         self.ema.eval()
         with autocast(self.device):
             logits = self.logits(self.views(x, "weak"))
@@ -248,7 +251,10 @@ def _to_unit(x: Tensor) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a GAN for the pool's shape; random numbers come from torch's global random state."""
+    """Return the trainer of a GAN whose networks suit the shape of the pool's samples.
+
+    Random numbers come from torch's global generator.
+    """
     batch = min(100, max(16, len(data.pool) // 8))
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
     return GANTrainer(data, GANSettings(batch=batch, epochs=epochs_for(data, config, small=60, large=large)))

@@ -26,10 +26,10 @@ _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that predicts the label of the labelled sample with the nearest cell mean.
+    """Return the trainer of a student that gives a sample the label of the cell with the nearest mean.
 
-    The student is a baseline for cluster labels without any learning. Distances are between `data.features`, by which
-    the queries were chosen, or between samples if there are no features.
+    A cell is the part of the pool nearest to one labelled sample. The student is a baseline without any learning.
+    Distances are between features (`data.features`), or between samples if there are no features.
     """
     features = data.features or _sample_features(data.pool)
 

@@ -61,13 +61,16 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return the settings "batch" (samples per step: `batch`, or less for a small pool) and "epochs" (`epochs_for`)."""
+    """Return the settings "batch", the number of samples per step, and "epochs", by `epochs_for`.
+
+    A step has `batch` samples, or an eighth of a smaller pool, but at least 16.
+    """
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
 
 
 def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """Return the number of epochs in `config` or, if None, `small` for a small pool and `large` for a large one."""
+    """Return the number of epochs in `config` or, if None, `large` if the pool has `LARGE` samples, else `small`."""
     return config.epochs or (small if len(data.pool) < LARGE else large)
 
 
@@ -120,14 +123,14 @@ class DistributionAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor) -> Tensor:
-        """Align the `probabilities` (samples, classes) of a batch, and update the moving average."""
+        """Return the `probabilities` (samples, classes) of a batch, aligned, after adding their mean to `guessed`."""
         self.guessed.lerp_(probabilities.mean(0), 1 - _GUESS_DECAY)
         aligned = probabilities * (self.shares / self.guessed)
         return aligned / aligned.sum(1, keepdim=True)
 
 
 def class_shares(counts: Tensor) -> Tensor:
-    """Return the estimated share (classes,) of each class, all above 0, from its number of released labels `counts`.
+    """Return the estimated share (classes,) of each class, from the numbers `counts` (classes,) of released labels.
 
     Labels are few, so most of the difference between counts is chance. The estimate shrinks the empirical shares
     towards equal ones by the part of Pearson's χ² that chance explains, on average the number of classes minus one (the

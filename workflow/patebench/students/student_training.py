@@ -74,7 +74,10 @@ class _Training:
     curve: Curve = field(default_factory=list)
 
     def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
-        """Train to the end, or until predictions no longer change."""
+        """Train for all epochs of the trainer, or until its predictions for the pool no longer change.
+
+        `evaluate` adds its results to the learning curve, and `checkpoint` is written now and then.
+        """
         trainer, saved = self.trainer, time.monotonic()
         interval = math.ceil(trainer.epochs / _EVALUATIONS)
         while self.epochs_done < trainer.epochs and self.unchanged < _PATIENCE:
@@ -92,7 +95,7 @@ class _Training:
             progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict part of the pool; update `unchanged`, the number of successive probes without a changed label."""
+        """Predict labels of up to 1,000 samples of the pool; add 1 to `unchanged` if none changed, else reset it."""
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)
@@ -127,7 +130,7 @@ class _Training:
         log.info("training continues after epoch %d, from the checkpoint %s", self.epochs_done, checkpoint.path)
 
     def identity(self, checkpoint: Checkpoint) -> str:
-        """Return text that identifies this training: the checkpoint's `identity`, settings, and versions."""
+        """Return text for this training: `checkpoint.identity`, the trainer's settings, and software versions."""
         trainer = self.trainer
         settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
         return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"

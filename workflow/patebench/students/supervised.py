@@ -51,7 +51,7 @@ class NetworkTrainer:
 
 
 class OneStepTrainer:
-    """Trainer of a student in one step: `fit` returns the function that computes log-probabilities."""
+    """Trainer of a student in one epoch: `fit` trains and returns the function `log_probabilities` of the student."""
 
     epochs = 1
     log_probabilities: LogProbabilities
@@ -77,7 +77,7 @@ class OneStepTrainer:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the model and recipe of `config` on the labelled samples of the pool.
+    """Return the trainer that fits the model of `config`, by its recipe, to the labelled samples of the pool.
 
     `seed` seeds the learner, but the initial weights of a network come from torch's global generator.
     """
@@ -101,9 +101,10 @@ def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network, of any recipe, that maximises the likelihood of the release.
+    """Return the trainer of the network of `config`, which maximises the likelihood of the release.
 
-    The trainer's settings record the channel, "public" or "estimated", and the estimated share of "wrong labels".
+    The likelihood is `data.log_likelihood` or, if None, that of the released labels if an estimated share of them is
+    wrong. The trainer's settings record this as channel "public" or "estimated", and the share as "wrong labels".
     Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)
@@ -132,13 +133,16 @@ def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor
 
 
 def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
-    """Return Pr[released label | class] (classes, labels) if a share `rate` is wrong, uniformly at random."""
+    """Return Pr[released label | class] (classes, labels) if a label is wrong with probability `rate`.
+
+    All wrong labels are equally likely.
+    """
     wrong = rate / (classes - 1)
     return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
 
 
 def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
-    """Return the estimated share of wrong labels, by cross-validation.
+    """Return the share of wrong labels among the released ones, estimated by cross-validation.
 
     For each fold, `network` is fitted with `seed` to the labels of all other folds. The network is confident of a class
     k if its probability is at least the mean probability of k for samples with label k. A label counts as wrong if the

@@ -45,9 +45,10 @@ _MEAN, _SPREAD = 127.0, 64.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network on the whole pool. Draws from torch's global generator.
+    """Return the trainer of a small convolutional network on the regression's probabilities for the whole pool.
 
-    Raises PatebenchError for a pool of tables, and without a table of noisy counts.
+    Draws from torch's global generator. Raises PatebenchError if the samples are no images, or no table of noisy counts
+    was released.
     """
     loss = partial(cross_entropy, _targets(data, "table-network"))
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
@@ -56,7 +57,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fine-tunes the pretrained network, with the whole pool as training data.
+    """Return a trainer that fine-tunes a network pretrained on ImageNet to the regression's probabilities for the pool.
 
     Raises PatebenchError as `trainer` does, and if the weights of the network are not installed.
     """
@@ -65,7 +66,10 @@ def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTr
 
 
 def _targets(data: StudentData, method: str) -> Tensor:
-    """Return the regression's probabilities (samples, classes) of the pool, which must be images."""
+    """Return the class probabilities (samples, classes) of the pool by a regression of the released table.
+
+    Raises PatebenchError, which names the `method`, if the samples are no images.
+    """
     if data.pool.ndim != 4:
         raise PatebenchError(
             f"the student method '{method}' needs images, but the samples of the pool are rows of a table; use "
@@ -75,7 +79,7 @@ def _targets(data: StudentData, method: str) -> Tensor:
 
 
 class MirrorTrainer(NetworkTrainer):
-    """Trainer of a network on the whole pool, which predicts by the mean over an image and its mirror image."""
+    """Trainer of a network on the whole pool; predicted probabilities are means over an image and its mirror image."""
 
     def __init__(self, data: StudentData, model: str, build: Build, recipe: Recipe, loss: Loss, seed: int) -> None:
         network = Network(build, recipe, data.classes)
@@ -89,10 +93,11 @@ class MirrorTrainer(NetworkTrainer):
 
 
 class Finetuner(MirrorTrainer):
-    """Trainer of the pretrained network on mixtures of `given` (samples, classes) and its own earlier predictions.
+    """Trainer of the pretrained network on the regression's probabilities `given` and its own earlier predictions.
 
-    From the second epoch on, half of a sample's target is the mean of the network's predictions for its earlier views
-    (temporal ensembling; Laine & Aila 2017). These predictions are more often right than the regression.
+    `given` is (samples, classes). From the second epoch on, half of a sample's target is the weighted mean of the
+    network's predictions for its earlier views (temporal ensembling; Laine & Aila 2017), which are more often right
+    than the regression.
     """
 
     def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:
@@ -100,7 +105,10 @@ class Finetuner(MirrorTrainer):
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the samples at positions `rows`, and add their predictions to the means."""
+        """Return the mean cross-entropy of `logits` (batch, classes) to the targets of the samples at `rows` (batch,).
+
+        The predictions are then included in the means of earlier predictions of these samples, `self.own`.
+        """
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
         targets = torch.where(seen, torch.lerp(self.given[rows], self.own[rows], _OWN), self.given[rows])
@@ -117,7 +125,10 @@ class Finetuner(MirrorTrainer):
 
 
 class RandomView(nn.Module):
-    """Module that, in training, mirrors half of a batch and shifts all of it; draws from torch's global generator."""
+    """Module that, in training, mirrors each image with probability 1/2, and shifts all images of a batch equally.
+
+    Draws from torch's global generator.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -130,12 +141,15 @@ class RandomView(nn.Module):
 
 
 def cross_entropy(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean of −Σ_class targets · ln Pr[class] at the positions `rows` of `targets` (samples, classes)."""
+    """Return the mean cross-entropy of `logits` (batch, classes) to the rows `rows` (batch,) of `targets`.
+
+    `targets` (samples, classes) are the target probabilities of all samples.
+    """
     return -(targets.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return an untrained network for images of `shape`: three convolutions with batch normalisation, and one layer."""
+    """Return an untrained network for images of `shape`: three normalised convolutions and a linear layer."""
     layers: list[nn.Module] = [RandomView()]
     width, high, wide = image_shape("mirror-cnn", shape)
     for channels in _WIDTHS:
@@ -146,7 +160,7 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 class Pretrained(nn.Module):
-    """Network for standardised images of any size, with a new last layer for `classes`."""
+    """EfficientNet-Lite0, pretrained on ImageNet, for standardised images; its new last layer has `classes` outputs."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -157,5 +171,5 @@ class Pretrained(nn.Module):
 
 
 def build_pretrained(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return the pretrained network for images of `shape`, with random views in training."""
+    """Return `Pretrained` with `classes` outputs, which sees random views in training; `shape` is not used."""
     return nn.Sequential(RandomView(), Pretrained(classes))

@@ -32,15 +32,16 @@ _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a regression, which is fitted in one step and draws no random numbers."""
+    """Return the trainer of the regression `fitted`, which takes one step and draws no random numbers."""
     return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 
 def fitted(data: StudentData, method: str) -> LogProbabilities:
-    """Fit the regression to the pool and the table, and return a function for its log-probabilities (samples, classes).
+    """Return a function from samples to log-probabilities (samples, classes), fitted to `data.table` and the pool.
 
-    The share of a class among similar samples is linear in the features, so it may lie outside 0 … 1. Labels are not
-    read. Raises PatebenchError with the name of the `method` if there are no features or no table.
+    The fitted class shares are linear in the features and may lie outside 0 … 1, so a multiple of them serves as
+    logits. `data.labels` are not read. Raises PatebenchError with the name of the `method` if there are no features or
+    no table.
     """
     table, features = data.table, data.features
     if table is None or features is None:
@@ -61,10 +62,11 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 
 
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
-    """Return W (features, classes) of the module's description, at the most likely c, p and τ, and the class shares.
+    """Return the regression weights W (features, classes) and the class shares s (classes,) of the records.
 
-    `features` (samples, features) are the pool's features. With `directions`, votes are weights on all queries, and W
-    applies to the features along the axes of `directions`.
+    A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. With
+    `directions`, votes are weights on all queries, and f are the features along the axes of `directions`. Error factor
+    c, prior power p and prior scale τ (see the module) maximise the evidence.
     """
     if directions is None:
         votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
@@ -109,8 +111,9 @@ def _nearest_votes(features: Array, table: NoisyTable) -> Array:
 class _Rotated:
     """Least-squares problem, with rows rotated to the principal axes of the votes' covariance.
 
-    `products` (queries, features) is n·A, `table` (queries, classes) the centred table, `covariance` (queries,) the
-    variance of the votes along each axis, and `spread` (features,) the standard deviation of each feature.
+    `products` (queries, features) is the number of records times the pool's mean of votes × features, `table` (queries,
+    classes) the centred table, `covariance` (queries,) the variance of the votes along each axis, and `spread`
+    (features,) the standard deviation of each feature.
     """
 
     products: Array
@@ -120,9 +123,10 @@ class _Rotated:
 
 
 def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
-    """Return the greatest ln Pr[table] over all τ, up to a constant, and W at that τ, for c = `error` and p = `power`.
+    """Return the greatest ln Pr[table] over the prior scale τ, up to a constant, and the weights W at that τ.
 
-    The counts of a row, minus their mean, have classes − 1 dimensions. A centred vote has the squared length
+    `error` and `power` are the error factor c and the prior power p of the module's description; W is (features,
+    classes). The counts of a row, minus their mean, have classes − 1 dimensions. A centred vote has the squared length
     1 − 1/classes, which is 1/classes per dimension.
     """
     classes = rotated.table.shape[1]

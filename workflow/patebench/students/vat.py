@@ -64,7 +64,11 @@ class VirtualAdversarial:
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """Return, for each sample of `x`, the direction in which the prediction changes fastest from `target`."""
+    """Return, for each sample of `x`, the direction in which the prediction moves fastest away from `target`.
+
+    `target` (samples, classes) are the predicted probabilities. Directions have the shape of `x` and the norm of
+    `_normalised`.
+    """
     direction = _normalised(torch.randn_like(x)).requires_grad_()
     divergence = _divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
@@ -78,12 +82,12 @@ def _normalised(x: Tensor) -> Tensor:
 
 
 def _divergence(target: Tensor, logits: Tensor) -> Tensor:
-    """Return KL(target ‖ softmax(logits)), the mean over samples."""
+    """Return the mean over samples of KL(`target` ‖ softmax(`logits`)), both (samples, classes)."""
     return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a network by VAT; if `config` names no model, the pool determines the model.
+    """Return the VAT trainer of the model in `config`, by default of a network that suits the pool.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
