@@ -42,10 +42,11 @@ class World:
 
     Parameters
     ----------
-    holders : (samples,) teacher of each record, negative for none
+    records : private records by column
+    holders : (records,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    protects : changes of a record that alter at most one shard; empty if the partition depends on labels, in which case
-        a replaced shard keeps its labels
+    protects : kinds of change (`Change`) of which the partition claims that they alter at most one shard; empty if the
+        partition depends on labels, in which case a replaced shard keeps its labels
     chunk : number of teachers that are trained together
     """
 
@@ -57,17 +58,17 @@ class World:
     chunk: int = 1
 
     def claims_one_shard(self, kind: str) -> bool:
-        """Return True if the partition claims that a change of this kind alters at most one shard."""
+        """Return True if the partition claims that a change of `kind`, a key of `KINDS`, alters at most one shard."""
         return KINDS[kind] is None or bool({KINDS[kind], Change.OWNER} & {*self.protects})
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
-        """Return the index of the record to change, if possible from a shard with more than one record.
+        """Return the index of the record for a change of `kind`, if possible from a shard with more than one record.
 
-        Repeat 0 chooses a record of the rarest label, since its change most likely alters facts that are derived from
-        private labels. If `shared` has the same state, most kinds choose the same record, and then the same teachers
-        are trained on the unchanged data. An "outlier" is drawn with `own` from the smallest shard, unless the chosen
-        record's shard has at most one record more, as in `iid` partitions. "outliers" belong to the first teacher of
-        the chunk, where accidental sharing of data between teachers mostly starts.
+        If `repeat` is 0, the record has the rarest label, since its change most likely alters facts derived from
+        private labels. The record is drawn with `shared`, so most kinds choose the same record for the same state of
+        `shared`, and the same teachers are trained on the unchanged data. Two kinds replace this record: "outlier" by
+        a record of the smallest shard, drawn with `own`, if that shard is smaller by at least two records; "outliers"
+        by a record of the first teacher of the chunk, where accidental sharing of data between teachers mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -84,7 +85,7 @@ class World:
         return int(held[0]) if kind == "outliers" and len(held) else at
 
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
-        """Apply a change of the given `kind`, a key of `KINDS`, to the record with index `at`.
+        """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`, or to its whole shard or owner.
 
         Returns
         -------
@@ -136,7 +137,7 @@ class World:
         raise ValueError(kind)
 
     def _with(self, at: Any, values: Any, labels: Any) -> Records:
-        """Return the records with new content `values` and `labels` at the indices `at`."""
+        """Return a copy of all records in which those at the indices `at` have content `values` and labels `labels`."""
         x, y = np.array(self.records["x"]), np.array(self.records["y"])
         x[at], y[at] = values, labels
         return {**self.records, "x": x, "y": y}
@@ -146,7 +147,7 @@ class World:
 
 
 def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
-    """Return extreme values for a record of `x`, as text and array: alternating ±`largest`, or 0 or 255 for images."""
+    """Return extreme content for one record of `x`, as text and values: alternating ±`largest`; 0 or 255 for images."""
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level
@@ -209,10 +210,10 @@ class ChangeFinding:
 
     @classmethod
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
-        """Return the finding on a change, from the outputs before and after it.
+        """Return the finding on one change, from the outputs `before` and `after` it.
 
         Public facts may never change, nor the votes of a teacher whose shard did not change. If `claimed`, at most one
-        shard may change. `kind`, `what` and `claimed` describe the change as in the class.
+        shard may change. `kind` is the attribute `change` of the finding; `what` and `claimed` are those of the class.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -236,7 +237,7 @@ class ChangeFinding:
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))
 
     def cells(self) -> list[str]:
-        """Return the cells of a table: change, description, verdict, altered outputs, changed shards and votes."""
+        """Return a row of a table: change, description, verdict, faults, and how many shards and votes changed."""
         shards = str(len(self.shards_moved)) if self.shards_moved or self.verdict is Moved.HOLDS else "—"
         votes = f"{len(self.votes_moved)} of {len(self.retrained)}" if self.retrained else "—"
         return [self.change, self.what, self.verdict, "; ".join(self.moved), shards, votes]

@@ -30,7 +30,7 @@ _ROUNDING = 1e-9, 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Exact binomial test of the observed number of runs in each cell (a set of outcomes), given its probability.
+    """Exact binomial test of the number of runs in each cell (a set of outcomes) against the cell's stated probability.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Tally:
         return int(self.seen.sum())
 
     def p_values(self) -> Array:
-        """Return the p-value of each cell: an upper bound on twice its smaller binomial tail."""
+        """Return the p-value of each cell, (cells,): an upper bound on twice its smaller binomial tail."""
         from scipy.special import betainc
 
         relative, absolute = _ROUNDING
@@ -72,8 +72,8 @@ class Tally:
 class TwoTallies:
     """Exact test that outcomes in release mode (`seen`) and with seeded noise (`reference`) have one distribution.
 
-    Given an outcome's total count, its count in release mode is hypergeometric (Fisher 1935, exact test). The other
-    parameters are those of `Tally`.
+    `seen` and `reference` are counts (outcomes,). Given an outcome's total count, its count in release mode is
+    hypergeometric (Fisher 1935, exact test). The other parameters are those of `Tally`.
     """
 
     where: str
@@ -87,7 +87,7 @@ class TwoTallies:
         return int(self.seen.sum())
 
     def p_values(self) -> Array:
-        """Return twice the smaller hypergeometric tail of each cell."""
+        """Return the p-value of each outcome, (outcomes,): twice its smaller hypergeometric tail, at most 1."""
         from scipy.stats import hypergeom
 
         law = hypergeom(self.runs + int(self.reference.sum()), self.runs, self.seen + self.reference)
@@ -102,9 +102,10 @@ class TwoTallies:
 
 
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
-    """Return a list with one line about the failed test with the smallest p-value, or an empty list if none fails.
+    """Return a list with one line about the failed cell with the smallest p-value, or an empty list if none fails.
 
-    Plain tests take precedence, since they are the easiest to understand.
+    A cell fails if its p-value times the number of cells in all `tallies` is below ALPHA. A failed cell of a `plain`
+    test takes precedence, since it is easier to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -126,7 +127,7 @@ def outcome_names(outcomes: int) -> list[str]:
 
 
 def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
-    """Return the tally of the outcomes of a repeated query.
+    """Return the test of the outcome counts of one repeated query against their stated probabilities.
 
     Parameters
     ----------
@@ -160,20 +161,20 @@ def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[
 
 
 def lags(queries: int) -> list[int]:
-    """Return the distances (in queries) at which labels are compared: powers of two, and half of `queries`."""
+    """Return the lags at which labels of `queries` queries are compared: `queries`/2, and powers of two up to it."""
     powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
 
 def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
-    """Count pairs of equal and of unequal labels, among disjoint pairs of labels `lag` queries apart."""
+    """Return the numbers of equal and of unequal pairs, (2,), among disjoint pairs of outcomes `lag` queries apart."""
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
     return np.array([equal, number - equal])
 
 
 def repeat_names(lag: int) -> list[str]:
-    """Return the names of the cells that `count_repeats` counts."""
+    """Return the names of the two numbers that `count_repeats` returns."""
     return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 
@@ -182,9 +183,9 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the distance (in queries) at which labels are equal most often; 0 for fewer than 4 labels.
+    """Return the lag, in queries, at which labels are equal most significantly often; 0 for fewer than 4 labels.
 
-    A test at this distance needs other labels than those that chose it.
+    A test at this lag needs labels other than `outcomes`, which chose it.
     """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
@@ -195,12 +196,13 @@ def most_likely_lag(outcomes: Outcomes) -> int:
 
 
 def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield one tally per position of a query, over several releases of the same votes.
+    """Yield one test per query: of its outcomes in several releases of the same votes.
 
     Parameters
     ----------
+    where : description of the votes, see `Tally`
     transcripts : (releases, queries) outcomes
-    stated : (queries, outcomes) stated probabilities
+    stated : (queries, classes + 1) stated probabilities of the outcomes
     """
     for position, probabilities in enumerate(stated):
         seen = np.bincount(transcripts[:, position], minlength=len(probabilities))

@@ -54,7 +54,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
 
 
 def _sentences(audit: Audit, finding: Finding) -> list[str]:
-    """Return sentences about the verdict, the disagreements, the pair, and the event with its rates."""
+    """Return sentences on `finding`: verdict, disagreements, ε of the worst pair, and counts of the sampled event."""
     claims = {stated.verdict for stated in finding.stated if stated.bound.kind is Kind.CLAIMED}
     sentences = [
         *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
@@ -78,7 +78,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
-    """Return descriptions of D and of D′ that fit into a sentence on the ε of the pair."""
+    """Return two phrases, on D and on D′ of `pair`, to complete a sentence on their ε."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
     return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return a sentence about the data-dependent bound that is violated most on a pair other than the worst one."""
+    """Return at most one sentence: on the data-dependent bound violated most on a pair that is not the worst."""
     elsewhere = [
         stated
         for stated in finding.stated
@@ -116,7 +116,7 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return a sentence with the audited ε of votes with weights and the smallest ε that is stated for them."""
+    """Return at most one sentence: the audited ε of votes with weights, and the smallest ε stated for them."""
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

@@ -31,7 +31,7 @@ _ROUNDING = 64 * _EPS
 
 
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
-    """Return the least ε ≥ 0 with δ(ε) ≤ `delta` for each row of outcomes (rows, outcomes).
+    """Return the least ε ≥ 0 with δ(ε) ≤ δ = `delta` for each row, (rows,), of outcomes (rows, outcomes).
 
     ε is ∞ if the outcomes that are impossible under Q have a probability above δ under P. With outcomes in descending
     order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k of ln((Σ_{j≤k} P_j −
@@ -44,7 +44,7 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """Return the ε lower bound (rows,) that an audit with `runs` runs on each data set can expect for each row."""
+    """Return the ε lower bound (rows,) that an audit with `runs` runs on each of D and D′ can expect, per row."""
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
@@ -56,7 +56,7 @@ def measurable(
 
 
 def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P and ln Q of events: column k has, for each row, the k + 1 outcomes with the largest P/Q."""
+    """Return ln P and ln Q of nested events (rows, events): event k has the k + 1 entries of largest P/Q."""
     lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -66,7 +66,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P, lowered by its possible rounding error, and ln Q, raised by it, of all outcomes of each column."""
+    """Return ln P, lowered by its rounding error, and ln Q, raised by it, of all outcomes of each entry together."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -75,7 +75,7 @@ def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _largest(likely: Array, rare: Array, delta: float) -> Array:
-    """Return the largest of 0 and ln((P − δ) / Q) along the last axis, from ln P and ln Q of events."""
+    """Return the largest ln((P − δ)/Q), at least 0, over events on the last axis: `likely` is ln P, and `rare` ln Q."""
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
@@ -157,9 +157,10 @@ class _Losses:
 
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on ε from the sum of `queries` losses, computed on a grid that contains almost all sums.
+    """Return a lower bound on the ε of `queries` queries at `delta`, from the distribution of their total loss.
 
-    `certain` is the probability that any of the losses is infinite.
+    The distribution is computed on a grid that contains almost all of it. `step` has the losses of one query, and
+    `certain` is the probability that at least one of the `queries` losses is infinite.
     """
     given_up = _GIVEN_UP * delta
     high = step.tail(queries, math.log(given_up))
@@ -182,7 +183,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
 
 
 def _power(step: _Losses, width: float, queries: int) -> Array:
-    """Return the probabilities of the sum of `queries` losses by cell, modulo the length of the grid."""
+    """Return the probability that the sum of `queries` losses is in each cell, (cells,), modulo the number of cells."""
     place = step.loss / width
     below = np.floor(place)
     share = place - below
@@ -223,7 +224,7 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 
 class _Corners(NamedTuple):
-    """Lower bounds on P, each with an upper bound on Q; with the stated confidence, at least one pair is valid."""
+    """Lower bounds on P, each with an upper bound on Q; with the stated confidence, both bounds of some pair hold."""
 
     likely: Array
     rare: Array
@@ -233,9 +234,10 @@ class _Corners(NamedTuple):
 class Rates:
     """Counts of an event in `runs` runs on D (`positives`) and `runs` runs on D′ (`false_positives`).
 
-    The probabilities P on D and Q on D′ are bounded jointly, by a weighted sum of evidence (Stouffer et al. 1949) whose
-    `weight` was chosen before counting, and separately with a small part of α = 1 − `confidence` (Clopper & Pearson
-    1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
+    The event's probabilities P on D and Q on D′ are bounded jointly, by a sum of the evidence against both (Stouffer et
+    al. 1949) with weights √w and √(1 − w), where w = `weight` was chosen before counting, and separately with a small
+    part of α = 1 − `confidence` (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities
+    bounded together".
     """
 
     positives: float
@@ -255,7 +257,7 @@ class Rates:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
         If only a share `rate` of the runs uses D and the others use D′, then P = rate·P₁ + (1 − rate)·Q, and P₁
-        replaces P in the formula. The bound is ∞ if no μ allows P.
+        replaces P in the formula. The bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -266,7 +268,7 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return lower bounds on P (2,) and upper bounds on Q (2,), of this event and a wider one.
+        """Return lower bounds on P (2,) and upper bounds on Q (2,), of this event and of the one that `wider` counts.
 
         All four bounds hold together with probability `confidence`.
         """
@@ -276,7 +278,7 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> _Corners:
-        """Return pairs of bounds (points,) on P and Q; no point on the line of equal evidence gives a smaller ε."""
+        """Return bounds on P and Q, (pairs,) each; any (P, Q) in the joint confidence region fulfils some pair."""
         from scipy.special import ndtr, ndtri
 
         alpha, w = 1 - self.confidence, self.weight
@@ -293,7 +295,7 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """Return the share of P in the variance of an estimate of ln(P/Q), for P ≈ `likely` and Q ≈ `rare`."""
+    """Return the share of the variance of estimates of ln(P/Q) that is due to P, for P ≈ `likely` and Q ≈ `rare`."""
     of_p, of_q = (max((1 - p) / max(p, 1e-12), 1e-12) for p in (likely, rare))
     return of_p / (of_p + of_q)
 
@@ -301,7 +303,7 @@ def weight(likely: float, rare: float) -> float:
 def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Corners:
     """Return the approximate bounds on P and Q that `Rates` gives after `runs` runs.
 
-    `likely` and `rare` are the probabilities P and Q of each event.
+    `likely` and `rare` (events,) are the true probabilities P and Q of each event.
     """
     from scipy.special import ndtri
 
@@ -315,9 +317,9 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Cor
 
 
 def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the approximate bounds on P and Q of two events that `Rates.apart` gives after `runs` runs.
+    """Return the approximate bounds on P and on Q, (2,) each, that `Rates.apart` gives two events after `runs` runs.
 
-    `likely` and `rare` (2,) are the probabilities P and Q of the events.
+    `likely` and `rare` (2,) are the true probabilities P and Q of the events.
     """
     from scipy.special import ndtri
 

@@ -69,7 +69,7 @@ class DiscreteNoise:
     def normal(self, *, scale: float, size: Size) -> Integers:
         """Draw discrete Gaussian noise.
 
-        At large scales, normal noise is rounded; the total variation is then below 1/(24·scale²) per draw.
+        At large scales, rounded normal noise replaces it, at a total variation distance below 1/(24·scale²) per draw.
         """
         if _ROUNDED < scale <= LARGEST_SCALE:
             return np.rint(self._generator.normal(scale=scale, size=size)).astype(np.int64)
@@ -92,7 +92,7 @@ class ReleaseNoiseAudit(AuditSetting):
     """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Return a copy of `sampled` whose event is counted in new releases, drawn with seeded discrete noise."""
+        """Return the result of counting the event of `sampled` in new releases that have seeded discrete noise."""
         event = sampled.event
         if event is None:
             return sampled
@@ -133,7 +133,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """Compare release mode with seeded noise on one histogram, under several cyclic shifts of the classes."""
+        """Return tests of release mode against seeded noise on one histogram: for each cyclic shift, and for all."""
         shifts = class_shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._rows(asked, Entropy(), labels)
@@ -146,16 +146,16 @@ class ReleaseNoiseAudit(AuditSetting):
     def disagreements_of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """Return the list of `disagreements` for mechanisms whose queries depend on each other.
+        """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
 
-        Short releases of one query and of several are compared: each answer, the number of answers, and how often an
-        answer equals the first one. Each test uses one comparison per release, so comparisons are independent.
+        Short releases of one query and of several are compared: each answer, whether all, none or some queries are
+        answered, and how often an answer equals the first one. A test uses each release once.
 
         Parameters
         ----------
         pairs : the audited pairs by number of queries
         shapes : see `disagreements`
-        agreements : histograms on which teachers agree or tie; only releases with the most queries are compared
+        agreements : histograms on which teachers agree or tie, queried only as often as in the longest releases
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -168,7 +168,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
-        """Compare release mode with seeded noise in short releases that answer one query `queries` times."""
+        """Yield tests of release mode against seeded noise, in short releases that repeat one query `queries` times."""
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -189,10 +189,11 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Test whether release mode reuses noise within a release, which makes labels some queries apart equal.
+        """Yield tests whether release mode reuses noise within a release, which makes labels some queries apart equal.
 
-        The frequency of each label is compared too, since missing noise is visible where no class is sure to win. The
-        distance at which labels of release `one` repeat most often is tested on release `two`.
+        `one` and `two` are the outcomes of two releases that repeat the histogram `counts`. The frequency of each label
+        is compared too, since missing noise is visible where no class is sure to win. The lag at which labels of `one`
+        repeat most often is tested on `two`.
         """
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
@@ -206,10 +207,10 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram whose outcomes are equal least often, since it best reveals reused noise.
+        """Return the histogram of `shapes` with the least probability that two of its outcomes are equal by chance.
 
-        With `queries`, the first outcomes of separate releases of `queries` queries are compared; with None, the
-        outcomes of one release.
+        It best reveals reused noise. The probability is estimated from the first outcomes of separate releases of
+        `queries` queries; for None, from the outcomes of one release.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -222,7 +223,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return a comparison of `seen` with `reference` for each shift of the classes, followed by one for all shifts.
+        """Return tests of `seen` against `reference`: for each shift of the classes, then for all with shifts undone.
 
         Column i of `seen` and `reference` has the outcomes of histogram i of `asked`, the first one shifted cyclically.
         """
@@ -244,13 +245,13 @@ class ReleaseNoiseAudit(AuditSetting):
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return outcomes (rounds, histograms) of one release that queries the histograms `asked` in turn."""
+        """Return outcomes (rounds, histograms) of one release of `labels` queries, which ask the histograms in turn."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 
 
 def _count_answered(transcripts: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Count the releases in which every query was answered, none, and only some."""
+    """Return the numbers of releases (3,) in which all, no and some queries are answered."""
     answers = np.sum(transcripts < classes, axis=1)
     every, none = int(np.sum(answers == transcripts.shape[1])), int(np.sum(answers == 0))
     return np.array([every, none, len(transcripts) - every - none])

@@ -56,23 +56,23 @@ class AuditSetting:
     streams: Streams
 
     def outcomes(self, votes: Votes, source: Source) -> Outcomes:
-        """Return the outcomes (queries,) of one release."""
+        """Return the outcomes (queries,) of one release of `votes`, drawn with `source`."""
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield the outcomes of releases of many queries, `labels` in total; `votes(T)` returns votes of T queries."""
+        """Yield the outcomes (queries,) of each release, `labels` in total; `votes(T)` returns votes on T queries."""
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
-        """Return the count of each outcome, (classes + 1,), in releases of `labels` queries in total."""
+        """Return the count of each outcome, (classes + 1,), in the releases that `blocks` yields."""
         counts = np.zeros(votes(1).classes + 1, dtype=np.int64)
         for block in self.blocks(votes, source, labels):
             counts += count_outcomes(block, len(counts) - 1)
         return counts
 
     def transcripts(self, votes: Votes, source: Source, runs: int) -> Outcomes:
-        """Return the outcomes (runs, queries) of `runs` releases of these votes."""
+        """Return the outcomes (runs, queries) of `runs` releases of the same `votes`."""
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
@@ -86,7 +86,7 @@ class AuditSetting:
 
 
 def votes_in_turn(histograms: Histograms, queries: int) -> Votes:
-    """Return votes on `queries` queries, whose counts are those of `histograms` (histograms, classes) in turn."""
+    """Return votes on `queries` queries whose counts cycle through the rows of `histograms` (histograms, classes)."""
     classes = np.arange(histograms.shape[1])
     matrix = np.stack([np.repeat(classes, counts) for counts in histograms], axis=1)
     place = np.arange(queries) % len(histograms)
@@ -94,7 +94,7 @@ def votes_in_turn(histograms: Histograms, queries: int) -> Votes:
 
 
 def count_outcomes(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Return the count of each outcome, (classes + 1,); the last is "no answer"."""
+    """Return how often each outcome occurs in `outcomes`, (classes + 1,); the last is "no answer"."""
     return np.bincount(outcomes.ravel(), minlength=classes + 1)
 
 
@@ -148,7 +148,7 @@ class Event:
     wider: Outcomes | None = None
 
     def count(self, sides: Sequence[OutcomeCounts], confidence: float, queries: int, delta: float) -> "Sampled":
-        """Return the result for `queries` queries at `delta`; `sides` are the counts by outcome on D and on D′."""
+        """Return the result of counting this event; `sides` map each outcome to its count, on D and on D′."""
 
         def rates(outcomes: Outcomes) -> Rates:
             times = [sum(counts.get(int(outcome), 0) for outcome in outcomes) for counts in sides]
@@ -178,7 +178,7 @@ class Sampled:
 
     @cached_property
     def epsilon(self) -> float:
-        """Return the ε lower bound of `queries` queries."""
+        """Return the ε lower bound of `queries` queries, at the configured confidence."""
         return self._epsilon(self.rates.confidence)
 
     @cached_property
@@ -233,10 +233,11 @@ class Goal:
     delta: float
 
     def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the event with the largest expected ε among the sets of k outcomes with the largest likelihood ratios.
+        """Return the event of largest expected ε among the sets of k outcomes with the largest likelihood ratios.
 
         Parameters
         ----------
+        pair : the data sets D and D′
         likely, rare : estimated probabilities of the outcomes on D and on D′
         times, view : see `Event`
         """
@@ -250,11 +251,11 @@ class Goal:
         return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
 
     def choose_nested_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
-        """Yield an event with a wider event: the outcomes that indicate D, and these together with the undecided ones.
+        """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither).
 
-        Outcomes are ordered by likelihood ratio and cut into the three groups that differ most between D and D′. The
-        group of undecided outcomes improves composed bounds if noise is large, but takes a part of the confidence.
-        Nothing is yielded if there are fewer than three outcomes.
+        Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
+        between D and D′. The middle group improves composed bounds if noise is large, but takes a part of the
+        confidence. Nothing is yielded for fewer than three outcomes. The parameters are those of `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -276,9 +277,9 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination Σ (p − q)²/(p + q) of three groups of outcomes, separated at `cut`.
+    """Return the triangular discrimination Σ (P − Q)²/(P + Q) of three groups of outcomes, which end at `cut`.
 
-    `p` and `q` are the cumulated probabilities of the outcomes on D and on D′.
+    P and Q are the probabilities of a group on D and on D′; `p` and `q` cumulate those of the ordered outcomes.
     """
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

@@ -73,7 +73,7 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The results of all runs: the result with the largest ε by number of queries, and the tallies of outcomes."""
+    """The results of all runs: `largest` maps a number of queries to the result of largest ε; `tallies` are tests."""
 
     largest: dict[int, Sampled]
     tallies: list[Tally] = field(default_factory=list)
@@ -89,12 +89,12 @@ class SampledAudit(AuditSetting):
         shapes: Histograms | None = None,
         agreements: Sequence[Agreement] = (),
     ) -> Seen:
-        """Return the largest ε found for each number of queries, and tallies of released against stated outcomes.
+        """Return the result of largest ε for each number of queries, and tests of the stated probabilities.
 
         Parameters
         ----------
         pairs : pairs of data sets
-        queries : numbers of queries
+        queries : numbers of queries, each audited separately
         shapes : (histograms, classes) counts that one release answers in turn, for tallies; None: those of `pairs`
         agreements : histograms on which teachers agree or tie, for tallies, each in separate runs
         """
@@ -121,7 +121,7 @@ class SampledAudit(AuditSetting):
     # Independent queries.
 
     def _independent(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms) -> Seen:
-        """Audit independent queries; many queries of one release are equivalent to many releases."""
+        """Return the results for independent queries: many queries of one release are equivalent to many releases."""
         views = list(pairs) if self._local else relabel(pairs)
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
         choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
@@ -146,7 +146,7 @@ class SampledAudit(AuditSetting):
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the stated probabilities of outcomes on D (`side` 0) or D′ (1), or the observed ones if they differ.
+        """Return the outcome probabilities on D (`side` 0) or D′ (1): as stated, or as observed if these disagree.
 
         `labels` outcomes are drawn with the stream `name`; their tally is appended to `tallies`.
         """
@@ -163,9 +163,9 @@ class SampledAudit(AuditSetting):
         return Known(stated[0], 1e15)
 
     def _best(self, goal: Goal, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
-        """Return the event with the largest expected ε of `queries` queries.
+        """Return the event with the largest expected ε of `queries` queries, on any pair.
 
-        `known` lists pairs with the estimated probabilities of outcomes on D and on D′.
+        `known` lists the pairs, each with the estimated probabilities of outcomes on D and on D′.
         """
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
@@ -176,7 +176,7 @@ class SampledAudit(AuditSetting):
         return max(events, key=lambda event: event.predicted)
 
     def _estimate(self, event: Event, goal: Goal, queries: int, tallies: list[Tally]) -> Sampled:
-        """Estimate the event's probability on held-out labels, and tally these against the stated distribution."""
+        """Return the result of counting `event` in new labels, and append tests of these labels to `tallies`."""
         sides = [
             self._count(event.pair, side, goal.labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
@@ -184,7 +184,7 @@ class SampledAudit(AuditSetting):
         return event.count(sides, self.confidence, queries, self.delta)
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
-        """Count each outcome on D (`side` 0) or D′ (1), and append tests of stated probabilities to `tallies`."""
+        """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1); append tests to `tallies`."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
@@ -198,7 +198,7 @@ class SampledAudit(AuditSetting):
         return dict(enumerate(seen.tolist()))
 
     def _tally_shapes(self, shapes: Histograms) -> Iterator[Tally]:
-        """Tally queries with different votes in one release; each must be answered as if it were the only one."""
+        """Yield one test per histogram, all queried in turn in one release: each must be answered as if alone."""
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
@@ -210,10 +210,10 @@ class SampledAudit(AuditSetting):
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
-        """Tally releases on one histogram under several cyclic shifts of the classes: each shift, and all together.
+        """Yield tests on one histogram under several cyclic shifts of the classes: for each, and for all together.
 
-        Stated probabilities may differ between shifts. The tally of all shifts uses their means, which make no tail of
-        the sum less likely (Hoeffding 1956, Theorem 4).
+        Stated probabilities may differ between shifts. The test of all shifts uses their means, since no tail of the
+        summed counts is less likely then (Hoeffding 1956, Theorem 4).
         """
         source, shifts = self.streams(name), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
@@ -230,7 +230,7 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
-        """Tally short releases, since many further answers would hide a fault in the first ones."""
+        """Yield tests of short releases on D and D′, since many further answers would hide a fault in the first."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -239,7 +239,7 @@ class SampledAudit(AuditSetting):
             yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{name}/{which}", runs)
 
     def _tally_positions(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
-        """Tally each answer by its position in several releases of the same votes."""
+        """Yield one test per query, of its outcomes in `runs` releases of `votes`."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
             yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(name), runs), stated)
@@ -247,7 +247,7 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Audit an event of the first answers of a release, for mechanisms whose queries depend on each other."""
+        """Return the result of an event of the first answers of a release, if queries depend on each other."""
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         goal = Goal(count, self.confidence, self.delta)
@@ -269,7 +269,7 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the views of runs on D and of runs on D′, with independent noise from separate streams."""
+        """Return the views (see the function `_views`) of `runs` releases of `length` queries, on D and on D′."""
         return [
             _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
@@ -287,7 +287,7 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which each run has more queries than usual, which exceeds 1 if `runs` is large."""
+    """Return the factor on the usual number of queries per run, above 1 for many runs; `queries` are audited."""
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 
@@ -310,7 +310,7 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Return the pairs by decreasing difference of their distributions, without pairs that only permute the classes."""
+    """Return `known` by decreasing `_difference`, keeping one of the pairs that differ only in the order of classes."""
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
     for pair, likely, rare in ordered:
@@ -320,14 +320,14 @@ def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pa
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return the triangular discrimination Σ (p − q)²/(p + q), minus the part that is due to sampling error."""
+    """Return Σ (p − q)²/(p + q) over outcomes with probabilities p on D and q on D′, minus its sampling error."""
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the views (runs,) of transcripts (runs, queries): the values about which events can be.
+    """Return the views (runs,) of transcripts (runs, queries): the values that an event may be about.
 
     For one query, the only view is the label. For several queries, the views are the label of each query, the number of
     answers, and a number that encodes all labels. Among labels, the number of classes stands for "no answer".
@@ -352,7 +352,7 @@ def relabel(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def class_shifts(classes: int) -> list[int]:
-    """Return the cyclic shifts of the classes under which histograms are tried."""
+    """Return the cyclic shifts of the classes, in places, under which histograms are tried."""
     every = np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int)
     return [int(by) for by in np.unique(every)]
 

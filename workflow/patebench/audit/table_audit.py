@@ -77,7 +77,7 @@ class World:
     there: Votes
 
     def padded(self, queries: int) -> Votes:
-        """Return D extended to `queries` queries; on the added queries all teachers abstain."""
+        """Return the votes on D, extended to `queries` queries; on the added queries all teachers abstain."""
         weighted, matrix, more = self.here.weighted, self.here.matrix, ((0, 0), (0, queries - self.here.queries))
         if weighted is not None:
             wider = replace(weighted, weights=np.pad(weighted.weights, more))
@@ -95,7 +95,7 @@ class World:
 
     @cached_property
     def pair(self) -> Pair:
-        """Return a pair with the counts of the first query, for records and messages."""
+        """Return a pair with the counts of the first query and no outcome probabilities, for records and messages."""
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
         alike = np.ones(self.here.classes, dtype=np.int64)
@@ -148,7 +148,7 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
 def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     """Return pairs of votes with weights whose tables differ as much as one teacher's vector of weights allows.
 
-    A vector's length is limited to that of `k` votes. Some pairs differ more if a mechanism ignores this limit.
+    A teacher's weights have an L2 norm of at most √`k`. Some pairs differ more if a mechanism ignores this limit.
     """
     size = min(queries, _QUERIES)
     longest = math.isqrt(k * UNIT**2)
@@ -195,7 +195,7 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
-    """Return a lower bound on the ε of noisy counts at `delta`.
+    """Return a lower bound on the ε at `delta` of true counts plus `noise`, one draw per count.
 
     `difference` (queries, classes) are the true counts on D minus those on D′, integers unless the noise is Gaussian.
     """
@@ -224,7 +224,7 @@ class TableAudit(AuditSetting):
         return replace(self, runs=runs, streams=lambda name: self.streams(f"weights/{name}"), weighted=True)
 
     def worlds(self, queries: int) -> list[World]:
-        """Return pairs of tables of at most `queries` queries."""
+        """Return the audited pairs of votes D and D′, on at most `queries` queries."""
         create = weighted_pairs if self.weighted else table_pairs
         return create(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
 
@@ -235,7 +235,7 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _drawn(self, queries: int) -> int:
-        """Return the maximum number of queries of a sampled table."""
+        """Return the maximum number of queries of a sampled table, at most `queries`."""
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
@@ -245,7 +245,7 @@ class TableAudit(AuditSetting):
 
     @property
     def shares(self) -> int:
-        """Return the number of random draws that are added to one count: 1, or one per teacher."""
+        """Return the number of random draws that are added to one count: 1, or the number of teachers."""
         return self.mechanism.draws_per_count(self.teachers)
 
     @property
@@ -262,9 +262,9 @@ class TableAudit(AuditSetting):
         return least_epsilon(self.noise, self._difference(world), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """Return the ε lower bound, from runs, of the pair whose sums of released counts differ most.
+        """Return the result of runs on the pair whose sums of released counts (see `_sums`) differ most.
 
-        The event is a range of this sum. Separate runs choose and count the event.
+        The event is that the sum lies in some of about equally likely ranges. Separate runs choose and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
@@ -282,15 +282,15 @@ class TableAudit(AuditSetting):
         return ways[best].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
-        """Return the approximate distance between the sums of `cells` on D and on D′, in standard deviations."""
+        """Return the distance between the mean sums (see `_sums`) on D and on D′, in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
-        """Return the ε lower bound, from runs with seeded discrete noise, of the pair of `sampled`.
+        """Return the result of runs with seeded discrete noise on the pair of `sampled`.
 
-        The event is that the sum of the counts that differ lies on the side of D.
+        The event is that the sum (see `_sums`) is above the mean of its expected values on D and on D′.
         """
         event = sampled.event
         assert event is not None
@@ -330,14 +330,14 @@ class TableAudit(AuditSetting):
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
     def _stated(self, votes: Votes) -> Table:
-        """Return the true counts of the mechanism for `votes`; weights are in units of one vote of weight 1."""
+        """Return the counts (queries, classes) to which the mechanism adds noise, in votes of weight 1."""
         return self.mechanism.counts(votes) / votes.unit
 
     def _difference(self, world: World) -> Table:
         return self._stated(world.here) - self._stated(world.there)
 
     def _directions(self, world: World) -> list[Table]:
-        """Return the counts on D minus those on D′: of counted votes, and also of all votes if this differs."""
+        """Return counts on D minus counts on D′, (queries, classes): of counted votes and, if different, of all."""
         counted = self._difference(world)
         every = (world.here.counts - world.there.counts) / world.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
@@ -347,7 +347,7 @@ class TableAudit(AuditSetting):
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
-        """Return, for each run on D (`side` 0) or D′ (1), the sum of the released counts weighted by `cells`."""
+        """Return the sums (runs,) of the released counts weighted by `cells`, of runs on D (`side` 0) or D′ (1)."""
         stream = self.streams(f"table/{name}")
         source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
@@ -355,7 +355,7 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """Count, on D and on D′, the runs whose sum of `cells` lies in each group; `edges` separate the groups."""
+        """Return the numbers of runs by group of the sum (see `_sums`), on D and D′; `edges` separate groups."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
@@ -382,7 +382,7 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Tally the noise by query and by class, and its similarity in adjacent releases, queries or classes."""
+        """Yield tests of `noise` (releases, queries, classes) by query, by class, and in adjacent pairs of cells."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -395,7 +395,7 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Count disjoint pairs of adjacent cells with noise of the same group, and pairs with noise of two groups."""
+        """Return, by axis, the numbers (2,) of disjoint adjacent pairs of cells with noise of one and of two groups."""
         groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
@@ -410,9 +410,9 @@ def _likeness(next_to: str) -> list[str]:
 
 
 def _count_repeats(noise: Table) -> NDArray[np.int64]:
-    """Return the number of cells whose `noise` (releases, queries, classes) equals that of the previous release.
+    """Return the numbers of cells with equal and with unequal noise, (2,), in disjoint pairs of successive releases.
 
-    The second number returned is that of all other cells; the compared releases are disjoint pairs.
+    `noise` is (releases, queries, classes).
     """
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))

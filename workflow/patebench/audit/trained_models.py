@@ -79,7 +79,7 @@ def equal_models(one: Sequence[Array], other: Sequence[Array]) -> bool:
 
 
 def audit_means(here: Array, there: Array, deviation: float, stated: float) -> Audited:
-    """Audit the μ of one Gaussian release exactly, from its means on two neighbours.
+    """Audit the μ of one Gaussian release (Gaussian DP) exactly, from its means on two neighbours.
 
     N(a, s²I) and N(b, s²I) are as distinguishable as N(0, 1) and N(‖a − b‖/s, 1) (Dong, Roth, Su 2022, Theorem 2.7).
 
@@ -95,7 +95,7 @@ def audit_means(here: Array, there: Array, deviation: float, stated: float) -> A
 
 
 def audit_release(here: Array, there: Array, direction: Array, confidence: float, stated: float) -> Audited:
-    """Audit the μ of one release, by a lower bound from runs on two neighbours.
+    """Audit the μ of one release (Gaussian DP), by a lower bound from runs on two neighbours.
 
     The event is that the projection on `direction` exceeds a threshold. Separate runs choose the threshold and count
     the event, so that the bound holds with probability `confidence` for any release.
@@ -114,9 +114,9 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 
 
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
-    """Return a lower bound on μ from the numbers of runs on D and on D′ that exceed a threshold.
+    """Return a lower bound on μ from the numbers of values on D and on D′ (`sides`) that exceed a threshold.
 
-    The first runs choose one of the `thresholds`, the keys of a mapping to the weight of `Rates`; the others count.
+    The first runs choose one of the keys of `thresholds`, whose values are weights of `Rates`; the others count.
     `rate` is the probability that the audited sample takes part in a step (see `Rates.mu`).
     """
 

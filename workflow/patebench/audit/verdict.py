@@ -65,7 +65,7 @@ class Stated:
 
     @property
     def excess(self) -> float:
-        """Return the ratio of the audited ε to the stated ε."""
+        """Return the ratio of the audited ε to the stated ε, above 1 if the bound is violated."""
         if self.audited == self.bound.epsilon:
             return 1.0
         return self.audited / self.bound.epsilon if self.bound.epsilon > 0 else math.inf
@@ -94,7 +94,7 @@ class Finding:
     weighted: "Finding | None" = None
 
     def with_weights(self, weighted: "Finding") -> "Finding":
-        """Return this finding with `weighted` added.
+        """Return a copy of this finding with `weighted`, the finding for votes with weights.
 
         A bound that is violated more for votes with weights replaces the same bound in `stated`.
         """
@@ -185,7 +185,8 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
     """Audit a mechanism that releases one table, also for votes with weights if the mechanism accepts these.
 
-    Return the findings, and lines about differences between releases and the stated noise.
+    Return one finding for each of the `wanted` numbers of queries, and lines about differences between releases and the
+    stated noise.
     """
     lines = disagreements(tables, wanted)
     if not tables.mechanism.weights:
@@ -199,7 +200,8 @@ def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[F
 def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
     """Audit a mechanism that answers queries, at the worst pairs of counts of one query.
 
-    Return the findings, and lines about differences between releases and stated probabilities.
+    Return one finding for each of the `wanted` numbers of queries, and lines about differences between releases and
+    stated probabilities.
     """
     mechanism, delta = how.mechanism, how.delta
     search = Search(mechanism, how.teachers, how.classes, delta)
@@ -325,14 +327,14 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the bound for votes that are added or removed, if the audited ε of such a pair contradicts it."""
+    """Yield the form of `bound` for votes that are added or removed, if `audited`, the ε of such a pair, exceeds it."""
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
         yield Stated(added, audited, pair)
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the bounds in `first`, each replaced by the same bound in `further` if that is violated more."""
+    """Return the bounds in `first`, each replaced by the one in `further` that is violated with the largest excess."""
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
         before = stated.get(_key(each.bound))
@@ -373,7 +375,7 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the least favourable verdict on the bounds of a mechanism, except claimed ones."""
+    """Return the least favourable verdict on the bounds of a finding, except claimed ones; vacuous if none counts."""
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

@@ -140,7 +140,7 @@ class Agreement(NamedTuple):
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Return the sum of `outcomes` (classes + 1,) in each of `GROUPS`, (3,); classes were shifted `by` places."""
+        """Return the sums (3,) of `outcomes` (classes + 1,) over `GROUPS`, if classes were shifted `by` places."""
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
 
@@ -169,7 +169,7 @@ class Search:
     asked: int = 1
 
     def asking(self, queries: int) -> "Search":
-        """Return a search over releases of `queries` queries, if their number influences the first answer."""
+        """Return a search over releases of `queries` queries, or this one if their number influences no answer."""
         return replace(self, asked=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
@@ -186,7 +186,7 @@ class Search:
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
     def shapes(self) -> Counts:
-        """Return histograms of many shapes, shifted cyclically, to compare releases with stated probabilities."""
+        """Return counts (histograms, classes) of many shapes, to compare releases with stated probabilities."""
         if self.local:
             return np.eye(self.classes, dtype=np.int64)
         every = self._candidates()
@@ -236,7 +236,7 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated probabilities of the first outcome, or None if the mechanism cannot answer these votes.
+        """Return the stated probabilities of the first query's outcomes, (classes + 1,); None if it cannot be answered.
 
         The mechanism may require more teachers than `counts` has votes.
         """
@@ -250,7 +250,7 @@ class Search:
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """Return the worst pair for each of several degrees of agreement among the teachers on D.
+        """Return, for each of several degrees of agreement among teachers, the worst pair for `queries` queries.
 
         Data-dependent bounds are small where teachers agree, and a wrong bound may be contradicted only there.
         """
@@ -262,7 +262,7 @@ class Search:
         return [self.among(shape[None], queries)[0] for shape in shapes]
 
     def removed(self, pair: Pair, queries: int) -> float:
-        """Return a lower bound on the ε of `queries` queries if the vote of D that differs is removed or added."""
+        """Return a lower bound on the ε of `queries` queries between D with and without the vote that D′ changes."""
         fewer = pair.counts.copy()
         fewer[pair.source] -= 1
         here, there = (self.mechanism.log_outcome_probabilities(Votes(counts[None])) for counts in (pair.counts, fewer))
@@ -276,7 +276,7 @@ class Search:
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
-        """Return the highest scores and their pairs, after hill climbing from the candidates."""
+        """Return the highest values of `score` with their pairs, after hill climbing from the candidates."""
         best = self._best(self._candidates(), score)
         for _ in range(_ROUNDS):
             before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
@@ -285,7 +285,7 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair with the largest |P − Q| of any outcome, and two pairs with the largest of "no answer"."""
+        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest of "no answer"."""
         candidates = self._candidates()
         any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
         no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])
@@ -300,7 +300,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return the function that scores pairs: by ε for one query, by the ε of the composed Rényi curve for more."""
+        """Return a function that scores pairs by ε: exactly for one query, from the Rényi curve for more."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -321,7 +321,7 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the highest scores and their pairs, among `histograms` and their neighbours in both directions."""
+        """Return the highest values of `score` with their pairs, for `histograms` and neighbours in both orders."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -333,7 +333,7 @@ class Search:
         return _merged(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of `histograms` and their neighbours.
+        """Yield the outcome distributions of one query for `histograms` and their neighbours.
 
         If queries depend on each other, the outcomes are those of the first query.
         """
@@ -363,14 +363,14 @@ def _change(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Remove outcomes with P > Q and P ≤ `least`: they would dominate a Rényi curve but are too rare to matter at δ."""
+    """Return ln P and ln Q, −∞ if P > Q and P ≤ `least`: such outcomes dominate Rényi curves but hardly matter at δ."""
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the highest scores and their pairs in several lists, one for each score and pair of largest counts."""
+    """Return the KEPT entries (score, pair) of highest score, one per score and largest counts of D and D′."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -379,7 +379,7 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return pair number `row`, whose D is one of the `histograms`; None: D and D′ are one vote each."""
+    """Return row `row` of `pairs` as a `Pair`; D is one of the `histograms`, or for None a single vote, as is D′."""
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
         counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
@@ -421,7 +421,7 @@ def _evenly(votes: int, tied: int, classes: int) -> list[int]:
 
 
 def _moves(counts: Counts) -> Counts:
-    """Return histograms near `counts`: with none, one, a few or many votes moved from one class to another."""
+    """Return `counts` and histograms near it, with one, a few or many votes moved from one class to another."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))
