@@ -141,7 +141,7 @@ def run(
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Return the queries of the rounds in the files `selected`; raise ArtefactError if LABELS have other rounds."""
+    """Return the queries of all rounds in the files `selected`; raise ArtefactError if `labels` have other rounds."""
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
@@ -157,7 +157,7 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
 
 
 def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers T of queries for which ε is computed: `wanted`, or the number of all queries.
+    """Return the numbers T of queries for which ε is computed: `wanted` or, if it is empty, the number of all queries.
 
     Labels of a release or of rounds are published together, so ArtefactError is raised if T is less than all queries.
     """
@@ -173,7 +173,7 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
-    """Return the ledger of the private data; raise ArtefactError if its entries do not match LABELS and votes."""
+    """Return the ledger in `folder`; raise ArtefactError if its entries do not match `labels` and `votes`."""
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
     ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
@@ -213,11 +213,12 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the bound on all draws from the same private data; an empty list if these labels are the only draw.
+    """Return the bounds on ε of all draws from the same private data together, one for each T in `queries`.
 
-    If the ledger has a limit, the bound is this limit, at the larger of `delta` and the limit's δ. It is valid for
-    adaptively chosen draws. Without a limit, the bound is the sum of all draws. This is valid only if the draws were
-    planned in advance, which cannot be proven, so the bound is not publishable.
+    The list is empty if these labels are the only draw. If the ledger has a limit, each bound is this limit, at the
+    larger of `delta` and the limit's δ. It is valid for adaptively chosen draws. Without a limit, the bound is the sum
+    of all draws. This is valid only if the draws were planned in advance, which cannot be proven, so the bound is not
+    publishable.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []

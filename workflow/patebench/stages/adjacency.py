@@ -93,8 +93,8 @@ def run(
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
     """Yield the audit of each data set and each ensemble, for the first seed of each experiment.
 
-    For an ensemble, each kind of change is made `changes` times. With `thorough`, all teachers are retrained after each
-    change.
+    For an ensemble, each kind of change to its private data is made `changes` times. With `thorough`, all teachers are
+    retrained after each change.
     """
     sets: dict[Data, DataSet] = {}
     for ensemble, rounds in _ensembles(config):
@@ -107,7 +107,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble of the first seeds once, with the first round of each of its selections of queries."""
+    """Yield each ensemble of an experiment's first seed once, and the distinct first rounds of its query selections."""
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
@@ -132,7 +132,7 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
 
 @dataclass(frozen=True)
 class Rerun:
-    """A run, in this process, of the stages up to the votes: `run` holds their options, `folder` their files."""
+    """A run of all stages up to the votes, in this process: `run` has the options of each stage, `folder` the files."""
 
     run: Run
     folder: Path
@@ -160,7 +160,7 @@ class Rerun:
         command.main([*words, *command_words(options)], standalone_mode=False)
 
     def prepare(self) -> Traces:
-        """Run the stages before training, and return their public traces and a digest of each shard."""
+        """Run the stages before training; return the traces: public outputs and a digest of each teacher's shard."""
         for stage, outputs in _BEFORE_TRAINING.items():
             for target in self.run.options:
                 if Path(target).name == next(iter(outputs.values())):
@@ -202,7 +202,7 @@ class Rerun:
         return Traces(self.public_traces(chunks), before.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return everything public by name: file names, digests of public files, and public facts of private files.
+        """Return all public outputs by name: file names, digests of public files, and public facts of private files.
 
         Files with the votes of a chunk are included only for the named `chunks`.
         """
@@ -238,7 +238,7 @@ def _as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """A data set of the configuration and its public `traces`; its changed copies are written to `folder`."""
+    """A data set of the configuration and the `traces` of its unchanged data; changed copies are put in `folder`."""
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
@@ -247,7 +247,7 @@ class DataSet:
         self.private, self.public = (_as_loaded(given / f"{role}.npz") for role in ("private", "public"))
 
     def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
-        """Return a run in `folder` of the stages for `data` or, if given, for `ensemble` and its first `rounds`."""
+        """Return a run in `folder` of the stages for `data`, or for `ensemble` on `data` with its first `rounds`."""
         run = Run("", str(folder), self.config.data_root, self.config.download, Mode.SEEDED, None, None)
         run.add_data(data)
         if ensemble is not None:
@@ -260,7 +260,7 @@ class DataSet:
         return Rerun(run, folder)
 
     def with_records(self, ours: Records, name: str) -> Data:
-        """Write a copy of the data set with the private records `ours` to files called `name`, and return the copy."""
+        """Write a copy of the data set with private records `ours` to files named after `name`; return the copy."""
         names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
         # Store the names only if the labels do not imply them, so that a wrong number of classes is detected.
         public: dict[str, Any] = dict(self.public.arrays)
@@ -348,7 +348,7 @@ class Comparison:
         return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
 
     def _as_written(self, ours: Records) -> Records:
-        """Return the records in the order of their labels if only these are private, as folders of classes have it."""
+        """Return the records `ours`; sorted by label, as folders of classes are read, if only labels are private."""
         if self.ensemble.split.parameters.protects is None:
             return ours
         order = np.argsort(ours["y"], kind="stable")
@@ -379,7 +379,10 @@ class Comparison:
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
-        """Return the traces before and after a change; teachers train only if earlier stages show no violation."""
+        """Return the traces before and after a change to the data.
+
+        Teachers are trained only if the stages before training show no violation.
+        """
         before, after = self.prepared, changed.prepare()
         shards = differing_keys(before.shards, after.shards)
         if differing_keys(before.public, after.public) or len(shards) > 1:

@@ -126,7 +126,7 @@ def run(
 
 
 def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
-    """Return the budget (ε, δ) of the options --budget and --delta, or None if there is none."""
+    """Return the budget (ε, δ) given by the options --budget and --delta, or None if neither is given."""
     if epsilon is None:
         if delta is not None:
             raise PatebenchError(
@@ -146,7 +146,11 @@ def _label_pool(
     budget: tuple[float, float] | None,
     write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger and label the whole pool; return the arrays, and facts on ledger and budget."""
+    """Enter the draw in the ledger with `write_down`, then label the whole pool.
+
+    Return the arrays of the LABELS by name, and metadata: the keys of the ledger's new entries and, with a `budget`,
+    the budget and the number of queries that were put to the mechanism.
+    """
     query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
     arrays = mechanism.released(votes, draws.source())
@@ -161,11 +165,10 @@ def _label_pool(
 def _label_selected(
     mechanism: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
 ) -> tuple[Arrays, Facts]:
-    """Enter this draw in the ledger, then label the selected queries.
+    """Enter the draw in the ledger with `write_down`, then label the `selected` queries.
 
-    Return the arrays of the labels by name, and the keys of the new entries of the ledger.
-
-    The array `kept` (queries,) is True where a label is the student's own prediction.
+    Return the arrays of the LABELS by name, and metadata: the keys of the ledger's new entries. The array `kept`
+    (queries,) is True where a label is the student's own prediction.
     """
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)

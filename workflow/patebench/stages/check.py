@@ -69,7 +69,7 @@ def run(*, place: Path, as_json: Json) -> None:
 
 
 def check(place: Path) -> Checked:
-    """Check every artefact in the folder `place`, or the file `place`; return the result."""
+    """Check every artefact in the folder `place`, or the single artefact `place`; return the result."""
     if not place.exists():
         raise PatebenchError(f"{place} does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
@@ -91,7 +91,7 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read(path: Path) -> _Facts | ArtefactError:
-    """Return the digests of an artefact and its inputs, or the error if the file cannot be read."""
+    """Return the digest of the artefact `path` and those of its inputs by name, or the error if it cannot be read."""
     try:
         if path.suffix == ".json":
             content, digest = read_any_json(path)
@@ -110,7 +110,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield one message per fault of an artefact; a fault of an input's own file is reported only for that file."""
+    """Yield one message per fault of the artefact `path`; a damaged input is reported only for the input's file."""
     facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)

@@ -78,7 +78,7 @@ def run(
 class _LabelSet:
     """Label set of the whole pool, or of queries selected in rounds, with its metadata.
 
-    `truth` are the true labels of the pool, shape (queries,), or None if they are unknown; `names` are the class names.
+    `truth` (pool samples,) are the true labels of the pool, None if they are unknown; `names` are the class names.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class _LabelSet:
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
-    """Return the record of an ensemble: the accuracies of its teachers and of the plurality vote, and the gaps."""
+    """Return the record of an ensemble: accuracies of teachers and plurality, gaps between the two largest counts."""
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     quality = select_entries(path, summary, ("teacher_accuracies", *rest))
     quality |= select_present(
@@ -159,7 +159,7 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return the records of a label set's bounds, curves and costs of single teachers."""
+    """Return the records of a label set's bounds on ε, curves of ε over T queries, and costs of single teachers."""
     content, label_set = _read_of_labels(path, "account", known)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
@@ -197,7 +197,7 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
 
 
 def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
-    """Read a JSON artefact and return it with the label set whose digest it stores."""
+    """Return the content of a JSON artefact of `kind`, and the label set in `known` from which it was made."""
     content = read_json(path, kind)
     if (label_set := known.get(content.get("labels", ""))) is None:
         raise ArtefactError(path, "the label set from which it was made is not given as --labels", _FIX)
@@ -205,7 +205,7 @@ def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tu
 
 
 def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
-    """Read a JSON artefact; refuse it if it was made with other votes."""
+    """Return the content of a JSON artefact of `kind`; raise ArtefactError if it was not made from `votes`."""
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)
@@ -215,8 +215,8 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
     """Return the expected number of correct labels divided by the expected number of answers, over the noise.
 
-    `truth` contains the true labels, shape (queries,). The result is None if no query is ever answered, or if the
-    mechanism does not compute the distribution of its labels.
+    `truth` (queries,) contains the true labels. The result is None if no query is ever answered, or if the mechanism
+    does not compute the distribution of its labels.
     """
     log_p = mechanism.log_outcome_probabilities(votes)
     if log_p is None:

@@ -80,7 +80,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
 
 
 def _clearness(row: "pd.Series[Any]") -> float:
-    """Return the difference in units of its interval's width; ∞ for a difference without spread, -1 if unknown."""
+    """Return |difference| divided by the width of its interval; 0 for no difference, ∞ for width 0, -1 if unknown."""
     width = 0.0 if row["low"] == row["high"] else row["high"] - row["low"]
     if not row["difference"] or width == 0:
         return math.inf if row["difference"] else 0.0
@@ -118,7 +118,7 @@ class _Number:
     largest: tuple[list[float], list[float]]
 
     def compared(self) -> list[Any]:
-        """Return the row of `compare_records`; if there are at least two common seeds, only these are used."""
+        """Return the row of `compare_records` for this quantity, from common seeds only if there are at least two."""
         one, other = self.sides
         common = sorted(set(one) & set(other))
         paired = len(common) > 1
@@ -185,7 +185,7 @@ def _less(one: float, other: float) -> float:
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
-    """Return every leaf of nested mappings by the path of its key."""
+    """Return every leaf of nested mappings by the path of its key, such as "config.seeds", below the key `where`."""
     if not isinstance(content, Mapping):
         return {where: content}
     inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
@@ -218,7 +218,10 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
 
 
 def _records(folder: Path) -> "Records":
-    """Read all records below a folder; skip files that are damaged or not of a run, with a note."""
+    """Return the records in all JSON files below `folder`.
+
+    Files that are damaged or not artefacts are skipped, and their number is printed.
+    """
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []
@@ -283,7 +286,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 
 def _beside(largest: float) -> str:
-    """Return a note with the fraction of the largest class, to append to an accuracy; "" if it is unknown."""
+    """Return the note " (largest class … %)", to append to an accuracy; "" if the fraction `largest` is NaN."""
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 

@@ -81,7 +81,7 @@ def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), lea
 
 
 def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files that match the patterns, by their path relative to `folder`."""
+    """Return the files that match one of the glob `patterns`, by their path relative to `folder`."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 
@@ -104,7 +104,7 @@ def _exported(folder: Path) -> dict[str, Path]:
 def write_crate(
     folder: Path, manifest: Mapping[str, Any], results: Mapping[str, Path], workflow: Mapping[str, Path]
 ) -> None:
-    """Write the crate into a new folder.
+    """Write the run that `manifest` describes as an RO-Crate into the new folder `folder`.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
 
 
 def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Add each input and output as an example of a parameter of the workflow."""
+    """Add a parameter to the workflow `main` for each file of `inputs` and `outputs`, with the file as example."""
     for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
             file["exampleOfWork"] = crate.add_formal_parameter(
@@ -217,7 +217,7 @@ def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Seq
 def _action(
     crate: "ROCrate", manifest: Mapping[str, Any], main: Any, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> None:
-    """Add the run itself, with its inputs and outputs, seeds, hardware and times."""
+    """Add to the crate the run of the workflow `main` as an action, with its files, seeds, hardware and times."""
     hardware = manifest["hardware"]
     where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
     words = {

@@ -77,7 +77,7 @@ def run(
 
 
 def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the outputs (samples, numbers) of an encoder: first for public samples, then for private records."""
+    """Return the outputs (samples, numbers) of a fixed encoder: first for public samples, then for private records."""
     from patebench.features.principal_axes import AxesEncoder
 
     if not learns_nothing(encoder):

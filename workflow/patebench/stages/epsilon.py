@@ -86,7 +86,10 @@ def run(
 
 
 def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return noise from the operating system for sanitised bounds; each draw is entered in the ledger beforehand."""
+    """Return noise for sanitised bounds on the votes `source`, from the operating system.
+
+    Before each draw, an entry is written to the ledger `place`.
+    """
 
     def write_down(queries: int, divergences: Array) -> None:
         spent = Spending(partition=shards_of(source), divergences=divergences)

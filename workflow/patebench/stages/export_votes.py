@@ -102,7 +102,11 @@ def run(
 def _metadata(
     folder: Path, about: Mapping[str, Any], votes: Votes, digest: str, stated: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return the Croissant metadata of the files in a folder, with facts about the votes and the user's statements."""
+    """Return the Croissant metadata of the files in `folder`, with facts on the votes.
+
+    `about` holds further facts, `digest` is the digest of the votes, and `stated` has licence, creator, citation and
+    URL as the user gave them.
+    """
     facts = {**about, "queries": votes.queries, "classes": votes.classes, "digest": digest, "patebench": __version__}
     title = f"votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')} of {about['dataset']}"
     return {

@@ -118,7 +118,7 @@ def run(
 
 
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Return the VOTES of the same teachers in all rounds before the round of CHUNK; None if there are none."""
+    """Return the VOTES of the same teachers in all rounds before the round of `chunk`; None in the first round."""
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
@@ -148,7 +148,7 @@ def describe_votes(
     *,
     abstentions: bool = False,
 ) -> dict[str, Any]:
-    """Return the accuracies of teachers and plurality, and the gaps between the two largest counts of the queries.
+    """Return the accuracies of teachers and plurality, and the gaps between the two largest counts of each query.
 
     Parameters
     ----------
@@ -203,7 +203,10 @@ def describe_weighted(
 
 
 def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
-    """Return the accuracy of each teacher on the samples that it votes on; None if it always abstains."""
+    """Return the accuracy of each teacher over the samples on which it votes; None if it always abstains.
+
+    `votes` is (teachers, samples), and `truth` (samples,) contains the true labels.
+    """
     counts = ((int(np.sum(row == truth)), int(np.sum(row != ABSTAINED))) for row in votes)
     return [right / cast if cast else None for right, cast in counts]
 
@@ -226,7 +229,7 @@ def _gaps_and_plurality(
 
 
 def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """Return the rows of the array `name` of all chunks, in the order of the teachers."""
+    """Return the array `name` of all chunks `parts`, joined, with one row per teacher in the order of their numbers."""
     rows = sum(len(part["teachers"]) for part in parts)
     result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
     for part in parts:

@@ -44,7 +44,10 @@ def run(
 
 
 def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Return all draws of a ledger and their total ε, for JSON; the default of `delta` is the limit's δ, or 1e-5."""
+    """Return a dict for JSON with all draws of `ledger` and ε of each and of all, at `delta`.
+
+    The default of `delta` is the limit's δ, or 1e-5 without a limit.
+    """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)
     draws = [

@@ -69,7 +69,7 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any] | None:
-    """Return the git commit of the source, with `dirty` = True if files were changed since; None outside a checkout."""
+    """Return the git commit of the source, with `dirty` = True if files differ from it; None outside a checkout."""
     here = Path(__file__)
     if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
         return None
@@ -79,7 +79,10 @@ def commit() -> dict[str, Any] | None:
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Add to `commit` the entry `older_jobs`, the number of jobs that ended before this commit and ran older code."""
+    """Return `commit` with the entry `older_jobs`: the number of jobs that ended before it, hence ran older code.
+
+    `ends` are the Unix times at which the jobs ended.
+    """
     if commit is None:
         return None
     moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
@@ -93,7 +96,7 @@ def end_times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
 
 
 def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
-    """Return time and memory per rule, longest first, and the start of the first job and end of the last (UTC).
+    """Return seconds and peak MB per rule, longest first, and the start of the first job and end of the last (UTC).
 
     `ends` comes from `end_times`. The rule is the first part of a job's name. Snakemake measures only the last run of a
     job, not the time before it was interrupted and continued from a checkpoint.

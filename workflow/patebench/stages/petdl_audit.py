@@ -35,7 +35,7 @@ Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """Return the lower bound on ε at `delta` of a training with `settings`, and the verdict on the stated ε.
+    """Return a lower bound on the ε at `delta` of a training of `form` with `settings`, and a verdict on its stated ε.
 
     `known` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
     """
@@ -75,10 +75,10 @@ class _ReleaseAudit:
 def _training(
     form: Form, settings: Settings, known: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Return a function that trains a student on a few samples and returns its weights.
+    """Return a function of (side, noise, draw) that trains a student on a few samples and returns its weights.
 
-    The function trains on the teachers' outputs `known` or on their neighbour, in which the first teacher has other
-    outputs.
+    It trains on the teachers' outputs `known` if `side` is True, else on neighbouring outputs, in which the first
+    teacher differs. `noise` replaces that of `settings`, and `draw` is the seed of the noise.
     """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
@@ -97,7 +97,7 @@ def _training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Return one audit per kind of noisy sum that a training in this `form` releases."""
+    """Return one audit per kind of noisy sum that a training in this `form` on `samples` samples releases."""
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -116,9 +116,10 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return the teachers' vectors (teachers, entries) for two neighbours; every vector has norm `length`.
+    """Return the vectors (teachers, entries) of all teachers, of norm `length`, on two neighbouring data sets.
 
-    The two vectors of the first teacher are opposite, or orthogonal if entries cannot be negative.
+    The two vectors of the first teacher are opposite, or orthogonal if entries cannot be negative; the others are
+    equal.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

@@ -96,7 +96,7 @@ def _words(name: str) -> list[str]:
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Show the verdicts of a run on the values in the same table row as `row`."""
+    """Show the verdicts, from the CSV `path` of a run, on all values in the same row of a paper's table as `row`."""
     import pandas as pd
 
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])

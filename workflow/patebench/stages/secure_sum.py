@@ -77,7 +77,7 @@ def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
 
 
 def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
-    """Raise ArtefactError if files of shares or sums differ in one of the metadata `entries` or in their queries."""
+    """Raise ArtefactError if `files` (shares or sums) differ in one of the metadata `entries` or in their queries."""
     first = files[0]
     for file in files[1:]:
         for entry in entries:
@@ -89,12 +89,12 @@ def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata `SHARED` by all files of a release, such as the mechanism."""
+    """Return the metadata of `file` that are the same in all files of a release (`SHARED`), such as the mechanism."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return a dict with the array `queries` of a file; an empty dict if the queries are the whole pool."""
+    """Return the array `queries` of `file`, in a dict by name; an empty dict if the queries are the whole pool."""
     return {name: file[name] for name in ("queries",) if name in file.arrays}
 
 

@@ -101,7 +101,10 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """Return the queries, labels and predictions so far, which a strategy may use, and the digests of their files."""
+    """Return the state for an acquisition strategy, with earlier queries, their labels and the student's predictions.
+
+    The second result contains the digests of the files `labels` and `predictions`, by name; None in the first round.
+    """
     from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:

@@ -146,9 +146,10 @@ def _model(
     views: "torch.Generator",
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
-    """Return the name of the architecture and the untrained model, which depend only on public data and seeds.
+    """Return the name of the architecture, and the untrained model for training on the private records `x` and `y`.
 
-    `views` generates random views of samples; `weights` is the seed of the initial weights.
+    Architecture and initial weights depend only on public data and seeds. `views` generates random views of samples;
+    `weights` is the seed of the initial weights.
     """
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast

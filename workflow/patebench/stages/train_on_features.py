@@ -124,9 +124,10 @@ def _fit(
     encoder: Path,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return labels (pool samples,) of the pool, with −1 for none, and facts on the classifier with its accuracies.
+    """Return labels (pool samples,), with −1 for none, and facts on the fitted classifier with its test accuracies.
 
-    `private` contains the private samples and their labels.
+    `private` contains the private samples and their labels. The labels are those that `method` releases or, if it
+    releases none, the classifier's predictions.
     """
     from patebench.baselines.on_features.feature_method import PrivateRecords
 

@@ -135,7 +135,7 @@ def run(
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return the outputs of all teachers on the pool, in the order of the teachers, and the name of the hint layer."""
+    """Return the outputs of all teachers on the pool, ordered by teacher, and the name of the layer of their hints."""
     import torch
 
     from patebench.petdl.student import Knowledge

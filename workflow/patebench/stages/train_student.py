@@ -140,7 +140,10 @@ def run(
 
 
 def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
-    """Return `data` with the images of the POOL `samples` as its pool; their features are the ones computed before."""
+    """Return `data` with the stored images of the POOL `samples` as its pool.
+
+    The features of these images are those computed from `samples["x"]`.
+    """
     vectors = data.features(samples["x"]) if data.features else None
 
     def features(x: NDArray[Any]) -> NDArray[np.floating]:
@@ -161,9 +164,9 @@ def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = 
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
-    """Train a student on a POOL and on `labels` (queries,) of its first samples, with −1 for no label.
+    """Train a student on the POOL `public`, with `labels` (queries,) for its first samples; −1 is no label.
 
-    Return a dict with its model, learning curve and accuracies.
+    Return a dict with its model, learning curve and accuracies on `test_set`.
     """
     from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train
@@ -185,7 +188,7 @@ def student_of_labels(
 
 
 def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the predicted classes (samples,) of `x`; raise NotFiniteError if a prediction is NaN."""
+    """Return the class (samples,) that `student` predicts for each sample in `x`; raise NotFiniteError for NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     labels: NDArray[np.intp] = predicted.argmax(1)

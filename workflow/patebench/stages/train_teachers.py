@@ -130,7 +130,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Private samples, their partition, and the numbers `first` to `last` of the teachers of this job."""
+    """Private samples, their partition, and the range of teachers of this job, from number `first` to `last`."""
 
     samples: Artefact
     shards: Artefact
@@ -181,7 +181,7 @@ class _Asked:
 
     @property
     def positions(self) -> NDArray[np.integer]:
-        """Return the positions (queries,) in the pool of the queries of all rounds so far, in order."""
+        """Return, for the queries of all rounds so far in order, their positions (queries,) in the pool."""
         return np.concatenate([file["queries"] for file in self.files])
 
     @property
@@ -245,7 +245,11 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers, and return their votes and the metadata of the training."""
+    """Train the teachers of `chunk`; return the arrays of the CHUNK by name, and facts about the training device.
+
+    The arrays are the votes on queries and test set, and the outputs that `kept` asks for. `randomness` is (seed,
+    stream).
+    """
     from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
