@@ -95,10 +95,10 @@ def expand(
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
-    """Add the experiment `name` to `run`, once per seed; return its artefacts.
+    """Add the experiment `name` to `run`, once per seed; return its label sets and ensembles.
 
-    `own` contains the user's data sets by name. `agreement` holds the values that earlier experiments gave. Raises
-    PatebenchError for the first mistake.
+    `own` contains the user's data sets by name. `agreement` holds the settings outside paths of earlier experiments.
+    Raises PatebenchError for the first mistake.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
@@ -287,7 +287,7 @@ class _Expansion:
                 yield ensemble
 
     def _imported(self, split: Split) -> Iterator[Ensemble]:
-        """Yield the ensembles whose votes are in a file."""
+        """Yield the ensembles on `split` whose votes are imported from a file."""
         for where, settings in _entries(f"{self.where}.votes", self.settings.votes):
             self._refuse_in_release(where, "published votes protect nobody")
             self._check_whole_pool(where, "the file determines the queries")
@@ -346,7 +346,10 @@ class _Expansion:
         return numbers or (max(accounted),)
 
     def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students of the label sets `pool`; `accounted` are the numbers of queries with a computed ε."""
+        """Add the students of the label sets `pool`, which label the whole pool, to the run.
+
+        `accounted` are the numbers of queries for which ε is computed.
+        """
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
@@ -398,7 +401,7 @@ class _Expansion:
                 self.run.add_distilled(ensemble, parameters)
 
     def _petdl(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add a student of PET-DL for each chosen ensemble and each combination of values."""
+        """Add a student of PET-DL for each chosen ensemble and each combination of the listed parameter values."""
         for where, settings in _entries(f"{self.where}.petdl", self.settings.petdl):
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples or (), self.settings.pool)
@@ -534,7 +537,7 @@ def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 
 
 def _check_pool(where: str, queries: Sequence[int], pool: int) -> None:
-    """Raise PatebenchError if a number of queries exceeds the number of samples in the pool."""
+    """Raise PatebenchError if one of `queries` exceeds `pool`, the number of samples in the pool."""
     for place, value in _places(where, queries):
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"

@@ -192,7 +192,7 @@ class Run:
         self._add("split", split.name, "pool.npz", {**split.parameters.options(), **split.random(split.name)})
 
     def add_selection(self, split: Split, selection: SelectionParameters) -> str:
-        """Add queries that are selected before any teacher votes, and return their folder."""
+        """Add the job that selects queries from the pool of `split` before any teacher votes; return its folder."""
         folder = f"{split.name}/queries/{selection.slug}"
         self._add("select_queries", folder, "queries.npz", {**selection.options(), **split.random(folder)})
         if selects_by_features(selection.strategy):
@@ -252,7 +252,7 @@ class Run:
                 self._add_votes(part.ensemble, part.name)
 
     def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
-        """Add labels and their bounds at `delta`, for each number of queries in `queries`."""
+        """Add labels, and their bounds on ε at `delta` for each number of queries in `queries`."""
         self.add_ensemble(labels.ensemble)
         if labels.round:
             self.add_round(labels.round)
@@ -429,5 +429,5 @@ class Run:
 
 
 def audit_name(data: Data, teachers: int, setting: Setting) -> str:
-    """Return the folder of the audit of a mechanism."""
+    """Return the folder of the audit of a mechanism with `teachers` teachers and the classes of `data`."""
     return f"{data.name}/audit/teachers-{teachers}/{setting.name}"

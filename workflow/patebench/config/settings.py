@@ -169,12 +169,12 @@ class DatasetSettings(ClassParameters):
 
     @property
     def original(self) -> str | None:
-        """The built-in data set of which this is a modified copy, or None."""
+        """Return the built-in data set of which this is a modified copy, or None."""
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
     @property
     def names_owners(self) -> bool:
-        """True if the data set names the owner of each record."""
+        """Return True if the data set names the owner of each record."""
         return self.table is not None and self.table.owner is not None
 
 
