@@ -287,7 +287,7 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Return the queries in the files `paths`: one QUERIES per round of successive rounds, on the pool of `votes`.
+        """Return the queries of successive rounds on the pool of `votes`; `paths` are the QUERIES of each round.
 
         If the votes were made in rounds, the files must be those of the last rounds.
         """

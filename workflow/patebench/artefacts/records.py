@@ -52,7 +52,7 @@ def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
 
 
 def select_present(content: Facts, names: Iterable[str]) -> Facts:
-    """Return those entries among `names` that `content` contains, since older artefacts lack some."""
+    """Return the entries of `content` among `names`; names that it lacks, as in older artefacts, are left out."""
     return {name: content[name] for name in names if name in content}
 
 
@@ -94,7 +94,7 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "naming") with the accuracy of clusters labelled by true labels."""
+    """Return the record (kind "naming") of clusters that were labelled by true labels, with their accuracy."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
@@ -260,7 +260,7 @@ def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str
 
 
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:
-    """Return the content of a manifest; raise ArtefactError if it lacks an entry of every manifest or one of `more`."""
+    """Return the content of a manifest; raise ArtefactError if it lacks a required entry or one of `more`."""
     content = read_json(path, "manifest")
     for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished", *more):
         if entry not in content:

@@ -377,9 +377,9 @@ class Run:
             files.add(file)
 
     def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the job `collect` for the votes in the folder `voters`; it reads the results in the folder `name`.
+        """Add the job `collect` for the votes in the folder `voters`, with the results in the folder `name` as input.
 
-        `kind` is the kind of these results: "labels", "students" or "distilled".
+        `kind` is the kind of these results: "labels", "students" or "distilled"; "" if there are none.
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")

@@ -76,7 +76,7 @@ _TEACHERS = 100
 
 
 def large_delta(delta: float, teachers: int | None, records: int | None = None) -> str | None:
-    """Return the reason why (ε, δ) protects nobody at this δ, or None if δ is below 1/teachers and 1/records.
+    """Return a warning if δ is at least 1/`teachers` or 1/`records`, where (ε, δ) may protect nobody, else None.
 
     Publishing the whole shard of one of n teachers, drawn at random, is (0, 1/n)-private, and so is publishing one of n
     records. The message does not contain the number of records, since it may be private.

@@ -76,7 +76,7 @@ def decimal_places(value: float, digits: int) -> int:
 
 
 def shortest_decimal(value: float) -> Decimal:
-    """Return the shortest decimal number that represents this float."""
+    """Return the decimal number with the fewest digits that rounds to the float `value`."""
     return Decimal(repr(float(value)))
 
 
