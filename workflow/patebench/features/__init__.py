@@ -75,7 +75,7 @@ learns_nothing = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the encoder class registered as `name`, or the class of a user's own network for any other name."""
+    """Return the encoder class registered as `name`, or `NetworkEncoder`, for a user's own network, for other names."""
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 
@@ -91,7 +91,7 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
 
 
 def data_seen(*encoders: str | None) -> str:
-    """Return the names of the public data, other than the pool, on which these encoders were trained; "" if none."""
+    """Return the names of the public data, other than the pool, on which the `encoders` were trained; "" if none."""
     facts = (ENCODERS.fact(name, "seen", "") for name in encoders if name is not None and name in ENCODERS)
     return "; ".join(dict.fromkeys(filter(None, facts)))
 

@@ -86,16 +86,16 @@ def belong(
     queries: NDArray[np.integer],
     neighbours: int | None = None,
 ) -> NDArray[np.intp]:
-    """Return the indices (samples × neighbours) of the queries of each vector.
+    """Return the indices (samples × neighbours) of the queries to which each vector belongs.
 
-    Each row depends only on its vector and on public data.
+    Each row of the result depends only on its vector and on public data.
 
     Parameters
     ----------
     vectors : (samples, features) array
     features : (pool, features) array of the pool
     queries : (queries,) positions in the pool
-    neighbours Number of nearest queries, returned in no particular order; if None, the query of the vector's cell.
+    neighbours : number of nearest queries, returned in no particular order; if None, the query of the vector's cell
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -114,7 +114,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Round vectors of at most unit length to integers in grid units, whose sums of products are below 2⁵³."""
+    """Return `vectors` of at most unit length in units of 2⁻²⁰, rounded to integers, so inner products are exact."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -185,12 +185,15 @@ class Directions:
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return vectors (samples, queries): the features along the axes, scaled to a common length, and a constant."""
+        """Return the coordinates (samples, queries) of `vectors` (samples, features) that `rotation` maps to weights.
+
+        They are the coordinates along `axes`, scaled to a common length, and a constant.
+        """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
         return np.column_stack([along / np.maximum(length, 1), np.full(len(along), _CONSTANT)])
 
     @cached_property
     def total(self) -> Array:
-        """Return the weights (queries,) with which the rows of a table add up to the number of records per class."""
+        """Return factors (queries,) for the rows of a table, which then add up to the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

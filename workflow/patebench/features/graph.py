@@ -57,7 +57,7 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return the mean smoothed features (samples, features) of each vector's nearest neighbours in the pool."""
+        """Return, for each of `vectors` (samples, features), the mean of `smoothed` over its neighbours in the pool."""
         near = nearest_several(vectors, self.anchors, min(NEIGHBOURS, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:
@@ -83,8 +83,9 @@ def walked(vectors: NDArray[np.floating]) -> Array:
     """Return the mean of `vectors` (samples, features) over the endpoints of a random walk from each vector.
 
     The means (samples, features) are scaled to unit length. In the graph of the walk, samples are joined if one is
-    among the nearest neighbours of the other. An edge has weight exp(−d²/(rᵢrⱼ)), with d the distance of both samples
-    and r a sample's distance to its last neighbour (Zelnik-Manor & Perona 2004), so that sparse regions stay connected.
+    among the nearest neighbours of the other. The edge of samples i and j at distance d has weight exp(−d²/(rᵢrⱼ)),
+    where rᵢ is the distance of i to its farthest neighbour (Zelnik-Manor & Perona 2004), so that sparse regions stay
+    connected.
     """
     near = min(NEIGHBOURS, len(vectors) - 1)
     distance, neighbour = NearestNeighbors(n_neighbors=near + 1).fit(vectors).kneighbors(vectors)

@@ -126,7 +126,7 @@ def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return standardised patches (PATCHES, inputs) of random images at random places."""
+    """Return standardised patches (PATCHES, inputs) at random places of random images of `pool`."""
     rows = torch.randint(len(pool), (PATCHES,))
     down, across = (torch.randint(size - SIZE + 1, (PATCHES,)) for size in shape[1:])
     windows = pool.unfold(2, SIZE, 1).unfold(3, SIZE, 1)
@@ -144,9 +144,9 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 
 
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return unit vectors (CLUSTERS, inputs) by spherical k-means of whitened `patches`.
+    """Return the cluster centres (CLUSTERS, inputs), unit vectors, of spherical k-means on whitened `patches`.
 
-    A patch is mirrored if its mirror image is nearer to a cluster.
+    A patch is replaced by its mirror image if that is nearer to a centre.
     """
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]

@@ -49,7 +49,7 @@ class _Plain(Encoder):
 
     @abstractmethod
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Return features of samples of the right shape."""
+        """Return the features (samples, features) of samples `x` (samples, …), whose shape has been checked."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         none = np.zeros(1, np.float32)
@@ -65,7 +65,7 @@ class _Plain(Encoder):
 
 
 class Pixels(_Plain):
-    """Encoder by grey levels from 0 to 1, divided by the square root of their number."""
+    """Encoder by pixel values from 0 to 1, divided by the square root of their number, so the length is at most 1."""
 
     kind = "pixels"
 
@@ -79,7 +79,7 @@ class Pixels(_Plain):
 
 
 class Gradients(_Plain):
-    """Encoder by histograms of oriented gradients of the mean over channels, scaled to unit length."""
+    """Encoder by histograms of oriented gradients (HOG) of the image averaged over channels, scaled to unit length."""
 
     kind = "gradients"
 
@@ -121,8 +121,8 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` (samples, height, width).
 
-    The length of each gradient is divided between its two neighbouring directions. Remaining pixels at the right and
-    at the bottom are in no cell.
+    A gradient's length is divided between the two of the DIRECTIONS nearest to its own. Remaining pixels at the right
+    and at the bottom are in no cell.
     """
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)
@@ -141,6 +141,6 @@ def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale vectors along the last axis to unit length; zero vectors stay zero."""
+    """Return `vectors` (…, features) scaled to unit length; zero vectors stay zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(length, 1e-12)

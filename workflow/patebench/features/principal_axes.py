@@ -42,7 +42,7 @@ class PrincipalAxes:
 
     @classmethod
     def learn(cls, numbers: Tensor) -> Self:
-        """Learn the axes from the `numbers` (samples, numbers) of a pool, in double precision."""
+        """Return the map learnt from the `numbers` (samples, numbers) of a pool, given in double precision."""
         mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
         scaled = (numbers - mean) / spread
         few = len(scaled) < scaled.shape[1]  # the samples' products then have the same eigenvalues
@@ -62,7 +62,7 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map for `numbers` numbers per sample, with flattened `axes` and the scaling in `arrays`.
+        """Return the map of `numbers` numbers per sample, from flattened `axes` and "mean" and "spread" in `arrays`.
 
         Raises PatebenchError if these are not the arrays of an encoder of this `kind`.
         """
@@ -72,7 +72,7 @@ class PrincipalAxes:
         return cls(mean, spread, axes.reshape(numbers, -1))
 
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
-        """Return a unit vector (samples, axes) for the `numbers` (samples, numbers) of each sample."""
+        """Return the unit vectors (samples, axes) to which the `numbers` (samples, numbers) are mapped."""
         scaled = (numbers - self.mean) / self.spread
         return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
 

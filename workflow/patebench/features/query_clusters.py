@@ -60,7 +60,10 @@ def clustered(
 
 
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Return the sample nearest to each mean (clusters,), by `distance` (samples, clusters), without repetition."""
+    """Return the position of the sample nearest to each cluster mean (clusters,), without repetition.
+
+    `distance` (samples, clusters) are the distances of samples to means.
+    """
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
         chosen[column] = free[:, column].argmin()
@@ -70,9 +73,10 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Expected votes of the smallest and the median one of `clusters` clusters, and the `hidden` share of the pool.
+    """Expected votes in the smallest and the median one of `clusters` clusters, and the `hidden` share of the pool.
 
-    A sample counts as hidden if its cluster has fewer than `LEAST_VOTES` · σ votes, so that noise hides the label.
+    A sample counts as hidden if fewer than `LEAST_VOTES` · σ votes are expected in its cluster, with σ the standard
+    deviation of the noise on a count.
     """
 
     clusters: int
@@ -94,12 +98,12 @@ class Choice:
 
     @property
     def clusters(self) -> int:
-        """Return the largest number of clusters that get enough expected votes, or the smallest number compared."""
+        """Return the largest number of clusters whose `hidden` share is at most `HIDDEN`, or else the smallest number."""
         return max(self._sound, default=self.looked_at[0].clusters)
 
     @property
     def enough(self) -> bool:
-        """Return True if the chosen clusters have enough votes; if not, the noise is too large for any number."""
+        """Return True if any compared number of clusters has a `hidden` share of at most `HIDDEN`."""
         return bool(self._sound)
 
     @property
@@ -111,7 +115,7 @@ class Choice:
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """Choose the number of clusters, one to five per class, for a pool with `features` (samples, features).
+    """Choose the number of clusters, one to five per class, of a pool with `features` (samples, features).
 
     `teachers` is the declared number of teachers, each with one vote; `sigma` is the standard deviation of the noise on
     a count. Raises PatebenchError if the pool is too small.
@@ -189,7 +193,9 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
-    """Return the one-to-one assignment of classes to equally many clusters that is correct for the most samples.
+    """Return the class of each cluster (classes,), each class once, that is correct for the most samples.
+
+    `member` (samples,) is the cluster of each sample, one of `classes` clusters, and `truth` (samples,) its true label.
 
     The assignment is computed by the Hungarian method (Kuhn 1955), as in Xie et al. 2016 (*Unsupervised deep embedding
     for clustering analysis*).
@@ -200,7 +206,7 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Return the number of samples per cluster and label (clusters, classes)."""
+    """Return the number of samples (clusters, classes) per cluster, `member`, and true label, `truth`."""
     counts = np.zeros((clusters, classes), np.int64)
     np.add.at(counts, (member, truth), 1)
     return counts

@@ -109,10 +109,11 @@ def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
 
 
 def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -> Tensor:
-    """Return the discrete Fourier transform of a wave of frequency `centre` with a Gaussian envelope.
+    """Return the discrete Fourier transform (height, width) of a plane wave with a Gaussian envelope.
 
-    The envelope has standard deviation 0.8 · `size` pixels along `angle` and twice that across it. Sampling in space
-    adds copies of the transform, shifted by multiples of 2π.
+    The wave has frequency `centre` (radians per pixel) in the direction `angle` (radians). The envelope has standard
+    deviation 0.8 · `size` pixels along `angle` and twice that across it. Sampling in space adds copies of the
+    transform, shifted by multiples of 2π.
     """
     copies = [
         2 * math.pi * (torch.fft.fftfreq(side, dtype=torch.float64)[:, None] + torch.arange(-2, 3)).mT
@@ -125,7 +126,7 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
 
 
 def _averaging(side: int, scale: int) -> Tensor:
-    """Return the matrix (positions, side/scale) that averages a row of `side` pixels, given in resolution 1/`scale`.
+    """Return the matrix (positions, side/scale) that averages a row of `side` pixels, subsampled by the factor `scale`.
 
     The average is by a Gaussian of standard deviation 1.6 pixels around every fourth pixel, except the first and the
     last one. Frequencies that the resolution cannot represent are cut off.
@@ -143,7 +144,7 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _halve(spectrum: Tensor) -> Tensor:
-    """Return the Fourier transform of every second row and column of an image, from the image's `spectrum`."""
+    """Return the Fourier transform of an image reduced to every second row and column; `spectrum` is the image's."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4

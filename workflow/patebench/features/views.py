@@ -42,7 +42,7 @@ class Views:
         self.fill = fill
 
     def __call__(self, x: Tensor, strength: str) -> Tensor:
-        """Return a view of each sample of `x`: "weak", "medium" or "strong"."""
+        """Return a random view of each sample of `x` (samples, …); `strength` is "weak", "medium" or "strong"."""
         if x.ndim != 4:
             return _swap_features(x, strength)
         moved = random_affine(x, _RECIPES[strength], torch.default_generator, fill=self.fill)
@@ -73,7 +73,10 @@ class Views:
 
 
 def _swap_features(x: Tensor, strength: str) -> Tensor:
-    """Return `x` (samples, features) with some features taken from other samples, and noise on all features."""
+    """Return `x` (samples, features) with random features taken from other samples, and noise on all features.
+
+    `strength` ("weak", "medium" or "strong") determines the share of swapped features and the noise.
+    """
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
     swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)
     return swapped + _JITTER[strength] * torch.randn(x.shape).to(x.device)
