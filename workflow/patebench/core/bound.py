@@ -18,7 +18,7 @@ from patebench.core.text import in_json
 
 
 class Kind(StrEnum):
-    """Kind of a bound on ε: claimed, worst case, data-dependent, sanitised (noise on data-dependent), audited lower."""
+    """Kind of a bound on ε: worst case, data-dependent, an audited lower bound and so on."""
 
     CLAIMED = "claimed"  # printed in a paper, without a proof that we accept
     WORST_CASE = "worst_case"  # holds for all votes and depends on none
