@@ -94,7 +94,7 @@ class RenyiFilter:
         return cls(epsilon=epsilon, delta=delta, order=best_order(curve, epsilon, delta))
 
     def admits(self, cost: Curve) -> bool:
-        """Return True if the remaining budget covers a step of this `cost`."""
+        """Return True if the remaining budget covers a step with the Rényi curve `cost`."""
         return self._total_with(cost) <= self.allowance
 
     def spend(self, cost: Curve) -> None:

@@ -50,16 +50,16 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 
 @dataclass(frozen=True)
 class _Noise:
-    """Kind of noise, with the functions that bound W(α) for this noise.
+    """Kind of noise, with the functions that bound the Rényi divergence of one label for this noise.
 
     All functions take s, which is one vote in units of the noise scale.
 
     Parameters
     ----------
-    inside : function of s that returns cells of bounds
+    inside : function of s that returns the cells of the leads u and v of two classes, with bounds for each cell
     one_count : function of (s, order) that returns the Rényi divergence of one noisy count
-    far : function of (s, order, reach) that bounds the contribution of improbable outcomes, for one score and for both
-    reach : the limit X of the module, in noise scales
+    far : function of (s, order, reach) that bounds the contribution of noise beyond `reach`, as `_gaussian_far` does
+    reach : noise beyond which outcomes are treated as improbable, in noise scales
     least : value of s below which the cost of the counts is used for the label
     discrete : True for noise on the integers
     """
@@ -73,7 +73,9 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return bounds on the contribution of outcomes beyond `reach`, divided by α(α−1)s²/2, for one score and for both.
+    """Return bounds on the contribution of noise beyond `reach` if one score changes by `s`, and if both do.
+
+    The contribution is to e^{(α−1)D} − 1, with D the Rényi divergence, and is divided by α(α−1)s²/2.
 
     Let p and q be the densities of a score before and after the vote changes. p^α q^{1−α} is e^{γ(γ+s)/2} times a
     normal density whose mean is γ = (α−1)s away from that of p, per score. With y the distance from that mean,
@@ -94,7 +96,7 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
 
 def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return the bounds of `_gaussian_far` for Laplace noise, for which |r| is at most s per score."""
+    """Return the bounds of `_gaussian_far` for Laplace noise, for which a score's log ratio is from −s to s."""
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
 
@@ -127,12 +129,12 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Return a bound on D_α outside the cells, where u, v or their difference is large.
+    """Return a bound on the Rényi divergence of one label outside the cells, in all votes not covered by `inside`.
 
-    Apart from improbable outcomes, one outcome is nearly certain under both distributions, with
-    |r| ≤ 2s·f(X − s)/F(X − s) for the density f and the distribution function F of the noise. With integer noise,
-    means may be off by a vote, and sums over half-lines are below integrals that begin a vote earlier; sums over all
-    integers exceed integrals by less than 1 %, as s ≤ 1.
+    Apart from improbable outcomes, one outcome is nearly certain under both distributions. Its log ratio is at most
+    2s·f(X − s)/F(X − s) in size, with X = `noise.reach`, f the density and F the distribution function of the noise.
+    With integer noise, means may be off by a vote, and sums over half-lines are below integrals that begin a vote
+    earlier; sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
     """
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)
@@ -152,7 +154,7 @@ class LabelCost:
         self._known: dict[int, float] = {}
 
     def at(self, index: int) -> float:
-        """Return an upper bound on W(α) at order `_ORDERS[index]`."""
+        """Return an upper bound on the Rényi divergence of one label at order `_ORDERS[index]`."""
         if index not in self._known:
             self._known[index] = self._bound_at(float(_ORDERS[index]))
         return self._known[index]
@@ -172,7 +174,7 @@ class LabelCost:
         return min(plain, max(outside, *(cells.worst(order) for cells in _cells(self._noise, s))))
 
     def curve(self, orders: Array) -> Array:
-        """Return upper bounds on W(α) at any orders.
+        """Return upper bounds on the Rényi divergence D_α of one label at any `orders`.
 
         D_α rises with α, and (α − 1)D_α is convex in α (van Erven & Harremoës 2014, Theorem 3 and Corollary 2). So
         (α − 1)D_α lies below its chords, and these lie below the chords of the computed bounds.
@@ -248,7 +250,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Return a local minimum of `height` on 0 … size − 1, found from `start` in steps of `step`."""
+    """Return an index at which `height` is least among its neighbours at distance `step` in 0 … `size` − 1."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)

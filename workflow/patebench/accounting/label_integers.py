@@ -35,8 +35,8 @@ class IntegerDistribution:
     """Noise on the integers: its probabilities `p` and distribution function `cdf` at −reach … reach.
 
     Values beyond the reach count as impossible. H(x) = ln F(x + 1) − ln F(x) falls with x by at most `bend` per step,
-    and is at most `steepest`. For Gaussian noise bend = 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex
-    function. For Laplace noise H ≤ γ and r_a ≤ 2γ.
+    and is at most `steepest`, with F the distribution function. For Gaussian noise, `bend` is 1/σ², as
+    ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function. For Laplace noise, `steepest` is 1/scale.
     """
 
     p: Array
@@ -62,19 +62,19 @@ class IntegerDistribution:
         return np.where(inside, self.p[np.clip(z + self.reach, 0, 2 * self.reach)], 0.0)
 
     def below(self, z: Integers) -> Array:
-        """Return Pr[Z ≤ z]."""
+        """Return Pr[Z ≤ z] for the noise Z."""
         inside = self.cdf[np.clip(z + self.reach, 0, 2 * self.reach)]
         return np.where(z < -self.reach, 0.0, inside)
 
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
-        """Return r_o for each u and v; NaN where it is undefined."""
+        """Return the log ratio of P_o = Pr[u + Z < 0]·Pr[v + Z < 0] at (u, v) and (u − 1, v + 1); NaN if undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
         return np.where(np.isfinite(gained), gained, np.nan)
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return the cells for discrete Gaussian noise of scale σ: all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
+    """Return cells for discrete Gaussian noise that cover all integer leads u, v ≥ −9σ with |u − v| ≤ 18σ."""
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -84,7 +84,7 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return the cells for discrete Laplace noise: all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
+    """Return cells for discrete Laplace noise that cover all integer leads u, v ≥ −18 scales, |u − v| ≤ 36 scales."""
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))
@@ -94,9 +94,10 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules κ; the edges `w` and `t`, in noise scales, are rounded to integers.
+    """Return cells for both tie rules; the edges `w` of u + v and `t` of u − v are in noise scales.
 
-    `scale` is the noise scale, and `out` the largest |u| and |v| of the cells of `far`, in noise scales.
+    `scale` is the noise scale, and `out` the largest |u| and |v| of the cells of `far`, in noise scales. Edges
+    are rounded to integers.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -108,7 +109,7 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells between the integer edges `w` and `t` for κ = `tie`; the last cell of w is unbounded.
+    """Return cells between integer edges `w` of u + v, the last one unbounded, and `t` of u − v, for κ = `tie`.
 
     At each end of a cell of t, two values of t are evaluated, one for each parity of w.
     """
@@ -128,9 +129,9 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Bounds for cells of w (rows) at values `t` (columns).
+    """Bounds for cells of w = u + v (rows) at values `t` of u − v (columns).
 
-    `low` and `high` bound P_a in the cell from below and above, and `ratio` bounds r_a from above.
+    `low` and `high` bound the probability P_a that class a wins; `ratio` bounds the log ratio of P_a from above.
     """
 
     t: Integers
@@ -184,10 +185,10 @@ def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Return bounds on P_o = F(−1−u)F(−1−v) and on r_o in every cell, from the cell's corners.
+    """Return bounds, in every cell, on the probability P_o = F(−1−u)F(−1−v) of neither class and on its log ratio r_o.
 
-    The results are a lower and an upper bound on P_o, and an upper and a lower bound on r_o. r_o is H(−2−v) − H(−1−u)
-    with H(x) = ln F(x + 1) − ln F(x) (see `IntegerDistribution`).
+    The results are a lower and an upper bound on P_o, and an upper and a lower bound on r_o, from the corners
+    of the cell. r_o is H(−2−v) − H(−1−u) with H(x) = ln F(x + 1) − ln F(x) (see `IntegerDistribution`).
     """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
@@ -203,13 +204,13 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells between the edges `edge` of u and of v that reach below w = `below`, for κ = `tie`.
+    """Return square cells with edges `edge` of u and of v that reach below u + v = `below`, for κ = `tie`.
 
     Each square is bounded at its corners by lemma 1 of the proof.
     """
 
     def wins(u: Integers, v: Integers, tie: int) -> Array:
-        """Return P_a, the probability that a wins, for all pairs of u (rows) and v (columns)."""
+        """Return the probability that class a wins, for all pairs of u (rows) and v (columns) and κ = `tie`."""
         x = np.arange(noise.reach + int(u[-1]) + 1)
         return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
 

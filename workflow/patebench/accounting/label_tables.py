@@ -90,7 +90,7 @@ class Cells:
         return (blocks[:, None] * self.size + np.arange(self.size)).ravel()
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Return a bound on Σ P·f(r) per cell: every P at its upper bound or, if less, one P replaced using ΣP = 1."""
+        """Return a bound per cell on Σ P·f(r), with f of `excess`: every P at its upper bound, or one from ΣP = 1."""
         low, high = self.low[:, where], self.high[:, where]
         first, second, above, below = excess(self.ratio[:, where], order)
         neither = np.maximum(above, below)
@@ -114,7 +114,7 @@ def _cut_into_blocks(values: Array) -> Array:
 
 
 def _farthest_from_zero(ratio: Array) -> Array:
-    """Return the ratio farthest from 0 in each block."""
+    """Return the ratio farthest from 0 in each block (4 × blocks), from `ratio` (4 × blocks × cells per block)."""
     largest = np.abs(ratio).max(axis=2)
     return largest * np.array([1, -1, 1, -1])[:, None]
 
@@ -131,9 +131,10 @@ _STEEP = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Bounds for cells of w (rows; the last is unbounded) at the edges of t (columns), which are symmetric about 0.
+    """Bounds for cells of w = u + v (rows; the last is unbounded) at edges of t = u − v (columns), symmetric about 0.
 
-    P_b at t equals P_a at −t. All arrays are (cells of w, edges of t), except `t`, (edges of t,).
+    P_a, P_b and P_o are the probabilities that a, b or neither wins; P_b at t equals P_a at −t. All arrays are
+    (cells of w, edges of t), except `t`, (edges of t,).
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def both_signs(t: Array) -> Array:
 
 @cache
 def gaussian() -> Table:
-    """Return the table for N(0, 1): w from −22 and t from −24 to 24.
+    """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24.
 
     ln P_a is concave. Its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, so over half the width of a
     cell, the slope of ln P_a falls by at most a quarter of the width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has
@@ -194,7 +195,7 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """Return P_a for Gaussian noise, ∫ φ(u)Φ(−v)/2 dw up to each w, by quadrature on panels of width 1/4 or less.
+    """Return Pr[a wins] for Gaussian noise, ∫ φ(u)Φ(−v)/2 dw up to each w, by quadrature on panels of width ≤ 1/4.
 
     In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. On the ellipse of ρ about a
     panel of half width ℓ, with half axes below a = ℓ(ρ + 1/ρ)/2, the integrand is at most e^{a²/4 + ka} times that at
@@ -217,7 +218,7 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 
 @cache
 def laplace() -> Table:
-    """Return the table for density e^{−|x|}/2: w from −36 and t from −48 to 48.
+    """Return the table for noise of density e^{−|x|}/2: w = u + v from −36, and t = u − v from −48 to 48.
 
     The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v.
     """
@@ -258,7 +259,7 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """Return P_a for Laplace noise, ∫_{z > c} f(z) F(z + t) dz with c = −u, piecewise in closed form."""
+    """Return Pr[a wins] for Laplace noise: ∫_{z > −u} f(z) F(z + t) dz, with density f and distribution function F."""
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
     ahead = np.where(
@@ -331,7 +332,7 @@ def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> T
 
 
 def cells(table: Table, s: float) -> Cells:
-    """Return bounds for every cell of the table, if one vote changes a count by `s` times the noise scale."""
+    """Return bounds on P and r for every cell of `table`, if one vote changes a count by `s` times the noise scale."""
     low, high = _inner_edges(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)
@@ -352,7 +353,7 @@ def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @lru_cache(maxsize=2)
 def _cells_without_ratios(table: Table) -> Cells:
-    """Return cells with bounds on their probabilities, which do not depend on s, and ratios of 0."""
+    """Return the cells of `cells` with bounds on P, which do not depend on s, and all log ratios 0."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
@@ -383,7 +384,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Return bounds on the integrals from the first edge to every edge, and over every interval between edges."""
+    """Return bounds on the integrals of `slope` from the first edge to every edge, and between adjacent edges."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

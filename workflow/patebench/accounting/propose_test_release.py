@@ -42,7 +42,7 @@ def gaps(counts: Counts) -> NDArray[np.int64]:
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
-    """Return k, the number of times every gap must fall by 2 until the costs exceed the budget; None if they never do.
+    """Return k, the least k ≥ 0 with Σ cost[max(gap − 2k, 0)] > `budget`; None if there is none.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class Decision:
     Parameters
     ----------
     order : order α of Rényi divergences
-    budget : largest divergence B of labels that are released
-    total : divergence R ≥ B of labels and decision together
+    budget : bound B on the divergence of the labels of all queries, if they are released
+    total : bound R ≥ B on the divergence of labels and decision together
     failure : probability p₀ of a wrong decision
     """
 
@@ -80,16 +80,16 @@ class Decision:
     failure: float
 
     def probability(self, k: int | None) -> float:
-        """Return p_k, a multiple of 2⁻⁵³; 1 if `k` is None, which means that the costs cannot exceed the budget."""
+        """Return p_k, the probability that the labels are released, for the k of `steps`; 1 if `k` is None."""
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Return True if (*) holds, despite rounding, in both directions for p = units/UNITS and p′ = before/UNITS."""
+        """Return True if (*) of the module holds in both directions for p = units/UNITS and p′ = before/UNITS."""
         one, other = _logs(units), _logs(before)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return (α − 1) times the left side of (*), rounded up, for `one` = (ln p, ln(1 − p)) and `other` of p′."""
+        """Return (α − 1) times the left side of (*) of the module, rounded up, from `_logs` of p and of p′."""
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
@@ -108,7 +108,7 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
-    """Return p₀ … p_most in units of 2⁻⁵³; p_{k+1} is the largest value that (*) allows after p_k."""
+    """Return p₀ … p_most in units of 2⁻⁵³; p_{k+1} is the largest value that `decision.fulfils` allows after p_k."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= most:
         before = result[-1]
@@ -124,9 +124,9 @@ def _logs(units: int) -> tuple[float, float]:
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return D_α between releases on two data sets, which release the labels with probability p and q.
+    """Return the Rényi divergence between two data sets that release their labels with probability `p` and `q`.
 
-    `labels` is the divergence D_α between the labels.
+    `labels` (… × orders) is the divergence between the labels.
     """
     if p == q == 1:
         return labels

@@ -26,7 +26,7 @@ from patebench.accounting.logspace import (
 
 
 def gaussian(sigma: float, orders: ArrayLike) -> Array:
-    """Return the data-independent curve of GNMax(σ): α/σ² (Scalable PATE, Proposition 8)."""
+    """Return the data-independent Rényi curve of one query to GNMax(σ): α/σ² (Scalable PATE, Proposition 8)."""
     orders = np.asarray(orders, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
         result: Array = np.maximum(orders / sigma / sigma, LEAST if np.isfinite(sigma) else 0.0)
@@ -84,7 +84,7 @@ def pure(epsilon: float, orders: ArrayLike) -> Array:
 
 
 def laplace(gamma: float, orders: ArrayLike) -> Array:
-    """Return the data-independent curve of LNMax(γ), which is 2γ-DP."""
+    """Return the data-independent Rényi curve of one query to LNMax(γ), which is 2γ-DP."""
     return pure(2 * gamma, orders)
 
 
@@ -161,7 +161,7 @@ def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Ar
 
 
 def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
-    """Evaluate PATE 2017, Theorem 1; its condition on q must hold."""
+    """Return the log moments (queries × moments) of PATE 2017, Theorem 1, whose condition on q must hold."""
     return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
 
 

@@ -44,10 +44,10 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Return a bound on the Rényi divergence between releases of f̂ from adjacent data; ∞ unless α(1−e^{−2β}) < 1.
+    """Return a bound on the Rényi divergence, between adjacent data, of the noisy bound f̂; ∞ unless α(1−e^{−2β}) < 1.
 
-    In the notation of the module, `order` is α, `beta` is β, `noise` is σ, and `margin` is z + 1/σ, so that the shift
-    of f̂ is ⌈s·σ·margin⌉.
+    `order` is α. f̂ has a shift of ⌈s·`noise`·`margin`⌉ grid steps and noise of scale s·`noise`, with s − 2 the
+    β-smooth sensitivity in grid steps and β = `beta`.
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -58,7 +58,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the Rényi divergence of two Gaussians whose scales have the ratio e^b, for the largest shift of means."""
+    """Return the Rényi divergence of two Gaussians with scales in the ratio e^b, at the largest distance of means."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
@@ -68,7 +68,7 @@ def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) ->
 
 
 def _log_theta(scale: Array) -> Array:
-    """Return a bound on ln θ, where θ is the sum divided by the integral of a discrete Gaussian of this scale."""
+    """Return a bound on ln θ, with θ the sum over integers z of exp(−z²/(2·`scale`²)), divided by the integral."""
     exponent = -2 * np.pi**2 * scale**2
     with np.errstate(divide="ignore"):
         result: Array = np.log1p(2 * np.exp(exponent) / -np.expm1(exponent))
@@ -84,15 +84,15 @@ def margin(failure: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Parameters of the release of f̂, in the notation of the module.
+    """Parameters of the release of a data-dependent Rényi bound f with noise; the released number is f̂.
 
     Parameters
     ----------
-    order : α
-    beta : β
-    noise : σ
-    failure : failure probability δ′
-    step : grid step Δ
+    order : Rényi order α of the bound
+    beta : β of the smooth sensitivity
+    noise : σ, the noise scale divided by the smooth sensitivity (plus two grid steps)
+    failure : probability δ′ that the noise makes f̂ too small
+    step : step Δ of the grid on which f̂ lies
     """
 
     order: float
@@ -111,7 +111,7 @@ class Design:
         return cost(orders, self.beta, self.noise, margin(self.failure) + 1 / self.noise)
 
     def scale(self, sensitivity: float) -> float:
-        """Return the scale of the noise for a smooth sensitivity, in grid steps."""
+        """Return the noise scale, in grid steps, for the smooth sensitivity `sensitivity`, which is in units of f."""
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
@@ -140,7 +140,7 @@ class Design:
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """Return the design of the release of f̂ with the least median ε at `delta`.
+    """Return the design with the least ε at `delta`, if the released bound f̂ takes its median.
 
     The design is public only if all arguments are public, so compute these from `profile` instead of the votes.
 

@@ -49,9 +49,10 @@ class PerQuery:
 class Steps:
     """Table of the largest change of a theorem's bound by one vote, by even gap; the table does not depend on votes.
 
-    `change` (orders × nodes) is an upper bound on W. It is linear between the nodes, rises up to the node `peak` and
-    falls after it, so its maximum over an interval is its value at the point nearest to the peak. At orders where the
-    data-independent bound is ∞, `change` has no meaning, as there is no bound to release.
+    `change` (orders × nodes) is an upper bound on the change of a query's bound by one vote. It is linear
+    between the nodes, rises up to the node `peak` and falls after it, so its maximum over an interval is its value at
+    the point nearest to the peak. At orders where the data-independent bound is ∞, `change` has no meaning, as there is
+    no bound to release.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -106,7 +107,7 @@ def local(steps: Steps, counts: Counts) -> Array:
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
-    """Return the work of `local`: the maximum of queries × distances × classes."""
+    """Return the largest possible work of `local`: the number of triples of a query, a distance and a class."""
     return float(queries) * classes * min(teachers, _DISTANCES)
 
 
@@ -126,8 +127,8 @@ def smooth(local: Array, beta: Array | float) -> Array:
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
 
-    For any two adjacent histograms, at least one of them within d votes of the query, the node of the smaller q lies
-    between the two nodes returned.
+    `ordered` are counts in descending order. For any two adjacent histograms, at least one of them within d votes of
+    the query, the node of the one with the smaller probability of a wrong label lies between the two nodes returned.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))
@@ -171,7 +172,7 @@ def _interpolate(table: Array, position: Array) -> Array:
 
 
 def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
-    """Yield blocks of queries and distances, to bound memory."""
+    """Yield pairs of a slice of queries and a slice of distances that cover all combinations, to bound memory."""
     span = max(1, min(distances, _CELLS // classes))
     rows = max(1, _CELLS // (classes * span))
     for first in range(0, queries, rows):

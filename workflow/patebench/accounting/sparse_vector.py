@@ -37,9 +37,10 @@ _LARGEST, _MOST = 300.0, 1e150
 
 
 def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
-    """Return the theorem's bound for ρ ~ Lap(threshold_scale) and ν ~ Lap(test_scale), with B = 0.
+    """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Laplace noise, at each order.
 
-    Its limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂, with b₁ and b₂ the two scales.
+    The threshold has noise of scale `threshold_scale` and each score of scale `test_scale`; B = 0 in the theorem of the
+    module. The limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂, with b₁ and b₂ the two scales.
     Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
@@ -50,9 +51,11 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
 
 
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
-    """Return the theorem's bound for ρ ~ N(0, threshold_sigma²) and ν ~ N(0, test_sigma²), with the best K per order.
+    """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Gaussian noise, at each order.
 
-    The result is ∞ at orders where the cost of a single test exceeds any useful budget.
+    The threshold has noise of scale `threshold_sigma` and each score of scale `test_sigma`; the theorem of the module
+    is used with the best K per order. The result is ∞ at orders where the cost of a single test exceeds any useful
+    budget.
     """
     shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
     tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST
@@ -82,7 +85,9 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return ln K and ln B of pairs K, B that satisfy (*) (orders × pairs) for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
+    """Return ln K and ln B (orders × pairs) of pairs K, B for (*) of the module.
+
+    Here ν ~ N(0, 1), u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − `shift`].
 
     Proof: docs/explanation/proofs-composition.md, "Constants of the sparse vector technique".
     """

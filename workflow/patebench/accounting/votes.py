@@ -59,7 +59,7 @@ class WeightedVotes:
     def of(
         cls, weights: NDArray[np.integer], labels: NDArray[np.integer], teachers: NDArray[np.integer], classes: int
     ) -> Self:
-        """Create weighted votes from rows as in the class, and add up rows of the same teacher and label."""
+        """Create weighted votes from the arrays of the class; rows of the same teacher and label are added up."""
         rows = (len(weights),)
         if weights.ndim != 2 or weights.dtype.kind != "i" or labels.shape != rows or teachers.shape != rows:
             raise PatebenchError(
@@ -77,9 +77,9 @@ class WeightedVotes:
         return cls(sums, distinct % classes, distinct // classes)
 
     def limited(self, most: float) -> Self:
-        """Return the votes, scaled down for each teacher whose squared norm exceeds `most`.
+        """Return the votes with each teacher's weights scaled down, if necessary, to a squared L2 norm of `most`.
 
-        A single vote of weight 1 has norm 1. The result for a teacher depends on that teacher's rows only.
+        The norm is over all rows and queries of the teacher; a single vote of weight 1 has norm 1.
         """
         limit = min(int(most) * UNIT**2, _LARGEST_SQUARE)
         teachers, row = np.unique(self.teachers, return_inverse=True)
@@ -99,13 +99,13 @@ class WeightedVotes:
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the rows as the named arrays of files of the kinds CHUNK and VOTES."""
+        """Return the three arrays of the class by the names that they have in files of the kinds CHUNK and VOTES."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
 
 def quantised(vectors: NDArray[np.floating]) -> NDArray[np.int16]:
-    """Return vectors of at most unit length in units of 1/UNIT, rounded towards 0 so that none becomes longer."""
+    """Return `vectors`, of L2 norm at most 1, as integers in units of 1/UNIT, rounded towards 0: no norm grows."""
     return np.trunc(np.asarray(vectors, dtype=np.float64) * UNIT).astype(np.int16)
 
 
@@ -183,7 +183,7 @@ class Votes:
         )
 
     def first(self, queries: int) -> "Votes":
-        """Return the votes on the first queries, with their rounds; PatebenchError for a part of several rounds."""
+        """Return the votes on the first `queries` queries; PatebenchError if that is only a part of votes in rounds."""
         if queries == self.queries:
             return self
         if self.rounds:
@@ -220,24 +220,25 @@ class Votes:
 
     @property
     def unit(self) -> int:
-        """Number in `counts` that stands for one vote of weight 1."""
+        """Return the number in `counts` that stands for one vote of weight 1."""
         return 1 if self.weighted is None else UNIT
 
     @property
     def abstentions(self) -> bool:
-        """True if teachers may abstain on a query."""
+        """Return True if teachers may abstain on a query."""
         return self.electorate is not None
 
     @cached_property
     def plurality(self) -> NDArray[np.int32]:
-        """Class with the most votes per query, the lowest one in a tie."""
+        """Return the class with the most votes per query (queries,), the lowest one in a tie."""
         return np.asarray(np.argmax(self.counts, axis=1), dtype=np.int32)
 
 
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
-    """Raise PatebenchError if a table may be transposed or have a column of totals, unless `teachers` confirms it.
+    """Raise PatebenchError if the table of `votes` may imply a wrong number of teachers, and so a wrong ε.
 
-    Such a table of votes or counts implies a wrong number of teachers and thus a wrong ε.
+    That is if the number differs from `teachers` or, without `teachers`, if the table may be transposed or have a
+    column of totals.
 
     Parameters
     ----------
