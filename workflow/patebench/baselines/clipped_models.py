@@ -25,7 +25,7 @@ _ROUNDING = 1e-5
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the factors that scale gradients with the given `norms` to a norm of at most `clip`.
+    """Return a factor per gradient, of the shape of `norms`, that scales the gradient's norm to at most `clip`.
 
     The factor is 0 for a norm that is not finite.
     """
@@ -33,7 +33,7 @@ def clip_factors(norms: Tensor, clip: float) -> Tensor:
 
 
 def without_dropped(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return `gradients` (samples, …), set to 0 for samples with a factor of 0, whose gradients may not be finite."""
+    """Return `gradients` (samples, weights), set to 0 where `factors` (samples,) are 0, as these may not be finite."""
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 
 
@@ -62,7 +62,7 @@ class LinearModel:
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
-        """Return the sum of the gradients of the samples at positions `chosen`, each clipped to the norm `clip`."""
+        """Return the sum (weights,) of the gradients of the samples `chosen` (positions), each clipped to `clip`."""
         inputs = self._inputs[chosen]
         errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
         factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
@@ -70,14 +70,14 @@ class LinearModel:
         return (inputs.T @ (errors * factors[:, None])).flatten()
 
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
-        """Return the logits (samples, classes) of samples `x`."""
+        """Return the logits (samples, classes) of samples `x` by the vector `weights`."""
         return self._logits(weights, self._inputs_of(x))
 
     def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:
         return inputs @ weights.view(inputs.shape[1], -1)
 
     def _inputs_of(self, x: NDArray[Any]) -> Tensor:
-        """Return the features (samples, features + 1) of samples, with a last feature of 1 for the bias."""
+        """Return the features (samples, features + 1) of samples `x`, with a last feature of 1 for the bias."""
         return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
 
 
@@ -139,18 +139,18 @@ class NetworkModel:
         return torch.cat(logits).cpu()
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the vector of weights as the network's parameters, by name."""
+        """Return the vector `weights`, divided into the network's parameters, by name."""
         shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def _loss(self, weights: dict[str, Tensor], views: Tensor, label: Tensor) -> Tensor:
-        """Return the mean loss over the views (views, …) of one sample."""
+        """Return the mean cross-entropy to `label` over the `views` (views, …) of one sample."""
         logits: Tensor = functional_call(self._net, weights, (views,))
         return F.cross_entropy(logits, label.expand(len(views)))
 
     def _views_of(self, samples: Tensor) -> Tensor:
-        """Return random augmentations (samples, views, …) of samples, standardised."""
+        """Return random augmentations (samples, views, …) of `samples` (samples, …), standardised."""
         x: Tensor = self._standardise(samples.to(self._device))
         if self._views == 1:
             return x[:, None]
@@ -164,7 +164,7 @@ PrivateModel = LinearModel | NetworkModel
 
 
 def per_sample(net: nn.Module) -> nn.Module:
-    """Replace every batch norm of `net` by a group norm, as in De et al. 2022, so that no layer mixes samples.
+    """Return `net` with every batch norm replaced by a group norm (De et al. 2022), so that no layer mixes samples.
 
     Raises PatebenchError if a layer stores statistics over samples, or if Opacus states that it has no per-sample
     gradient. Layers without weights are tested for stored statistics only.

@@ -48,21 +48,21 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the noise, sampling rate and number of the tests, one per query, for the account."""
+        """Return the account's description of the tests: noise σ₁/Δ, sampling rate, and number, one per query."""
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return the noise, sampling rate and number of `answers` answers, for the account."""
+        """Return the account's description of `answers` answers: noise σ₂/Δ, sampling rate, and their number."""
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """Return the maximum number of answers, which is at most the number of queries."""
+        """Return the maximum number of answers: `answers`, but at most one per query."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """Return the bound on the ε of the sound form, for the tests of all queries and the maximum number of answers.
+    """Return the bound on the ε of the sound form at `delta`, for tests of all queries and the most possible answers.
 
     The number of answers actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the
     tests and answers actually computed, cost more than this bound assumes.
@@ -78,7 +78,7 @@ def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussia
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the bound on ε that the authors' code computes if `answered` queries are answered; it has no proof.
+    """Return the ε at `delta` that the authors' code computes if `answered` queries are answered; it has no proof.
 
     The code assumes a separate Poisson subset for each test and answer, adds up their Rényi divergences and converts
     the sum by Mironov 2017, Proposition 3. But the code draws subsets of a fixed size, and a test and its answer share
@@ -104,7 +104,7 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """Return the Rényi divergence of all `steps` at each order α of `_ORDERS`; ∞ without noise.
+    """Return the sum of the Rényi divergences of all `steps`, at each order α of `_ORDERS`; ∞ without noise.
 
     For the sampling rate γ and noise σ, one step contributes ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α −
     1), which is exact at integer orders (Mironov, Talwar, Zhang 2019, Section 3.3).
@@ -118,7 +118,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """Return the Rényi divergence of one step at the `order` α, multiplied by α − 1."""
+    """Return (α − 1) times the Rényi divergence of one of the `steps` at the `order` α."""
     from scipy.special import gammaln, logsumexp
 
     j = np.arange(order + 1)

@@ -42,7 +42,7 @@ class NearestVotes:
         return len(self._records)
 
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the vote counts (classes,) of the records nearest to a query among those at positions `chosen`.
+        """Return the vote counts (classes,) of the records nearest to query `query` among those at positions `chosen`.
 
         A record whose position is repeated in `chosen` may vote several times. Ties in distance are broken by position.
         Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of two records
@@ -64,10 +64,10 @@ def sound_labels(
     rng: torch.Generator,
     report: Report = silent,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Return labels (queries,), with −1 for unanswered queries, and the noisy steps of tests and of answers.
+    """Return labels (queries,), −1 for unanswered queries, and what the account needs of the tests and the answers.
 
     All queries are tested, and then the first queries that passed are answered. `NoisySteps` draws a new subset for
-    every step, adds the noise and counts the steps, so the account is based on the steps actually taken.
+    every test and answer, adds the noise and counts them, so the account is based on the steps actually taken.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -84,12 +84,15 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the largest vote count for `query`, before noise; one record changes it by at most 1."""
+    """Return the largest vote count for `query` before noise; adding or removing a record changes it by at most 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the vote counts for `query`, before noise; one record changes them by at most √2 in L2 norm."""
+    """Return the vote counts (classes,) for `query` before noise.
+
+    Adding or removing a record changes them by at most √2 in L2 norm.
+    """
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 

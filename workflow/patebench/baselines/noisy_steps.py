@@ -32,7 +32,7 @@ class PoissonSampler:
         self.rate, self._rng = rate, rng
 
     def draw(self, samples: int) -> Tensor:
-        """Return the positions of a new batch, drawn from `samples` samples."""
+        """Return the positions, in 0 … `samples` − 1, of the samples in a new batch."""
         return torch.nonzero(torch.rand(samples, generator=self._rng, dtype=torch.float64) < self.rate).flatten()
 
 
@@ -56,7 +56,7 @@ class NoisySteps:
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
-        """Draw a batch and return its `clipped_sum` with noise, in units of the clipping norm.
+        """Draw a batch and return the sum that `clipped_sum` computes of it, plus noise, divided by the clipping norm.
 
         `clipped_sum` is called with the positions of the batch and the clipping norm; one sample may change its result
         by at most this norm.
@@ -75,7 +75,7 @@ class NoisySteps:
         return total / self._clip + self._noise * normal
 
     def spent(self) -> SubsampledGaussian:
-        """Return the noise, sampling rate and number of the steps taken so far, for the account.
+        """Return the account's description of the steps taken so far: noise, sampling rate and number of steps.
 
         Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate. This test uses only
         the positions that the sampler drew, not the samples themselves.
@@ -109,9 +109,9 @@ def train(
 ) -> tuple[Tensor, list[dict[str, float]]]:
     """Train `model` by Adam in `steps` steps, with a learning rate that falls linearly to 0.
 
-    Returns the averaged weights, and the accuracies during training. The gradient of each step is a noisy sum by
-    `noisy`. `ema` is the decay of the averaged weights. `evaluate` returns the accuracy of weights on public samples,
-    ten times during training.
+    Returns the exponential moving average of the weights (decay `ema` per step), and ten rows with "step" and
+    "accuracy". The gradient of each step is a noisy sum by `noisy`. `evaluate` returns the accuracy of averaged weights
+    on public samples.
     """
     weights = model.start()
     average = weights.clone()

@@ -49,7 +49,7 @@ class SamplingCheck:
         return len(self._sizes)
 
     def add(self, chosen: NDArray[np.int64]) -> None:
-        """Add a batch, given as the positions of its samples."""
+        """Include the batch of the samples at positions `chosen` (batch,) in the statistics."""
         self._sizes.append(len(chosen))
         if self._rate == 1:
             return
@@ -82,7 +82,7 @@ class SamplingCheck:
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]:
-    """Divide the samples into pairs and return the first and the second positions of the pairs.
+    """Divide the samples into pairs; return the positions (pairs,) of the first and of the second samples of the pairs.
 
     `history` (samples,) is a hash of the batches that contained each sample. Samples with the same history are paired
     if possible. One sample remains if their number is odd.
@@ -100,7 +100,7 @@ def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]
 
 
 def _binomial(seen: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value of `seen` successes in `trials` trials: twice the smaller tail."""
+    """Return the two-sided p-value of `seen` successes in `trials` trials of success probability `probability`."""
     from scipy.special import betainc
 
     few = betainc(trials - seen, seen + 1, 1 - probability) if seen < trials else 1.0
@@ -109,7 +109,9 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Return an upper bound on the two-sided p-value of the variance of independent binomial `counts`.
+    """Return an upper bound on the two-sided p-value of the variance of `counts` (n,).
+
+    Under the hypothesis they are independent and binomial, of `trials` trials with the given `probability`.
 
     For too large a variance, deviations are measured from the expected count. For too small a variance, they are
     measured from several centres, because the counts may have another mean; a union bound covers all centres.
@@ -133,7 +135,10 @@ def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> fl
 
 
 def _least_log_moment(log_p: Array, values: Array) -> float:
-    """Return the least ln E[e^{θ·values}] over θ > 0, which bounds ln Pr[mean of the values ≥ 0] (Chernoff)."""
+    """Return the least ln E[e^{θV}] over θ > 0, where V is values[k] with probability e^log_p[k].
+
+    n times this result bounds ln Pr[mean of n independent draws of V ≥ 0] (Chernoff).
+    """
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 

@@ -18,7 +18,7 @@ PLURALITY = "plurality"
 def targets(
     votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], soft: NDArray[np.floating]
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
-    """Yield the target probabilities (queries, classes) of each kind of label, with its name and temperature.
+    """Yield, for each kind of label, (its name, its temperature) and the target probabilities (queries, classes).
 
     "plurality" has probability 1 for the class with the most votes. "soft" is the normalised sum of the teachers'
     probabilities at a temperature (Figure 5). `votes` is (teachers, queries); `soft` are the sums (temperatures,
@@ -30,9 +30,9 @@ def targets(
 
 
 def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperature: float, *, seed: int) -> None:
-    """Fit a network to samples `x` with target probabilities (samples, classes).
+    """Fit the network `learner` to samples `x` with the probabilities `target` (samples, classes).
 
-    The network's logits are divided by `temperature`, as the targets were. As in Hinton et al. (2015), Section 2, the
+    The network's logits are divided by `temperature`, as the teachers' were. As in Hinton et al. (2015), Section 2, the
     loss is multiplied by the squared temperature, so that the size of gradients does not depend on it.
     """
     probabilities = torch.from_numpy(target).float().to(learner.device)

@@ -98,7 +98,7 @@ class Choice:
 
     @property
     def clusters(self) -> int:
-        """Return the largest number of clusters whose `hidden` share is at most `HIDDEN`, or else the smallest number."""
+        """Return the largest number of clusters whose `hidden` share is at most `HIDDEN`, or else the smallest one."""
         return max(self._sound, default=self.looked_at[0].clusters)
 
     @property

@@ -59,9 +59,10 @@ class PrivateEvolution(GaussianSums):
     def _weights(
         self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
     ) -> Array:
-        """Return the weights of candidates (candidates, classes) from noisy votes; those of a class add up to 1.
+        """Return the candidates' weights (candidates, classes), from the noisy votes of the records for them.
 
-        `places` contains the positions in the pool of the candidates of each class.
+        `places` contains, for each class, the positions (candidates,) of its candidates in the pool. The weights of a
+        class add up to 1.
         """
         votes = [
             np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))
@@ -75,7 +76,10 @@ class PrivateEvolution(GaussianSums):
 
 
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return new candidates, as many as in `places`: up to half are drawn by weights, the others are near these."""
+    """Return the pool positions of a class's next candidates, as many as the present ones, `places`.
+
+    Up to half are drawn from `places` with probabilities `weights`; the others are samples of the pool near these.
+    """
     size = len(places)
     drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]
     near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))
@@ -84,7 +88,9 @@ def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.
 
 
 def _linear(pool: Array, strength: Array) -> Scores:
-    """Return the scores of a ridge regression on samples of the pool with weights `strength` (samples, classes).
+    """Return the score function of a ridge regression of the classes on the `pool` (samples, features).
+
+    `strength` (samples, classes) is the weight of each sample as an example of each class.
 
     The penalty is the mean variance of the features.
     """

@@ -57,7 +57,7 @@ class FeatureMethod(ABC):
 
     @abstractmethod
     def costs(self, delta: float) -> tuple[float, float]:
-        """Return ε at `delta` if a record is replaced, and if a record is added or removed."""
+        """Return two ε of all releases together at `delta`: for a replaced, and for an added or removed record."""
 
     @abstractmethod
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
@@ -72,7 +72,7 @@ class FeatureMethod(ABC):
         return 1
 
     def bound(self, delta: float) -> Bound:
-        """Return the worst-case ε of all releases; it is not publishable, as the noise is seeded."""
+        """Return the worst-case ε of all releases at `delta`; it is not publishable, as the noise is seeded."""
         accountant, label, source = self.accounted
         replaced, added = self.costs(check_delta(delta))
         return Bound(
@@ -90,9 +90,10 @@ class FeatureMethod(ABC):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, change: str, **options: Any) -> Self:
-        """Return the method with the least noise, rounded up, whose ε at `delta` for the `change` is at most `epsilon`.
+        """Return the method with `options` and the least noise, rounded up, whose ε at `delta` is at most `epsilon`.
 
-        Raises PatebenchError if no noise reaches the target.
+        `change` is the change of data, one of `CHANGES`, to which this ε applies. Raises PatebenchError if no noise
+        reaches the target.
         """
         place = list(CHANGES).index(change)
         return cls(noise=edge(lambda noise: cls(noise=noise, **options).costs(delta)[place], epsilon), **options)
@@ -101,10 +102,10 @@ class FeatureMethod(ABC):
 class GaussianSums(FeatureMethod):
     """Method that releases sums over the records with noise N(0, `noise`²) on each coordinate.
 
-    `distance` bounds the squared L2 change of all sums together if one record changes. The releases together are μ-GDP
-    for μ = √distance / `noise`: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and
-    Corollary 3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md,
-    "Methods on public features".
+    Let D bound the sum of the squared L2 changes of all released sums if one record changes (`distances`). All releases
+    together are then μ-GDP with μ = √D / `noise`: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and Corollary
+    3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md, "Methods on
+    public features".
     """
 
     accounted = ("gdp", "Gaussian DP, PLD", "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3")
@@ -112,10 +113,10 @@ class GaussianSums(FeatureMethod):
     @property
     @abstractmethod
     def distances(self) -> tuple[float, float]:
-        """Return the maximum squared L2 distance of all sums, for a replaced and for an added or removed record."""
+        """Return bounds on the squared L2 change of all sums, for a replaced and for an added or removed record."""
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
-        """Return sums over the records with noise on each coordinate; every release is computed here."""
+        """Return `sums` over the records plus noise N(0, `noise`²) on each entry; every release is computed here."""
         return sums + self.noise * rng.standard_normal(sums.shape)
 
     def costs(self, delta: float) -> tuple[float, float]:

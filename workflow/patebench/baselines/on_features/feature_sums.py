@@ -28,7 +28,7 @@ _BLOCK = 1 << 12  # samples per block, which bounds memory
 
 
 def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
-    """Return vectors (samples, features), each clipped to `length` ≤ 1, in units of 1/`unit` and rounded towards zero.
+    """Return `vectors` (samples, features) clipped to `length` ≤ 1, in units of 1/`unit` and rounded towards zero.
 
     Squared lengths are sums of integers, so a vector does not depend on its place among others, not even by rounding.
     """
@@ -69,7 +69,10 @@ class Scaling:
         return replace(plain, length=max(float(np.median(np.linalg.norm(plain.along(pool), axis=1))), 1e-12))
 
     def along(self, features: Array) -> Array:
-        """Return features (samples, features) along the axes (samples, dimensions), by exact sums of integers."""
+        """Return the coordinates (samples, dimensions) of `features` (samples, features) minus `mean` along `axes`.
+
+        Sums are over integers and exact. Without axes, the result is (samples, features).
+        """
         if self.axes is None:
             return features - self.mean
         along: Array = np.rint((features - self.mean) * _FINE) @ self.axes
@@ -77,7 +80,10 @@ class Scaling:
         return along
 
     def units(self, features: Array) -> Units:
-        """Return the vectors of features (samples, features) in grid units; each follows from its sample alone."""
+        """Return the vectors (samples, dimensions), in grid units, to which `features` (samples, features) are mapped.
+
+        With a `constant`, there is one more dimension. Each vector depends on its own sample alone.
+        """
         share = float(np.sqrt(1 - self.constant**2))
         dimensions = features.shape[1] if self.axes is None else self.axes.shape[1]
         units = np.full((len(features), dimensions + (self.constant > 0)), np.trunc(self.constant * UNIT), np.float32)
@@ -87,12 +93,15 @@ class Scaling:
 
 
 def blocks(samples: int) -> Iterator[slice]:
-    """Yield slices of samples, block by block."""
+    """Yield slices of at most `_BLOCK` positions that together cover 0 … `samples` − 1."""
     return (slice(start, start + _BLOCK) for start in range(0, samples, _BLOCK))
 
 
 def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array:
-    """Return the sum of the vectors of each class (features, classes)."""
+    """Return the sum of the vectors of each class (features, classes), in units of 1.
+
+    `units` (samples, features) are the vectors in grid units, and `labels` (samples,) their classes.
+    """
     total = np.zeros((units.shape[1], classes))
     for rows in blocks(len(units)):
         total += units[rows].astype(np.float64).T @ (labels[rows, None] == np.arange(classes)).astype(np.float64)
@@ -100,7 +109,7 @@ def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array
 
 
 def outer_sums(units: Units) -> Array:
-    """Return the sum of v·v' (features, features) over all vectors v."""
+    """Return Σ v vᵀ (features, features), in units of 1, over the vectors v = `units` (samples, features)."""
     total = np.zeros(2 * (units.shape[1],))
     for rows in blocks(len(units)):
         part = units[rows].astype(np.float64)
@@ -109,7 +118,10 @@ def outer_sums(units: Units) -> Array:
 
 
 def to_coordinates(symmetric: Array) -> Array:
-    """Return a symmetric matrix as the vector of its diagonal and √2 times its upper triangle, of the same L2 norm."""
+    """Return the matrix `symmetric` as a vector: its diagonal, then √2 times its upper triangle.
+
+    The vector's L2 norm is the matrix's Frobenius norm.
+    """
     upper = np.triu_indices(len(symmetric), 1)
     return np.concatenate([symmetric.diagonal(), np.sqrt(2) * symmetric[upper]])
 

@@ -50,7 +50,10 @@ class LeastSquares(GaussianSums):
         return _regressed(table, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Return an estimate of the mean of v·v' (features, features) over the private vectors `units`."""
+        """Return an estimate of the mean of v vᵀ (features, features) over the private vectors v, `units`.
+
+        `pool` are the pool's vectors, and `records` is the estimated number of records.
+        """
         return outer_sums(pool) / len(pool)
 
 
@@ -78,7 +81,10 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Return the classifier fitted to the class sums `table` (features, classes), whose noise is N(0, noise²)."""
+    """Return the linear classifier fitted to the class sums `table` (features, classes) with noise N(0, `noise`²).
+
+    `covariance` (features, features) is the estimated mean of v vᵀ over the records' vectors v.
+    """
     counts = np.maximum(table[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)
     shares = counts / records if counts.any() else np.full(table.shape[1], 1 / table.shape[1])
@@ -94,7 +100,11 @@ def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) 
 
 
 def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the most likely weights (axes, classes), from sums along principal axes of the given variance."""
+    """Return the weights (axes, classes) of the regression, at the r, p and τ of the module with the greatest evidence.
+
+    `sums` (axes, classes) are the noisy class sums along principal axes, `variance` (axes,) that of the vectors along
+    each axis, `records` the number of records, and `noise` the standard deviation of the noise.
+    """
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]
     squares = np.square(sums).sum(axis=1)

@@ -80,7 +80,10 @@ class ClusterResampling(ClusterHistograms):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse(LabelMethod):
-    """Randomised response on each label; the prior is uniform, or the noisy histograms of `clusters` clusters."""
+    """Method that randomises each label by a prior: uniform, or the noisy label histogram of its cluster.
+
+    `clusters` is the number of clusters, None for the uniform prior.
+    """
 
     clusters: int | None = None
 
@@ -120,7 +123,7 @@ def response(labels: Labels, prior: Array, epsilon: float) -> Array:
 
 
 def shares(rows: Array) -> Array:
-    """Return noisy histograms (rows, classes) as probabilities: negative cells become 0.
+    """Return noisy histograms `rows` (rows, classes) as probabilities: negative cells become 0, and rows add up to 1.
 
     Rows without positive cells become uniform.
     """
@@ -130,7 +133,7 @@ def shares(rows: Array) -> Array:
 
 
 def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
-    """Draw one class per row of probabilities (rows, classes)."""
+    """Return one class (rows,) per row, drawn with the `probabilities` (rows, classes)."""
     with np.errstate(divide="ignore"):
         return (np.log(probabilities) + rng.gumbel(size=probabilities.shape)).argmax(axis=1)
 
@@ -146,5 +149,5 @@ def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
 
 
 def _nearest(features: Array, means: Array) -> Labels:
-    """Return the index of the nearest of `means` for each sample (samples,)."""
+    """Return the index (samples,) of the nearest of `means` (clusters, features) to each of `features`."""
     return (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)

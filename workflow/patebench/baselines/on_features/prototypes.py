@@ -112,7 +112,10 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Scale vectors (samples, features) to unit length, each alone, and return them in units of 1/`_SHORT`."""
+    """Return `vectors` (samples, features) scaled to unit length, each alone, in units of 1/`_SHORT`.
+
+    Vectors shorter than 1/16 become shorter than 1.
+    """
     units = np.empty(vectors.shape, np.float32)
     for rows in blocks(len(vectors)):
         units[rows] = clipped(vectors[rows] * _LONG, unit=_SHORT)
@@ -120,7 +123,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1, estimated from the first 1,000 samples of the pool."""
+    """Return the similarities that become the scores 0 and 1: quantiles over pairs of 1,000 samples of `public`."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
@@ -128,7 +131,11 @@ def _range(public: NDArray[np.float32]) -> tuple[float, float]:
 
 
 def _scores(public: NDArray[np.float32], own: NDArray[np.float32], low: float, high: float) -> Array:
-    """Return the score of each public sample (samples,): sums of integers, exact in any order of the records."""
+    """Return the score of each public sample (samples,) for one class.
+
+    A score is the sum, over the class's records `own`, of their similarity to the sample, where `low` … `high` is
+    scaled to 0 … 1 and clipped. Sums are over integers, and exact in any order of the records.
+    """
     total = np.zeros(len(public))
     for start in range(0, len(own), _BLOCK):
         similar = own[start : start + _BLOCK] @ public.T
