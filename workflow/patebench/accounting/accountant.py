@@ -196,7 +196,7 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return the `Totals` of queries with the same Rényi curve `curve`: `times(T)`·`curve`; by default T·`curve`."""
+    """Return `totals(numbers T, orders)` for queries with the same curve: `times(T)`·`curve`, by default T·`curve`."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         return np.multiply.outer([float(times(T)) for T in queries], curve(orders))
@@ -205,7 +205,7 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return the `Totals` of queries with different Rényi curves: the sum of the first T curves.
+    """Return `totals(numbers T, orders)` for queries with different Rényi curves: the sum of the first T curves.
 
     `rows` has one row of data per query, and `curve(rows, orders)` returns the curves (queries × orders) of some rows.
     """

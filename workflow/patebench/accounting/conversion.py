@@ -37,7 +37,7 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return the formula of the conversion `how` per order, which may be negative, to compare orders."""
+    """Return ε per order by the formula of the conversion `how`, negative where the formula is, to compare orders."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)

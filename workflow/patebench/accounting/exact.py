@@ -271,7 +271,7 @@ class ExactDivergence:
 
     @property
     def _most_ranks(self) -> int:
-        """Return an upper bound on the distinct counts of a histogram, whose sum is at most the number of teachers."""
+        """Return an upper bound on the number of distinct counts in a histogram, which add up to at most `teachers`."""
         if isinstance(self.neighbours, PerQueryNeighbours):
             return self.votes.classes
         return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)

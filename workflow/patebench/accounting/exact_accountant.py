@@ -46,7 +46,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Return indices and weights of sampled queries; those below T represent the first T queries, T ≤ `queries`."""
+    """Return indices and weights of sampled queries; indices below T represent the first T queries, T ≤ `queries`."""
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
@@ -90,7 +90,7 @@ class OrderSearch:
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
-        """Return the larger of both directions (numbers of queries × orders) per query (`form` 0) or teacher (1)."""
+        """Return the divergence of the larger direction (numbers of queries × orders), per query (0) or teacher (1)."""
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:

@@ -27,7 +27,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def strong_composition(gamma: float, queries: int, delta: float) -> float:
-    """Return the ε of T queries to LNMax(γ) at `delta` by PATE 2017, appendix B: 4Tγ² + 2γ√(2T ln 1/δ)."""
+    """Return the ε at `delta` of T = `queries` queries to LNMax(γ): 4Tγ² + 2γ√(2T ln 1/δ) (PATE 2017, appendix B)."""
     return 4 * queries * gamma * gamma + 2 * gamma * math.sqrt(2 * queries * math.log(1 / delta))
 
 

@@ -129,7 +129,7 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Return a bound on the Rényi divergence of one label outside the cells, in all votes not covered by `inside`.
+    """Return a bound on the Rényi divergence of one label for all votes that the cells of `noise.inside` do not cover.
 
     Apart from improbable outcomes, one outcome is nearly certain under both distributions. Its log ratio is at most
     2s·f(X − s)/F(X − s) in size, with X = `noise.reach`, f the density and F the distribution function of the noise.
@@ -250,7 +250,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Return an index at which `height` is least among its neighbours at distance `step` in 0 … `size` − 1."""
+    """Return an index in 0 … `size` − 1 at which `height` is at most that of the indices `step` before and after."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)

@@ -173,7 +173,7 @@ _PLAIN = 600.0
 
 
 def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the lead of the plurality over each other class in votes, (queries, classes − 1), sorted in each row."""
+    """Return the leads, in votes, of the plurality over the other classes, (queries, classes − 1), rows ascending."""
     ordered = np.sort(counts, axis=1)
     return ordered[:, -1:] - ordered[:, -2::-1]
 

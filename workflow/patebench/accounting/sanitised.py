@@ -115,7 +115,7 @@ class Design:
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
-        """Draw f̂ for f = `value` with noise from `source`, clipped to 0 and to the worst case `ceiling`.
+        """Draw the noisy bound f̂ for the bound f = `value`, with noise from `source`, clipped to [0, `ceiling`].
 
         Noise from a seeded source is continuous and rounded: it is meant to be reproducible, not private.
         """
@@ -125,7 +125,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return f̂ for f = `value` and the noise N = `draw`; the default N = 0 gives the median of f̂."""
+        """Return the noisy bound f̂ for the bound f = `value` and noise of `draw` grid steps; 0 gives the median."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -273,7 +273,7 @@ class _Releasing(Accountant):
 
     @abstractmethod
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """Return the design and f̂ for each T in the ascending `queries`."""
+        """Return the design and the noisy bound f̂ on the first T queries, for each T in the ascending `queries`."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
@@ -334,7 +334,7 @@ class SanitisedAccountant(_Releasing):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedAccountant(_Releasing):
-    """Accountant of the median of the release with the best design for the actual votes, as in Scalable PATE.
+    """Accountant of the ε at the median of the noisy bound, with the best design for the votes, as in Scalable PATE.
 
     Design and median depend on the votes without noise, so this ε must not be published. It shows how much a design
     gains that is chosen with knowledge of the votes.

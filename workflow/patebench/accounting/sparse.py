@@ -30,7 +30,7 @@ def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
 
 
 def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
-    """Return the largest squared L2 distance between tables of weighted votes, over all rounds, if a teacher changes.
+    """Return the largest squared L2 distance between the weighted tables of all rounds if one teacher changes.
 
     A replaced teacher may have the opposite votes, so the distance per round is up to twice the norm of its votes.
 

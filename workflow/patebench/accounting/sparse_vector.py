@@ -73,7 +73,7 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
 
 
 def _laplace_shift(shift: float, orders: Array) -> Array:
-    """Return D_α between Laplace noise of scale 1 and the same noise shifted by `shift` (Mironov 2017, Prop. 6)."""
+    """Return the Rényi divergence of Laplace noise of scale 1 from itself plus `shift` (Mironov 2017, Prop. 6)."""
     log_terms = np.stack(
         [
             np.log(orders / (2 * orders - 1)) + (orders - 1) * shift,

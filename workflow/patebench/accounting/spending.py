@@ -71,7 +71,7 @@ def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None)
 
 
 def _order_index(order: float) -> int:
-    """Return the index of an order in `conversion.ORDERS`."""
+    """Return the index of the order nearest to `order` in `conversion.ORDERS`."""
     return int(np.argmin(np.abs(conversion.ORDERS - order)))
 
 
