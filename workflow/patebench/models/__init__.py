@@ -74,7 +74,7 @@ def check_images(model: str, shape: tuple[int, ...]) -> None:
 
 
 def check_compressible(model: str | None) -> None:
-    """Raise PatebenchError for None or a model that cannot be built with fewer parameters."""
+    """Raise PatebenchError if `model` is None or cannot be built with fewer parameters."""
     if model is None or not MODELS.fact(model, "compressible", False):
         able = " or ".join(name for name in MODELS if MODELS.fact(name, "compressible", False))
         what = "no model is given" if model is None else f"the model '{model}' cannot be built with fewer parameters"

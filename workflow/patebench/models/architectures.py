@@ -42,7 +42,7 @@ def _outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build a perceptron with two hidden layers, for samples of any shape."""
+    """Build a perceptron with two hidden layers of 128 units, for samples of any `shape`."""
     return nn.Sequential(
         nn.Flatten(), nn.Linear(math.prod(shape), _HIDDEN), nn.ReLU(),
         nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, classes),
@@ -105,7 +105,7 @@ def paper_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def paper_cnn_deep(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build the CNN of PATE 2017 for SVHN, here with one more convolution before each pooling.
+    """Build the CNN of PATE 2017 for SVHN: `paper_cnn` with one more convolution before each pooling.
 
     The paper says only "we add two hidden layers" (Section 4).
     """
@@ -205,7 +205,7 @@ class Siamese(nn.Module):
         return self.features(self.standardise(x.to(self.bias.device)))
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the logits (…,) of the probability that two images are equal, from their features (…, width)."""
+        """Return the logits (…,) that two images are equal, from their features `first` and `second` (…, width)."""
         return self.bias - (first - second).abs() @ F.softplus(self.weights)
 
 
@@ -222,7 +222,7 @@ def compressed(whole: Build, compression: float) -> Build:
 
 
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
-    """Return the width of the `conv_net` whose number of parameters is closest to `count`."""
+    """Return the `width` with which a `conv_net` for `shape` and `classes` has closest to `count` parameters."""
     width = 1
     while parameters(width + 1, shape, classes) <= count:
         width += 1
@@ -230,7 +230,7 @@ def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
 
 
 def parameters(width: int, shape: tuple[int, ...], classes: int) -> int:
-    """Return the number of parameters of a `conv_net` of the given width."""
+    """Return the number of parameters of a `conv_net` of this `width` for samples of `shape` and `classes` classes."""
     with torch.device("meta"):  # allocates no memory
         return sum(weights.numel() for weights in conv_net(shape, classes, width=width).parameters())
 
@@ -260,9 +260,9 @@ def untrained_network(
 ) -> tuple[nn.Module, Standardise]:
     """Return an untrained network of the registered `model`, and a module that standardises samples by the `pool`.
 
-    The network accepts samples of the pool's shape and has `compression` times fewer parameters than the model. Both
-    modules are on this process's device (`models.device`). Raises PatebenchError if the model is not a network, or
-    cannot be compressed.
+    The network accepts samples of the pool's shape, and has `outputs` outputs and `compression` times fewer parameters
+    than the model. Both modules are on this process's device (`models.device`). Raises PatebenchError if the model is
+    not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build = learner.build

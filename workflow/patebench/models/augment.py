@@ -18,9 +18,9 @@ _AFFINE, _POINTS = 6, 5
 
 
 def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: float) -> Tensor:
-    """Rotate, shear, scale, shift and bend each image of `x` (samples, channels, height, width) at random.
+    """Return each image of `x` (samples, channels, height, width), turned, sheared, scaled, shifted and bent at random.
 
-    Pixels that come from outside the image get the value `fill`.
+    `recipe` limits these changes. Pixels that come from outside the image get the value `fill`.
     """
     return move(x, draw(len(x), recipe, rng).to(x.device), recipe, fill=fill)
 
@@ -38,9 +38,10 @@ def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> Tensor:
-    """Apply to each image of `x` (samples, channels, height, width) the map given by its row of `draws`.
+    """Return each image of `x` (samples, channels, height, width), moved by the map that its row of `draws` gives.
 
-    `fill` is the value of pixels outside the image: one number, or one per image (samples, 1, 1, 1).
+    `draws` come from `draw` with the same `recipe`. `fill` is the value of pixels outside the image: one number, or one
+    per image (samples, 1, 1, 1).
     """
     turn, slant, wider, taller, right, lower = draws[:, :_AFFINE].T
     angle, shear = turn * math.radians(recipe.rotation), torch.tan(slant * math.radians(recipe.shear))
@@ -59,8 +60,8 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
     """Return smooth displacements (samples, height, width, 2) of all pixels, in units of half the image's size.
 
-    They are random at 5×5 points, with the standard deviation `deviation` as a fraction of the image's size, and
-    interpolated cubically between these points.
+    At 5×5 points they are the normal `draws` (samples, 50), scaled to the standard deviation `deviation`, a fraction of
+    the image's size; between these points they are interpolated cubically.
     """
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
     down, across = (_cubic(length).to(points.device) for length in size)
@@ -69,6 +70,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """Return the matrix (size, points) of cubic interpolation from evenly spaced points to `size` pixels."""
+    """Return the matrix (`size`, 5) of cubic interpolation from 5 evenly spaced points to `size` pixels."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

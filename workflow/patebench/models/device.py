@@ -51,7 +51,7 @@ def device() -> torch.device:
 
 
 def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
-    """Claim the first of the GPUs `names` that no other process has claimed; return its index, or None if all are.
+    """Claim the first GPU in `names` that no other process has claimed; return its index, or None if all are claimed.
 
     A claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
     process ends. A GPU whose lock file cannot be opened or locked counts as claimed.

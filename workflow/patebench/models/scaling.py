@@ -33,7 +33,7 @@ class Columns:
 
     @classmethod
     def of(cls, table: NDArray[Any]) -> Self:
-        """Compute mean and divisor of each column of `table` (samples, features), which must be finite."""
+        """Return the mean and the divisor of each column of `table` (samples, features), which must be finite."""
         values = np.asarray(table, np.float64)
         mean, deviation = values.mean(axis=0), values.std(axis=0)
         rounded = deviation <= ROUNDING * np.abs(mean)
@@ -72,12 +72,12 @@ class Standardise(nn.Module):
 
 
 def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """Return (x − mean)/spread, computed in the precision of `mean`, clipped to ±`LIMIT`, as single precision."""
+    """Return (`x` − `mean`)/`spread` in float32, clipped to ±`LIMIT`; it is computed in the precision of `mean`."""
     return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()
 
 
 def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and divisor (1, channels, 1, 1) of the channels of images."""
+    """Return mean and divisor (1, channels, 1, 1) of each channel of images `x` (samples, channels, height, width)."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -85,7 +85,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and divisor (1, features) of the columns of a table."""
+    """Return mean and divisor (1, features) of each column of the table `x` (samples, features)."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

@@ -109,12 +109,12 @@ class Stack:
         return device_facts(self.device, self.compute_dtype)
 
     def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield logits (networks, batch, classes) for each batch of `x`."""
+        """Yield the logits (networks, batch, classes) of each batch of samples `x` (samples, …)."""
         self.net.eval()
         return (self._logits(batch) for batch in self._batches_of(x))
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield the batches (networks, batch, …) of `x`, standardised separately for each network."""
+        """Yield the batches (networks, batch, …) of samples `x` (samples, …), standardised for each network."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
@@ -122,10 +122,10 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Yield the batches of one epoch: positions in `self.x`, random numbers of their affine maps, and a mask.
+        """Yield for each batch of an epoch: the positions of its samples in `self.x`, random numbers, and a mask.
 
-        Positions are (networks, batch), random numbers (networks, batch, numbers). The mask (networks, batch) is False
-        for padding, which repeats the first sample of the network.
+        Positions are (networks, batch), and the random numbers of affine maps (networks, batch, numbers). The mask
+        (networks, batch) is False for padding, which repeats the first sample of the network's shard.
         """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         length = self.recipe.batch * (self.steps // self.recipe.epochs)
@@ -158,16 +158,20 @@ class Stack:
         return self._outputs(self.net, self.weights, samples).float()
 
     def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
-        """Return what `net` computes with each network's `weights` from its `samples` (networks, samples, …)."""
+        """Return the outputs of `net`, evaluated for each network with its `weights` and its `samples`.
+
+        `weights` (networks, …) are by name, `samples` (networks, samples, …), and outputs have the same first axis.
+        """
         with autocast_to(self.device, self.compute_dtype):
             return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return a network for `functional_call`, and the stacked initial weights of all networks.
+    """Return one network like `template`, for `functional_call`, and the initial weights of all, by name.
 
-    The networks are built one after another, to save memory. Their weights are stacked on the CPU and then moved to the
-    device: moving the weights of 250 networks separately to an H100 took a fifth of the training time.
+    Each array of weights (networks, …) has one row per seed. The networks are built one after another, to save memory.
+    Their weights are stacked on the CPU and then moved to the device: moving the weights of 250 networks separately to
+    an H100 took a fifth of the training time.
     """
     weights: dict[str, Tensor] = {}
     for position, seed in enumerate(seeds):
@@ -209,7 +213,7 @@ class _Finite(torch.autograd.Function):
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Return one tensor (rows, length, …) of tensors with different lengths, padded with zeros."""
+    """Return the tensors `rows`, each of at most `length` entries, padded with zeros: (rows, length, …)."""
     padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row
