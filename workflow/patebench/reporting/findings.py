@@ -35,9 +35,9 @@ _MOST = 2
 
 
 def findings(tables: Tables) -> list[str]:
-    """Return at most five findings of a few sentences each, or `NOTHING` for a run without findings.
+    """Return at most five texts of a few sentences about the `tables` of a run, or `NOTHING`.
 
-    They concern, in this order: students, private models, the accuracy that is possible without private data, audits,
+    They are about, in this order: students, private models, the accuracy that is possible without private data, audits,
     and comparisons with numbers printed in papers.
     """
     filled = {name: frame for name, frame in tables.items() if not frame.empty}
@@ -71,7 +71,7 @@ def setup(tables: Tables) -> str:
 
 
 def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield sentences about the most accurate student of each data set, preferably at an ε of at most `WEAK`."""
+    """Yield sentences per data set about its most accurate student; a worst-case ε ≤ `WEAK` is preferred."""
     students = students[students["accuracy_mean"].notna()]
     labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
     units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
@@ -103,7 +103,7 @@ def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set about the most accurate private model with a proven ε."""
+    """Yield a sentence per data set about its most accurate private model; a proven ε ≤ `WEAK` is preferred."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
@@ -114,7 +114,7 @@ def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set that names the classes missing from the released labels of some label set."""
+    """Yield a sentence per data set that names the classes without a released label in at least one label set."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -131,9 +131,9 @@ def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _public_alone(bits: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set about the accuracy that is possible without private data (ε = 0).
+    """Yield a sentence per data set about the best accuracy that is possible without private data (ε = 0).
 
-    It is reached by labelling each cluster of public samples with its most frequent true label.
+    Each cluster of public samples is labelled with its most frequent true label.
     """
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
@@ -145,7 +145,7 @@ def _public_alone(bits: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """Return a sentence that counts a paper's printed numbers by verdict, from its row of the table `papers`."""
+    """Return a sentence that counts a paper's printed numbers by verdict; `row` is its row of the table `papers`."""
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in COUNTING if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")
     return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
@@ -175,7 +175,7 @@ def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _proofs(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield sentences that count the proven bounds that an audit tested, contradicted, or could not test."""
+    """Yield sentences with the numbers of proven bounds that audits tested, contradicted, or could not test."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
         int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
@@ -215,13 +215,13 @@ _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str
 
 
 def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the name, as text, and the rows of each data set, for at most `_MOST` data sets with the most rows."""
+    """Yield (name as text, rows) of each data set in `frame`, limited to the `_MOST` data sets with the most rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
 
 def protected(row: Mapping[Any, Any]) -> str:
-    """Return the unit that the ε of a student's labels protects, such as "the shard of one of 250 teachers"."""
+    """Return what the ε of the labels of the student in `row` protects: "the shard of one of 250 teachers"."""
     if of_labels(row.get("setting", "")):
         return PROTECTS_LABEL
     return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
@@ -238,14 +238,14 @@ def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
 
 
 def setting(row: Mapping[Any, Any]) -> str:
-    """Return a sentence such as "Setting: GNMax, σ = 40, 100 prototypes, supervised student.", from a student's row."""
+    """Return the sentence on a student's `row`: "Setting: GNMax, σ = 40, 100 prototypes, supervised student."."""
     noise = row.get("noise_in_words")
     parts = [in_words(row["mechanism"]), noise if isinstance(noise, str) else "", answers(row)]
     return f"Setting: {', '.join(filter(None, parts))}, {in_words(row['method'])} student."
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return the mean number of answered queries as text, such as "300 labels" or "13 answers to 300 queries"."""
+    """Return the answered queries of a student's `row` as text: "300 labels", or "13 answers to 300 queries"."""
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]
@@ -255,7 +255,7 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return the accuracy of a row as text, with the accuracy of always predicting the largest class in brackets.
+    """Return the mean accuracy of `row` as text, with the share of the largest class in brackets, if known.
 
     `accuracy` is the name of the accuracy's column without `_mean`.
     """
@@ -264,9 +264,10 @@ def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 
 
 def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return a text with the balanced accuracy, if known, and the accuracy of always predicting the largest class.
+    """Return a text with the balanced accuracy of `row`, if known, and that of always predicting the largest class.
 
-    The text states if the row's accuracy is not higher. It is "" if the share of the largest class is unknown.
+    It states if the accuracy in the column `<accuracy>_mean` is not above the latter. It is "" if the share of the
+    largest class is unknown.
     """
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:
@@ -278,12 +279,12 @@ def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 
 
 def percent(value: float) -> str:
-    """Return a fraction in per cent, such as "96.68 %"."""
+    """Return the fraction `value` as text in per cent: "96.68 %" for 0.9668."""
     return f"{100 * value:.2f} %"
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text, such as "4.2 s", "3 min 12 s" or "1 h 02 min"."""
+    """Return a duration of `seconds` as text, such as "4.2 s", "3 min 12 s" or "1 h 02 min"."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -292,7 +293,7 @@ def duration(seconds: float) -> str:
 
 
 def join(words: Sequence[Any], last: str = "and") -> str:
-    """Join words as in "a, b and c"."""
+    """Return `words` as a list in one text, "a, b and c", with the word `last` before the final one."""
     named = [str(word) for word in words]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
 

@@ -176,24 +176,24 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_records(self) -> "Records":
-        """Return these records without splits that protect only labels, because their ε has another unit of privacy."""
+        """Return a copy without the splits in which ε protects only a record's label, not the whole record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(of_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
-        """Return these records without label sets, bounds and students of queries that were selected in rounds."""
+        """Return a copy without label sets, bounds and students whose queries were selected in rounds."""
         whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
         return replace(self, **whole)
 
 
 def of_labels(setting: str) -> bool:
-    """Return True if the split `setting` protects only labels; titles then name the split, to show what ε protects."""
+    """Return True if ε protects only the label of a record in the split named `setting`."""
     return LABELS in setting.split("_")
 
 
 def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
-    """Collect records in frames; each record comes with the path of its file, for messages.
+    """Return all records as one frame per kind; `records` are pairs of a file's path, for messages, and a record.
 
     Raises ArtefactError for the first invalid record, and PatebenchError for a duplicate.
     """
@@ -204,10 +204,10 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
 
 
 def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
-    """Return mean and sample standard deviation of the columns `values` over the seeds, per group of equal `by`.
+    """Return mean and sample standard deviation over the seeds, one row per combination of the columns `by`.
 
-    The result has the columns `by`, `seeds` (their number), and `<value>_mean` and `<value>_std` for each value. The
-    deviation of a single seed is NaN.
+    The result has the columns `by`, `seeds` (the number of seeds), and `<value>_mean` and `<value>_std` for each column
+    in `values`. The deviation of a single seed is NaN.
     """
     import numpy as np
     import pandas as pd
@@ -225,9 +225,9 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 
 
 def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settings | None":
-    """Return the mean recall per class, over the seeds whose test set contains the class; None if there are no recalls.
+    """Return the mean recall of each class over the seeds whose test set contains it; None without any recall.
 
-    `recalls` contains one mapping from class names to recalls per seed.
+    `recalls` contains, per seed, a mapping from class names to recalls (None if the class has no sample), or None.
     """
     named: dict[str, list[float]] = {}
     for recall in recalls:
@@ -237,41 +237,44 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 
 def deviation(values: Any) -> Any:
-    """Return the sample standard deviation of a column or group; NaN for one value, 0 if only rounding differs."""
+    """Return the sample standard deviation of a column or of groups; NaN for one value, 0 if only rounding differs."""
     std = values.std(ddof=1)
     return std * (std > ROUNDING * abs(values.mean()))
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """Return the names of the columns that `over_seeds` computes for `values`; recalls have no deviation."""
+    """Return the names of the columns that `over_seeds` computes for `values`: `<value>_mean` and `<value>_std`.
+
+    A recall has a mean only.
+    """
     kinds = {value: ("mean",) if "recall" in value else ("mean", "std") for value in values}
     return [f"{value}_{what}" for value in values for what in kinds[value]]
 
 
 def sort_rows(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
-    """Sort rows by the columns `by`, with numbers in text as numbers: `gamma-0.05`, `gamma-0.1`, `gamma-1`."""
+    """Return `frame` sorted by the columns `by`, with numbers in text as numbers: "gamma-0.5" is before "gamma-10"."""
     rows = list(frame[list(by)].itertuples(index=False))
     order = sorted(range(len(rows)), key=lambda index: tuple(natural_key(cell) for cell in rows[index]))
     return frame.iloc[order].reset_index(drop=True)
 
 
 def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """Return the smallest ε, as the column `name`, for each group of bounds with equal columns `by`."""
+    """Return the smallest ε in `bounds` for each combination of the columns `by`, in a column called `name`."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
 def worst_case_bounds(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the rows with worst-case bounds, which hold for all votes if labels are drawn with fresh noise."""
+    """Return the rows of `bounds` that are worst-case bounds."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 
 def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the distinct values of the columns `by`, in natural order."""
+    """Return the distinct combinations of the columns `by` in `frame` as tuples, sorted as by `sort_rows`."""
     return list(sort_rows(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
 
 
 def natural_key(value: Any) -> tuple[Any, ...]:
-    """Return a sort key of `value`: numbers inside text are compared as numbers, and missing values come last."""
+    """Return a sort key of `value` by which numbers inside text compare as numbers and missing values come last."""
     import pandas as pd
 
     if isinstance(value, Settings | tuple):
@@ -283,7 +286,7 @@ def natural_key(value: Any) -> tuple[Any, ...]:
 
 
 def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record of the file `path`; raise ArtefactError if a column is missing or has another type."""
+    """Return `record`, from the file `path`; raise ArtefactError if one of its columns is missing or invalid."""
     kind = record.get("record")
     if kind not in RECORDS:
         raise ArtefactError(path, f"it contains a record of the unknown kind '{kind}'")
@@ -305,7 +308,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(type_: type | UnionType) -> type:
-    """Return the type of a column's values that are not None."""
+    """Return the type without None: float for `float | None`."""
     return type_ if isinstance(type_, type) else get_args(type_)[0]
 
 
@@ -341,14 +344,14 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _frozen(value: Any) -> Any:
-    """Return a JSON value that can be hashed: mappings become `Settings`, and lists tuples."""
+    """Return the JSON value `value` in a form that can be hashed: mappings become `Settings`, and lists tuples."""
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear balanced accuracy and recall if classes are balanced, since they then add little to the accuracy."""
+    """Return `frame` with balanced accuracy and recall set to missing in rows with balanced classes."""
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:
@@ -360,7 +363,7 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear recipe and epochs of models that have neither, such as a random forest."""
+    """Return `frame` with training recipe and epochs cleared in rows whose model has none, such as a random forest."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

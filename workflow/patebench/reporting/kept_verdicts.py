@@ -31,15 +31,15 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per published value, in the order of these values, with the columns `EVIDENCE`.
+    """Return one row per published value, in their order, with its verdict and the other columns `EVIDENCE`.
 
-    If a value was measured several times, the first verdict in the order of `COUNTING` counts. A value that was not
-    measured is `not comparable` or `not run`, with the reason.
+    If several kept runs or settings measured a value, the first of their verdicts in the order of `COUNTING` counts. A
+    value that was not measured is `not comparable` or `not run`, with the reason.
 
     Parameters
     ----------
     reference : folder that contains a folder per kept run, with its tables in `tables`.
-    published : published values.
+    published : values that papers print.
     """
     best = best_of_each_number(measured_verdicts(reference, published))
     found = {tuple(row[name] for name in NUMBER): row for row in best.to_dict("records")}
@@ -54,27 +54,31 @@ def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def count_verdicts(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper with the number of its values for each verdict, from the frame of `best_evidence`."""
+    """Return one row per paper: a column per verdict with the number of its values in `evidence`, and their sum.
+
+    `evidence` is the frame of `best_evidence`.
+    """
     counts = count_by_paper(evidence, list(dict.fromkeys(evidence["paper"])))
     return counts.assign(published=counts.drop(columns="paper").sum(axis=1))
 
 
 def kept_runs(reference: Path) -> list[Path]:
-    """Return the folders of the kept runs, in alphabetical order."""
+    """Return the folders of the kept runs in the folder `reference`, in alphabetical order."""
     return sorted(folder.parent for folder in reference.glob("*/tables") if folder.is_dir())
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """Return a table of the kept run in `folder`; an empty frame if it is not kept."""
+    """Return the table `name` of the kept run in `folder`; an empty frame if its file does not exist."""
     path = folder / "tables" / f"{name}.csv"
     return read_csv(path.read_text(encoding="utf-8")) if path.is_file() else pd.DataFrame()
 
 
 @lru_cache(maxsize=2)
 def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per kept run, published value and setting that measured it: kept verdicts, then computed ones.
+    """Return one row with a verdict per kept run, published value and setting that measured the value.
 
-    The frame is cached and must not be changed.
+    Verdicts stored with the runs come first, then verdicts computed from their other tables. The frame is cached and
+    must not be changed.
     """
     runs = {folder.name: read_table(folder, "verdicts") for folder in kept_runs(reference)}
     kept = [_on_measured(frame.assign(run=run)) for run, frame in runs.items() if not frame.empty]
@@ -86,14 +90,14 @@ def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows on measured values, without those measured on a changed copy of a data set."""
+    """Return the rows of verdicts on measured values, without values measured on a changed copy of a data set."""
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
     return frame.assign(verdict=frame["verdict"].map(str))
 
 
 def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason for a value that no kept run measured; the reason names a missing data set."""
+    """Return `verdict` and `why` for a value that no kept run measured; `datasets` are those of the kept runs."""
     if value.not_comparable:
         return {"verdict": str(Verdict.NOT_COMPARABLE), "why": value.not_comparable}
     if value.not_run:
@@ -108,9 +112,10 @@ def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
 
 
 def records_of_tables(reference: Path) -> Records:
-    """Return students and private models from the tables of all kept runs as records, one per run and setting.
+    """Return the students and private models in the tables of all kept runs as records, one row per run and setting.
 
-    Accuracies and ε are means over the seeds. The columns `_FURTHER` contain the run, deviations and number of seeds.
+    Accuracies and ε are means over the seeds. The columns `_FURTHER` contain the name of the run, standard deviations
+    and the number of seeds.
     """
     records = records_of([])
     students, models, petdl = (_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
@@ -136,7 +141,7 @@ def records_of_tables(reference: Path) -> Records:
 
 
 def _rows(reference: Path, name: str) -> pd.DataFrame:
-    """Return the rows of a table of all kept runs, with the columns of records that tables lack."""
+    """Return the rows of the table `name` of all kept runs, with constants in the columns that only records have."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
@@ -145,7 +150,7 @@ def _rows(reference: Path, name: str) -> pd.DataFrame:
 
 
 def _like(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the columns of the empty `frame` and those of `_FURTHER`; recalls are missing."""
+    """Return `rows` with exactly the columns of the empty `frame` and `_FURTHER`; all recalls are None."""
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:
         rows[name] = [None] * len(rows)

@@ -49,22 +49,23 @@ _MEASURED = ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY, *BESIDE
 
 
 def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
-    """Return the ensembles of trained teachers, without ensembles whose teachers are single records."""
+    """Return the rows of `ensembles` whose teachers are trained models, not single records that vote."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
 @lru_cache(maxsize=1)
 def outcomes(records: Records) -> pd.DataFrame:
-    """Return one row per student setting and δ, in natural order; the frame is cached and must not be changed.
+    """Return one row per student setting and δ, sorted; the frame is cached and must not be changed.
 
-    The columns are `STUDENT`, `delta` and `seeds`, and the mean and standard deviation over the seeds of
-    `answered`, `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy`.
-    `adjacency` applies to every ε of the row.
-    Accuracies come with the columns of `BESIDE_ACCURACY`, and each ε with its `…_accountant`. `may_publish` is "yes" if
-    the labels are a release that may be published with the worst-case ε. `add_or_remove` is the smallest ε over the
-    accountants for votes of a teacher that are added or removed. `uncovered` names the classes without a label in at
-    least one seed, and `private_records` is the number of private records.
-    Missing values are NaN.
+    The columns are `STUDENT`, `delta`, `seeds` (their number), and `…_mean` and `…_std` over the seeds of `answered`
+    (queries), `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy` (of
+    the best model without privacy). Each ε is of the student's labels, by the tightest accountant or, if it is
+    data-dependent, by that of the mechanism's paper, if known; `…_accountant` names it, and `adjacency` is the change
+    that ε protects. `add_or_remove` is the smallest worst-case ε if a teacher's votes are added or removed.
+    `may_publish` is "yes" if the labels are a release that may be published with the worst-case ε. `uncovered` names
+    the classes without a label in at least one seed.
+    `private_records` is the number of private records. The columns `BESIDE_ACCURACY` accompany accuracies. Missing
+    values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
@@ -84,47 +85,47 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
-    """Return, per student setting, the classes without a label in at least one seed, as text such as “3”, “8”."""
+    """Return, per student setting, the classes without a released label in at least one seed, as text: “3”, “8”."""
     classes = students.groupby(STUDENT, dropna=False)["uncovered"]
     text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return text.reset_index()
 
 
 def private_models(records: Records) -> pd.DataFrame:
-    """Return one row per private model and bound on its ε, in natural order.
+    """Return one row per private model and bound on its ε, sorted.
 
-    The columns are `PRIVATE_MODEL`, `seeds`, and the mean and standard deviation over the seeds of `epsilon`,
-    `add_or_remove`, `seconds`, `answered`, `baseline_accuracy`, `accuracy` and `label_accuracy`, the last two with the
-    columns of `BESIDE_ACCURACY`.
+    The columns are `PRIVATE_MODEL`, `seeds` (their number), and `…_mean` and `…_std` over the seeds of `epsilon`,
+    `add_or_remove` (ε if a record is added or removed), `seconds`, `answered`, `baseline_accuracy` (of the best model
+    without privacy), `accuracy` and `label_accuracy`, the last two with the columns of `BESIDE_ACCURACY`.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "add_or_remove", "seconds", *_MEASURED])
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 
 def votes_by_record(model: str) -> bool:
-    """Return True if the private records of a `model` vote themselves, by features, and are not trained on."""
+    """Return True if the teacher `model` lets private records vote by their features, without training on them."""
     return model in MODELS and on_queries(model)
 
 
 def protects_replaced_record(model: str, partition: object) -> bool:
-    """Return True if the ε of labels protects one replaced record, not only the shard of a teacher.
+    """Return True if the ε of an ensemble's labels protects one replaced record, not only a teacher's shard.
 
-    The record then changes the votes of one teacher, whose length is limited.
+    This is so if records vote themselves (`model`) and replacing one changes a single teacher (`partition`).
     """
     return votes_by_record(model) and Change.REPLACE in protected_changes(partition)
 
 
 def protects_added_record(model: str, partition: object, alone: bool) -> bool:
-    """Return True if `add_or_remove` of labels protects one added or removed record, not only a teacher.
+    """Return True if the ε `add_or_remove` of labels protects one added or removed record, not only a teacher.
 
-    If there are as many teachers as records (`alone`), adding a record means adding a teacher. A partition that adds a
-    record to a shard is excluded, as the votes of the teacher may then change in any way.
+    This is so if each teacher is one record (`alone`), and `partition` does not add a new record to an existing shard,
+    whose teacher's votes could then change in any way.
     """
     return protects_replaced_record(model, partition) and alone and Change.ADD not in protected_changes(partition)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return the uses of unlabelled public samples by a student, such as "features, queries", and their number."""
+    """Return how the student of a row uses unlabelled public samples ("features, queries"), and how many it uses."""
     strategy, method = student["strategy"], student["method"]
     features = (
         votes_by_record(student["model"])
@@ -137,38 +138,38 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, other than the pool, on which encoders of a method's features were trained, or "none".
+    """Return the public data, other than the pool, on which the encoders of a method in `row` were trained, or "none".
 
-    `uses` names the method's uses of the pool, as text. The encoder of the pool counts only if it contains "features".
+    `uses` is the text of `public_use`. The encoder of the pool counts only if `uses` contains "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
 
 
 def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Add the accuracy of the best model trained without privacy on all private data, as `baseline_accuracy_…`."""
+    """Return `frame` with `baseline_accuracy_mean` and `…_std` of the best model without privacy for its data set."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """Return the accountant and conversion that the mechanism's paper uses; None if the mechanism is not installed."""
+    """Return (accountant, conversion) with which the paper of `mechanism` computes ε; None if neither is known."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
 def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
-    """Return True for each bound that uses the accountant and the conversion of the mechanism's paper."""
+    """Return True for each row of `bounds` with the accountant and the conversion of its mechanism's paper."""
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
     how = bounds[["mechanism", "accountant", "conversion"]].itertuples(index=False, name=None)
     return pd.Series([known[name] == tuple(account) for name, *account in how], index=bounds.index, dtype=bool)
 
 
 def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
-    """Return True for each student on the frontier: no other student is as accurate at the same or a smaller ε.
+    """Return True for each student on the Pareto front of accuracy and worst-case ε of its data set and split.
 
-    The frontier is computed within each data set and split. Of students with equal accuracy and ε, only the first is on
-    it. Students with an infinite ε are not on it.
+    No other student is then as accurate at the same or a smaller ε. Of students with equal accuracy and ε, only the
+    first is on the front; students with an infinite ε are not.
     """
     ranked = students.assign(better=-students["accuracy_mean"], place=range(len(students)))
     ranked = ranked.sort_values(["worst_case_epsilon_mean", "better", "place"])
@@ -179,7 +180,10 @@ def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataFrame:
-    """Return the accuracy of the best learner per group of equal columns `by`, as `<name>_mean` and `<name>_std`."""
+    """Return the accuracy over the seeds of the best learner for each combination of the columns `by`.
+
+    Its columns are `<name>_mean` and `<name>_std`.
+    """
     learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
     named = {f"accuracy_{what}": f"{name}_{what}" for what in ("mean", "std")}
@@ -187,9 +191,9 @@ def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataF
 
 
 def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """Return the smallest ε of `kind` per label set, number of queries and δ.
+    """Return the bound of this `kind` with the smallest mean ε per label set, number of queries and δ.
 
-    For data-dependent bounds, those computed as in the mechanism's paper take precedence.
+    Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
     """
     chosen = bounds[bounds["kind"] == kind]
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
@@ -202,12 +206,11 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> pd.DataFrame:
-    """Return the bounds on those labels of the whole pool that students learn from; without students, on all of them.
-
-    The frame is cached and must not be changed.
+    """Return the bounds on labels of the whole pool, limited to labels with a student if the run has students.
 
     Further columns are `least_sound`, the smallest worst-case ε, and `least_exact`, the smallest exact data-dependent
-    ε, for the same labels, number of queries, δ and seed; NaN if there is none.
+    ε, for the same labels, number of queries, δ and seed; NaN if there is none. The frame is cached and must not be
+    changed.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -236,11 +239,11 @@ _ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
 def audited(records: Records) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries, in natural order.
+    """Return one row per audited mechanism, setting and number of queries, sorted.
 
-    The columns are `AUDITED`, the stated ε of `STATED`, one audited ε per audit method (see `audit_methods`),
-    `claim`, the verdict on the claimed ε, and `verdict`, the verdict on the proven ε. Missing ε are NaN, and missing
-    verdicts None.
+    The columns are `AUDITED`; the smallest stated ε of each kind in `STATED`; the largest ε lower bound of each audit
+    method (see `audit_methods`); `claim`, the verdict on the claimed ε; and `verdict`, the worst verdict on the proven
+    ε. Missing ε are NaN.
     """
     audits = records.audits
     frame = audits[AUDITED].drop_duplicates()
@@ -260,7 +263,7 @@ def audited(records: Records) -> pd.DataFrame:
 
 
 def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the label of each audit method, by the column of the frame of `audited` that contains its ε."""
+    """Return a mapping from the columns of ε lower bounds in `frame`, from `audited`, to the audit methods' labels."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 
@@ -280,9 +283,9 @@ _NEAR = 0.02
 
 @lru_cache(maxsize=1)
 def petdl_students(records: Records) -> pd.DataFrame:
-    """Return one row per PET-DL student and bound on its ε, with the settings of the student and its teachers.
+    """Return one row per PET-DL student, seed and bound on its ε, with the settings of the student and its teachers.
 
-    The columns of `PETDL_CHOSEN` contain the settings; the target ε is in the column `target`. The columns of
+    The columns `PETDL_CHOSEN` contain the settings, except for the target ε, which is in `target`. The columns
     `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must
     not be changed.
     """
@@ -299,9 +302,9 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if the printed `value` is about a PET-DL student like the one in `row`.
+    """Return True if the printed `value` is about a PET-DL student in the setting of `row`, in its published form.
 
-    The data set, the number of teachers, the weighting and, approximately, the compression must be the same.
+    Data set, number of teachers and weighting must be equal, and the compression nearly equal.
     """
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
@@ -315,8 +318,8 @@ NZC_DISTANCE = 3
 
 
 def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
-    """Return the share of queries whose two largest counts differ by at least `distance` votes.
+    """Return the share of queries whose two largest vote counts differ by at least `distance` votes.
 
-    `gap_histogram` contains the number of queries for each gap from 0 to n.
+    `gap_histogram` contains the number of queries for each gap from 0 votes to the number of teachers.
     """
     return sum(gap_histogram[distance:]) / sum(gap_histogram)

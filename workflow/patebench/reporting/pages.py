@@ -111,7 +111,7 @@ def render(
     captions: Path,
     publishable: str | None = None,
 ) -> str:
-    """Return the page of a run.
+    """Return the report page of a run as HTML.
 
     Parameters
     ----------
@@ -153,7 +153,10 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
-    """Return the sections of the page that have content; each paper is a part of the section "papers"."""
+    """Return the template's data on each section of the page with content; each paper is a part of "papers".
+
+    `figures` and `tables` are the template's data on these, and `papers` is the frame of the table `papers`.
+    """
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
         content = {"figures": [figure for figure in figures if figure["place"] == place]}
@@ -175,7 +178,7 @@ def _sections(
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the section or paper of a figure or table; "further" if its registry entry names no known section."""
+    """Return the section or paper that shows the figure or table `name`; "further" if `registry` names no known one."""
     place = str(registry.fact(name, "section", ""))
     return place if place in SECTIONS or place in PAPERS else "further"
 
@@ -186,7 +189,7 @@ def slug(place: str) -> str:
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
-    """Return the data that the template needs to show a figure."""
+    """Return the data with which the template shows the figure `name`; `captions` is the folder of captions."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     return {
         "name": name,
@@ -200,9 +203,9 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
 
 
 def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, Any]]:
-    """Return the data that the template needs to show a table.
+    """Return the data with which the template shows the table `name`.
 
-    The table of verdicts becomes two tables per paper: measured numbers, and then all others.
+    The table of verdicts becomes two tables per paper, of measured numbers and of all others.
     """
     if name != VERDICTS:
         return [_table(name, frame, captions)]
@@ -220,7 +223,7 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
 
 
 def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
-    """Return the data that the template needs to show one table; a value that all rows share stands above it."""
+    """Return the data with which the template shows one table; columns with one value in all rows become `same`."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -247,7 +250,7 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
 
 
 def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    """Return pairs of a common heading and its columns; a column without a common heading has the heading ""."""
+    """Return (common heading, its neighbouring columns) in order; a column without one is alone, with heading ""."""
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)
@@ -256,12 +259,12 @@ def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
 
 
 def pieces(text: str) -> list[str]:
-    """Split the text of a cell where a line may break: after a parameter, between rounds, or at a hyphen."""
+    """Return the `text` of a cell in pieces, split where a line may break: after ", ", " + " or a hyphen."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
 def templates() -> Environment:
-    """Return the Jinja environment of the page templates."""
+    """Return the Jinja environment that loads the templates of pages, with HTML escaping."""
     return Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -272,10 +275,10 @@ def templates() -> Environment:
 
 
 def read_caption(path: Path) -> str:
-    """Return a caption as HTML paragraphs.
+    """Return the caption in the reStructuredText file `path` as HTML paragraphs.
 
-    Captions are reStructuredText, because Snakemake's own report shows them too. This function converts paragraphs,
-    *emphasis*, **strong** and ``literal`` only. It raises ArtefactError if the file is missing or empty.
+    Only paragraphs, *emphasis*, **strong** and ``literal`` are converted. Raises ArtefactError if the file is missing
+    or empty.
     """
     try:
         text = path.read_text(encoding="utf-8").strip()
@@ -287,11 +290,10 @@ def read_caption(path: Path) -> str:
 
 
 def caption_of(path: Path, thing: Any) -> str:
-    """Return the caption of a figure or table as HTML.
+    """Return the caption of a figure or table as HTML, from the file `path`.
 
-    It is read from the file `path`. If another package provides the figure or table and there is no such file, the
-    caption is the first paragraph of the docstring of `thing`, its implementation. Raises ArtefactError if both are
-    missing.
+    Without this file, the caption of a figure or table of another package is the first paragraph of the docstring of
+    `thing`, the function that makes it. Raises ArtefactError if there is no caption.
     """
     outside = thing.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():
@@ -304,10 +306,7 @@ def caption_of(path: Path, thing: Any) -> str:
 
 
 def first_sentences(caption: str, sentences: int = 2) -> str:
-    """Return the first `sentences` sentences of an HTML caption as text without tags.
-
-    Sentences end with a full stop or question mark, but not after "et al.".
-    """
+    """Return the first `sentences` sentences of an HTML caption as text without tags."""
     text = html.unescape(re.sub(r"<[^>]+>", "", caption))
     return " ".join(re.split(r"(?<=[.?])(?<!al\.)\s", " ".join(text.split()))[:sentences])
 

@@ -32,7 +32,7 @@ LEDGER = "ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """Student trained on released labels, with its accuracy on the public test set."""
+    """Student trained on `labels` labels released for `queries` queries, with its accuracy on the public test set."""
 
     method: str
     model: str
@@ -45,7 +45,7 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return (heading, cell) pairs: the accuracies and, if classes are unbalanced, the recall of each class."""
+        """Return (heading, cell) pairs: accuracy, share of the largest class and, if unbalanced, accuracy by class."""
         cells = [("Accuracy", percent(self.accuracy))]
         cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
         if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
@@ -60,8 +60,9 @@ class Student:
 class Release:
     """Released labels with all facts that may be published.
 
-    `labels` (queries,) are the released labels, and `facts` is the metadata of their file. `bounds` and `protection`
-    (the unit that ε protects, as text) come from the file of bounds. `pool` is the metadata of the public pool.
+    `labels` (queries,) contains a class, or `NO_ANSWER`, per query; `facts` is the metadata of their file. `bounds` are
+    the bounds on their ε, and `protection` is the unit that ε protects, as text. `pool` is the metadata of the public
+    pool.
     """
 
     labels: Sequence[int]
@@ -88,7 +89,7 @@ class Release:
 
     @property
     def statement(self) -> str:
-        """Return the sentence to publish with the labels."""
+        """Return the sentence to publish with the labels: their number, smallest ε and δ."""
         best = self.own_bounds[0] if self.own_bounds else None
         samples = f"{plural(len(self.labels), 'public sample')} of {in_words(self.pool['dataset'])}"
         labels = f"{plural(self.answered, 'label')} for {samples}"
@@ -101,7 +102,7 @@ class Release:
 
 
 def render(*, title: str, releases: Sequence[Release]) -> str:
-    """Return the page for publication, as HTML, of the run `title`."""
+    """Return the page for publication of the run `title`, as HTML."""
     environment = templates()
     environment.filters |= {"digits": epsilon_in_digits, "words": epsilon_in_words, "delta": delta_in_words}
     environment.filters |= {"name": in_words, "rounds": rounds_in_words}
@@ -111,7 +112,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return, for each data set, its name and a sentence about the total ε of its releases."""
+    """Return a pair per data set: its name, and a sentence about the total ε of all releases from it."""
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)
@@ -119,7 +120,7 @@ def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
 
 
 def _total(releases: Sequence[Release]) -> str:
-    """Return a sentence about the total ε of the releases from one data set."""
+    """Return a sentence about the total ε of `releases`, which are all from one private data set."""
     bounds = [bound for release in releases for bound in release.bounds]
     totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]
     if totals:

@@ -71,7 +71,10 @@ _UNITS = {"%": 100.0, "1": 1.0, "s": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """Printed value with its place in the paper and its setting; a field that does not apply is None."""
+    """Number that a paper prints, with its place in the paper and its setting; accuracies are fractions.
+
+    A field that does not apply is None.
+    """
 
     paper: str
     version: str
@@ -97,40 +100,39 @@ class Value:
 
     @property
     def name(self) -> str:
-        """Return the paper, its table and the row in which this value is printed."""
+        """Return the place of this value as text: paper, table and row."""
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def source(self) -> str:
-        """Return the paper, and the data set of the paper if `dataset` is a changed copy of it."""
+        """Return the paper and, if `dataset` is a changed copy, the original data set to which the value belongs."""
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
     def noise(self) -> str | None:
-        """Return the parameters in the format of the column `noise` of records."""
+        """Return the mechanism's parameters as in the column `noise` of records, such as "k-1_sigma-50"."""
         return None if self.parameters is None else parameters_slug(self.parameters)
 
     @property
     def _place(self) -> dict[str, object]:
-        """Return the fields that identify a row of a paper's table, for one data set."""
+        """Return the fields that identify the row of the paper's table: paper, table, row and data set."""
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """Collection of printed values."""
+    """Numbers that papers print."""
 
     values: tuple[Value, ...]
 
     def of(self, *papers: str) -> "Published":
-        """Return the values of the given papers; other papers may print other results for the same settings."""
+        """Return the values printed in the given papers only."""
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return these values, and for each changed copy of a data set the values printed for its original.
+        """Return these values, followed by the values of each original data set repeated for its changed copies.
 
-        `copies` maps the name of each copy to the name of its original data set. Raises PatebenchError for an unknown
-        original.
+        `copies` maps the name of each copy to the name of its original. Raises PatebenchError for an unknown original.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -143,15 +145,15 @@ class Published:
         return Published((*self.values, *copied))
 
     def select(self, quantity: str, **keys: object) -> list[Value]:
-        """Return the printed values of `quantity` whose fields have the values `keys`."""
+        """Return the printed values of `quantity` whose fields equal `keys`, such as dataset="mnist"."""
         of_quantity = (value for value in self.values if value.quantity == quantity)
         return [value for value in of_quantity if all(getattr(value, key) == keys[key] for key in keys)]
 
     def lookup(self, quantity: str, **keys: object) -> float | None:
-        """Return the printed value of `quantity` whose fields have the values `keys`, or None.
+        """Return the number printed for `quantity` in the setting `keys` (fields with their values), or None.
 
-        If several papers print it, the first paper counts, because later papers round the value. Raises PatebenchError
-        if the values in one paper disagree.
+        If several papers print it, the first one counts, because later papers round the value. Raises PatebenchError
+        if the first one prints different numbers.
         """
         values = self.select(quantity, **keys)
         numbers = {value.value for value in values if value.paper == values[0].paper}
@@ -163,7 +165,7 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return pairs of a printed ε and the accuracy `quantity` in the same row of its table.
+        """Return pairs of an ε printed in the setting `keys` and the accuracy `quantity` in the same row of its table.
 
         A pair that is printed twice, or quoted by another paper, is returned once.
         """
@@ -175,15 +177,14 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε printed in the same row of the paper's table as the accuracy `value`, or None."""
+        """Return the ε printed in the same row of the paper's table as the accuracy `value`; None if there is none."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
-        """Return the printed value of `quantity` for each row of `frame`; NaN if there is none.
+        """Return the number printed for `quantity` in the setting of each row of `frame`; NaN if there is none.
 
-        The fields `by` of the printed value must equal the row's columns of these names, and its fields `keys` the
-        given values.
+        The setting consists of the row's values in the columns `by`, and of the fixed values `keys`.
         """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
@@ -196,9 +197,9 @@ def is_accuracy(quantity: str) -> bool:
 
 
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
-    """Read the published values from a file; raise ArtefactError for the first invalid line.
+    """Return the printed values in the CSV file `path`; raise ArtefactError for the first invalid line.
 
-    `copies` maps the name of each changed copy of a data set to the name of its original (`Published.with_copies`).
+    `copies` maps changed copies of data sets to their originals (`Published.with_copies`).
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:
@@ -263,7 +264,7 @@ def _value(cells: list[str]) -> Value:
 
 
 def _parameters(text: str) -> dict[str, float]:
-    """Parse parameters from text such as "gamma=0.05; distance=0"."""
+    """Return the parameters by name in `text`, such as "gamma=0.05; distance=0"."""
     pairs = [re.fullmatch(r"\s*([^=\s]+)\s*=\s*(.+?)\s*", part) for part in text.split(";")]
     parameters = {pair[1]: float(pair[2]) for pair in pairs if pair}
     if len(parameters) < len(pairs):

@@ -130,7 +130,7 @@ class Rows(_Form):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of the file, with the entries `kind` and `digest` of every JSON artefact."""
+    """Return the JSON schema (2020-12) of a file of rows, which also contains its `kind` and a `digest`."""
     parts = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of the rest of the file."}
     written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
@@ -144,12 +144,12 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the JSON schema as formatted text."""
+    """Return the JSON schema of a file of rows as formatted text."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def rows(records: Records, published: Published) -> Rows:
-    """Return the rows of a run in natural order: students, and then private models."""
+    """Return one row per setting of a student and then of a private model in `records`, sorted by setting."""
     return Rows(rows=[*_student_rows(records, published), *_model_rows(records, published)])
 
 
@@ -241,18 +241,18 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
 
 
 def _or_none(value: Any) -> Any:
-    """Return the value of a frame's cell, or None if it is missing."""
+    """Return `value`, the cell of a frame, or None if it is missing (NaN)."""
     return None if pd.isna(value) else value
 
 
 def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `frame` with equal `keys` as one frame for each group, in natural order."""
+    """Yield one frame per combination of the columns `keys` in `frame`, sorted by these columns."""
     for _, group in sort_rows(frame, keys).groupby(keys, dropna=False, sort=False):
         yield group
 
 
 def _least(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
-    """Return the smallest ε of each seed's bounds, maximised over the seeds; None if `column` has no value."""
+    """Return the maximum over the seeds of the smallest ε in `column` per seed; None if the column has no value."""
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
@@ -262,7 +262,7 @@ def _largest(bounds: pd.DataFrame) -> Epsilon | None:
 
 
 def _spread(group: pd.DataFrame, name: str) -> Spread | None:
-    """Return the accuracy in the column `name` over the seeds, or None if it is missing for all seeds."""
+    """Return mean, standard deviation and values over the seeds of the accuracy `name`; None if all are missing."""
     group = group.dropna(subset=name)
     if group.empty:
         return None
@@ -280,9 +280,9 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the ε that papers print for a model of the published form of PET-DL or Private-kNN.
+    """Return the values of ε that papers print for the model in `row`, in the published form of PET-DL or Private-kNN.
 
-    For DP-SGD the ε is a target, so printed values are not compared.
+    The list is empty for any other form.
     """
     if row["form"] != "published":
         return []
@@ -296,9 +296,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values as entries of the file.
-
-    Values for a changed copy of a data set are left out, because papers print them for the original.
-    """
+    """Return printed values of ε as entries of the file, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

@@ -16,19 +16,18 @@ _RESAMPLES = 1999
 
 
 def difference_interval(one: Sequence[float], other: Sequence[float], paired: bool) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of `mean(other) - mean(one)`, with confidence `CONFIDENCE`.
+    """Return the percentile bootstrap interval of `mean(other) - mean(one)` with confidence `CONFIDENCE`.
 
-    The resamples come from a fixed seed, so equal values give equal intervals. With fewer than `ENOUGH_SEEDS` values
-    the interval is too narrow.
+    The seed of the resamples is fixed. With fewer than `ENOUGH_SEEDS` values the interval is too narrow.
 
     Parameters
     ----------
     one, other : one value per seed; if `paired`, of the same seeds in the same order.
-    paired : True to resample common seeds, False to resample each side independently.
+    paired : True to resample seeds, with both of their values; False to resample `one` and `other` independently.
 
     Returns
     -------
-    Lower and upper end; NaN if a side has one value or an infinite one.
+    Lower and upper end; both NaN if `one` or `other` has fewer than two values or one that is not finite.
     """
     from scipy.stats import bootstrap
 
@@ -59,8 +58,8 @@ class Ranks:
     ----------
     mean : mean rank by method, best first; rank 1 is the most accurate method.
     datasets : names of the data sets.
-    p_value : probability of ranks that differ this much if all methods are equally good (Friedman's χ² test).
-    critical_difference : mean ranks that differ by less are not significantly different.
+    p_value : p-value of Friedman's χ² test of the hypothesis that all methods are equally good.
+    critical_difference : smallest difference of two mean ranks that is significant.
     """
 
     mean: dict[str, float]
@@ -70,7 +69,7 @@ class Ranks:
 
 
 def rank_methods(accuracies: pd.DataFrame) -> Ranks | None:
-    """Rank methods by accuracy on each data set and average the ranks; equal accuracies share a rank.
+    """Return the mean rank of each method by accuracy over data sets, with Friedman's test; ties share a mean rank.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ GREY = "#6E6E6E"
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Colour, marker and line of one series."""
+    """Colour, marker and line (a matplotlib linestyle) of one series."""
 
     color: str
     marker: str
@@ -43,7 +43,7 @@ class LineStyle:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the keyword arguments for lines and error bars of matplotlib."""
+        """Return this style as keyword arguments for matplotlib's lines and error bars."""
         return {"color": self.color, "marker": self.marker, "linestyle": self.line}
 
 
@@ -90,7 +90,7 @@ KINDS: Mapping[str, LineStyle] = {
 
 
 def mechanism_styles() -> dict[str, LineStyle]:
-    """Return the line styles that mechanisms define, by name; a mechanism that cannot be loaded is left out."""
+    """Return the styles that mechanisms define for themselves, by mechanism name."""
     colors = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermillion": VERMILLION, "purple": PURPLE, "sky": SKY}
     styles = {}
     for name in MECHANISMS:
@@ -102,10 +102,9 @@ def mechanism_styles() -> dict[str, LineStyle]:
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """Return a line style for each of `things`, such as mechanisms: its style in `fixed`, or an unused one.
+    """Return a line style for each of `things`, such as mechanism names: its style in `fixed`, or an unused one.
 
-    Styles whose colour is not yet used come first, and then styles with an unused pair of colour and marker. They are
-    assigned to the sorted things.
+    Unused styles are assigned in the sorted order of `things`, those with an unused colour first.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -120,12 +119,12 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
-    """Return a different line style for each of `things`, assigned in their order."""
+    """Return a line style for each of `things`, assigned in the order of `things`."""
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return the style at `index`; beyond the last style, colours repeat with other markers and dash patterns."""
+    """Return `styles[index]`; beyond the last style, colours repeat with other markers and dash patterns."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
@@ -133,7 +132,7 @@ def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
 
 @contextmanager
 def themed() -> Iterator[None]:
-    """Apply the common matplotlib settings to everything that is drawn and saved in the context."""
+    """Use the common matplotlib settings for all figures drawn and saved inside the `with` block."""
     with mpl.rc_context(_RC):
         yield
 
@@ -145,10 +144,10 @@ _ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 def panels(
     titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with one panel per title, and its panels.
+    """Return a figure with one panel per title, and the axes of its panels.
 
-    `abreast` is the number of panels in a row; by default it is 2, or 3 for more than 4 panels. `alone` is the width
-    and height in inches of a figure with a single panel.
+    `abreast` is the number of panels in a row; 0 means 2, or 3 for more than 4 panels. `alone` is the width and height
+    in inches of a figure with a single panel.
     """
     columns = min(abreast or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
@@ -167,16 +166,13 @@ def panels(
 
 
 def percent(axis: Axes, label: str) -> None:
-    """Label the vertical axis, and show its fractions in percent."""
+    """Label the vertical axis `label`, and show its values, which are fractions, in percent."""
     axis.set_ylabel(label)
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
 def logarithmic(ticks: Axis) -> None:
-    """Set the ticks of a logarithmic axis, whose data must be drawn already, to plain numbers such as 1, 2, 5, 10.
-
-    The number of ticks depends on the range of the axis. If it is less than a factor of 3, ticks are evenly spaced.
-    """
+    """Label the ticks of a logarithmic axis with plain numbers such as 1, 2, 5, 10; its data must be drawn already."""
     low, high = ticks.get_view_interval()
     subs = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0) if high < 500 * low else (1.0, 3.0)
     ticks.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if high < 3 * low else LogLocator(subs=subs))
@@ -192,7 +188,7 @@ def hollow(axis: Axes, x: float, y: float, color: str, marker: str, label: str) 
 
 
 def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
-    """Draw one legend below all panels, with the handles `entries` by label, and enlarge the figure by its height."""
+    """Draw a legend below all panels and enlarge the figure by its height; `entries` maps labels to handles."""
     if not entries:
         return
     widest = 0.65 + 0.07 * max(map(len, entries))  # inches: the handle, and an average width per letter
@@ -202,10 +198,7 @@ def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
 
 
 def finished(figure: Figure, axes: Iterable[Axes], last: str = "\0") -> Figure:
-    """Add one legend for all panels to the figure and return the figure.
-
-    Labels that start with `last` are at the end of the legend.
-    """
+    """Return `figure` with one legend for its panels `axes`; labels that start with `last` come at the end."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -229,12 +222,12 @@ _EMPTY = "empty"
 
 
 def is_empty(figure: Figure) -> bool:
-    """Return True if a figure was made by `empty`."""
+    """Return True if `figure` is a placeholder made by `empty`."""
     return figure.get_label() == _EMPTY
 
 
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure to PNG and PDF files without date and version, so that equal figures give equal bytes."""
+    """Write `figure` to each of `paths`, PNG or PDF, without date and version: equal figures give equal bytes."""
     _mark_lone_points(figure)
     _wrap_titles(figure)
     figure.draw_without_rendering()
@@ -247,7 +240,7 @@ def save(figure: Figure, *paths: Path) -> None:
 
 
 def set_tooltip(artist: Artist, words: str) -> None:
-    """Show `words` as the tooltip of an artist in the SVG output of the figure."""
+    """Make `words` the tooltip of the matplotlib artist `artist` in the output of `svg`."""
     artist.set_gid(_TIP + words)
 
 
@@ -269,13 +262,13 @@ def svg(figure: Figure) -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Return width and height attributes in pixels instead of points, at 125 pixels per inch."""
+    """Return SVG width and height attributes in pixels, at 125 per inch, from a match `size` of those in points."""
     width, height = (round(float(points) * 125 / 72) for points in size.groups())
     return f'width="{width}" height="{height}"'
 
 
 def _wrap_titles(figure: Figure) -> None:
-    """Wrap titles and axis labels that are wider than their panel and would overlap those of other panels."""
+    """Break titles and horizontal axis labels into lines where they are wider than their panel."""
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     for axis in figure.axes:
         place = axis.get_subplotspec()
@@ -290,7 +283,7 @@ def _wrap_titles(figure: Figure) -> None:
 
 
 def _mark_lone_points(figure: Figure) -> None:
-    """Add a marker to every line that consists of a single point and would be invisible without one."""
+    """Add a marker to every line in `figure` with a single point, which would be invisible without one."""
     for axis in figure.axes:
         for line in axis.lines:
             points = np.asarray(line.get_xydata(), dtype=float)

@@ -42,7 +42,7 @@ from patebench.reporting.wording import (
 
 
 class Verdict(StrEnum):
-    """Verdict on a printed number."""
+    """Verdict on a number printed in a paper, compared with this run's measurement; the module defines each."""
 
     REPRODUCED = "reproduced"
     BETTER = "better"
@@ -81,9 +81,10 @@ NUMBER = ["paper", "table", "row", "column"]
 
 @lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per printed number and setting that measured it, with the columns `COLUMNS`.
+    """Return one row with a verdict per printed number and setting that measured it, with the columns `COLUMNS`.
 
-    Papers without a measured number have no rows. The frame is cached and must not be changed.
+    An unmeasured number has one row; papers without a measured number have none. The frame is cached and must not be
+    changed.
     """
     measures = _Measures(records.of_records(), published)
     rows = [
@@ -100,29 +101,33 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per printed number: its first verdict in the order of `COUNTING`."""
+    """Return one row of `frame`, from `verdicts`, per printed number: that with the first verdict by `COUNTING`."""
     ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
     ranked = frame.sort_values("verdict", key=lambda verdicts: verdicts.map(ranks), kind="stable")
     return ranked.drop_duplicates(NUMBER)
 
 
 def count_by_paper(best: pd.DataFrame, papers: Sequence[str]) -> pd.DataFrame:
-    """Return one row for each of `papers`, with the number of its rows in `best` for each verdict."""
+    """Return one row per paper, with a column per verdict: the number of the paper's rows in `best` with it."""
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     counts = counts.reindex(index=list(papers), columns=[str(verdict) for verdict in COUNTING], fill_value=0)
     return counts.rename_axis(index="paper", columns=None).reset_index()
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return the maximum difference from the number `published` at which a measured mean counts as reproduced."""
+    """Return the maximum difference between the number `published` and a measured mean that reproduces it.
+
+    `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
+    """
     point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
     return point if math.isnan(deviation) else max(point, deviation)
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """Return the verdict on the number `published`, given the mean and deviation of the measurements over the seeds.
+    """Return the verdict on the number `published`: `REPRODUCED`, `BETTER` or `SHORT`.
 
-    `deviation` is NaN for one seed.
+    `mean` and `deviation` are mean and standard deviation of the measurements over the seeds; `deviation` is NaN for
+    one seed.
     """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
@@ -135,15 +140,15 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
 
 
 def at_epsilon(spent: float, printed: float | None) -> bool:
-    """Return True if the ε `spent` is 90 % to 100 % of the `printed` ε."""
+    """Return True if the measured ε `spent` is 90 % to 100 % of the `printed` ε."""
     return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on a printed number, one per setting that measured it.
+    """Return the verdicts on the printed number `value`, one per setting that measured it, or one if none did.
 
-    For a changed copy of the paper's data set, only measured numbers have a verdict: `unsound` if a claimed ε is
-    contradicted (see the module), and otherwise `not comparable`.
+    For a changed copy of the paper's data set, only measurements have a verdict: `unsound` for a claimed ε that an
+    audit or the exact ε exceeds, otherwise `not comparable`.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -160,7 +165,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str, Any]:
-    """Return the verdict on a printed number from one setting; `group` contains one measurement per seed."""
+    """Return the columns of `verdicts` for `value` in the setting `how`; `group` has one measurement per seed."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
     if "spread" in group:  # one row with the mean over seeds, from a kept table
@@ -204,15 +209,15 @@ _WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class _Measures:
-    """Lookup of the measurements for a printed number among the records of a run."""
+    """Lookup of a run's measurements for printed numbers."""
 
     records: Records
     published: Published
 
     def of(self, value: Value) -> pd.DataFrame:
-        """Return the measurements in the setting of a printed number, with columns `how`, `seed` and `measured`.
+        """Return the measurements of the printed number `value` in its setting, empty if the run has none.
 
-        The frame is empty if this run has no such setting.
+        The columns `measured`, `how` and `seed` are the measured number, the setting as text, and the seed.
         """
         quantity, mechanism = value.quantity, value.mechanism
         if value.dataset not in self._datasets:
@@ -238,12 +243,12 @@ class _Measures:
 
     @cached_property
     def _datasets(self) -> set[str]:
-        """Return the names of the data sets of this run."""
+        """Return the names of the data sets in the records of the run."""
         return {str(name) for frame in vars(self.records).values() for name in frame["dataset"]}
 
     @cached_property
     def _frames(self) -> dict[str, pd.DataFrame]:
-        """Return, for each quantity of `_WAYS`, the frame of records that contains it."""
+        """Return the frame of records that contains each quantity of `_WAYS`, by quantity."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
         return {
@@ -257,47 +262,47 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return private models of a system whose ε is 90 % to 100 % of the ε printed in the row of `value`."""
+        """Return the private models of `system` whose ε is 90 % to 100 % of the ε printed beside `value` in its row."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
         frame = frame[self._spent(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return True for each `epsilon` that is 90 % to 100 % of the ε printed in the row of `value`.
+        """Return True for each (`epsilon`, `delta`) comparable with the privacy printed beside `value` in its row.
 
-        The `delta` of the same row must not exceed the printed δ.
+        `epsilon` must be 90 % to 100 % of the printed ε, and `delta` at most the printed δ.
         """
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return students with the column `worst_case`, the smallest worst-case ε of their labels, for each δ."""
+        """Return one row per student and δ, with `worst_case`, the smallest worst-case ε of its labels at that δ."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return students of any mechanism with a worst-case ε of 90 % to 100 % of the ε in the row of `value`."""
+        """Return students whose worst-case ε is 90 % to 100 % of the ε printed beside `value`; any mechanism counts."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return the reason why this run did not measure a number, with the command that measures it."""
+        """Return a text with the reason why this run did not measure `value`, and the command that measures it."""
         lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> pd.DataFrame:
-        """Return students of the published form of Private-kNN, with their accuracy or claimed ε as `measured`."""
+        """Return measurements of the published form of Private-kNN; `measured` is its accuracy or claimed ε."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> pd.DataFrame:
-        """Return PET-DL students with the settings of the printed student; if some have its printed ε, only these."""
+        """Return PET-DL students in the setting of `value`, limited to those near the ε printed for it, if any are."""
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -311,7 +316,10 @@ class _Measures:
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> pd.DataFrame:
-        """Return bounds by the accountant of the mechanism's paper, with the worst-case, exact and audited ε."""
+        """Return the ε in the setting of `value` by the accountant of its mechanism's paper.
+
+        Further columns are the worst-case ε, the exact ε for the votes, and the audited lower bound.
+        """
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
@@ -344,12 +352,11 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of `frame` in the setting of a printed number, with the columns `measured` and `how`.
+    """Return the rows of `frame` whose columns `keys` equal the fields of `value` that are not None.
 
-    The setting is the same if the columns `keys` equal the fields of `value` that are not None. The new column
-    `measured` is a copy of the column named by `measured`. The new column `how` describes the setting by the columns
-    `how`, after the run if `frame` has a column `run`. If settings with the same description differ in more than the
-    seed, the differences are added to their descriptions, so only seeds are averaged.
+    The new column "measured" is a copy of the column named by `measured`. The new column "how" describes each row's
+    setting by its values in the columns `how`, after the run if there is a column `run`. Settings with the same
+    description that differ in more than the seed get these differences added, so that only seeds are averaged.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -370,7 +377,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
-    """Return the words that describe each value in the column of a setting; none for a missing value."""
+    """Return, per row of `frame`, words that describe its value in `column`; no words for a missing value."""
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:
@@ -379,9 +386,9 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`; equal descriptions are extended by words from `others` that distinguish them.
+    """Return the descriptions `words`, of which equal ones are extended by the words in `others` that differ.
 
-    `others` contains further words on each setting, in the order of `words`.
+    `words` and `others` contain one tuple per row; `others` are further words on its setting.
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -47,18 +47,18 @@ _SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ"}
 
 
 def parameter_words(mechanism: str, parameters: Mapping[str, Any]) -> list[str]:
-    """Return a text for each parameter of a mechanism, such as "σ = 40" or "ε of a vote = 1"; infinity is "∞"."""
+    """Return a text for each of the `parameters` of `mechanism`, such as "σ = 40" or "ε of a vote = 1"."""
     words = {**_SIGNS, **(MECHANISMS.load(mechanism).parameter_words() if mechanism in MECHANISMS else {})}
     return [f"{words.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items()]
 
 
 def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
-    """Return all parameters of a mechanism as text, such as "T = 200, σ₁ = 150, σ₂ = 40"."""
+    """Return the `parameters` of `mechanism` as one text, such as "T = 200, σ₁ = 150, σ₂ = 40"."""
     return ", ".join(parameter_words(mechanism, parameters))
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a copy of `frame` with parameters, rounds and recalls as text, in columns that end in `_in_words`."""
+    """Return `frame` with parameters, rounds and recalls replaced by text, in columns that end in `_in_words`."""
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
         frame = frame.assign(parameters=[parameters_in_words(mechanism, parameters) for mechanism, parameters in pairs])
@@ -73,7 +73,7 @@ def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def recall_in_words(recall: Any) -> str | None:
-    """Return the recall of each class in per cent, such as "healthy 98.1, severe 4.5"; None for no recall."""
+    """Return the recalls, fractions by class, as text in per cent, such as "healthy 98.1, severe 4.5"; None without."""
     if not isinstance(recall, Mapping):
         return None
     shown = {name: "—" if share is None else f"{100 * share:.1f}" for name, share in recall.items()}
@@ -81,15 +81,15 @@ def recall_in_words(recall: Any) -> str | None:
 
 
 def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return, for each setting (a list of words), the words that are not in all settings, joined by commas."""
+    """Return a text per setting (a list of words): those of its words that are not in every setting, with commas."""
     shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
     return [", ".join(word for word in words if word not in shared) for words in settings]
 
 
 def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
-    """Return the number of queries with their selection, such as "100 prototypes" or "100 labels (least confident)".
+    """Return a number of queries and how they were selected: "100 prototypes" or "100 labels (least confident)".
 
-    `number` is a text such as "100 labels" or "T = 100", and `rounds` is the text of `rounds_in_words`.
+    `number` is a text such as "100 labels" or "T = 100", `strategy` a name, and `rounds` a text of `rounds_in_words`.
     """
     if " + " in rounds:
         return f"{number} ({rounds})"
@@ -100,7 +100,7 @@ def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
 
 
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rounds as text, such as "random 100 + least confident 50"; "" without rounds."""
+    """Return strategy and number of queries of each round as text: "random 100 + least confident 50"."""
     return " + ".join(f"{in_words(part['strategy'])} {part['queries']}" for part in rounds)
 
 
@@ -111,7 +111,7 @@ def _in_words(value: float) -> str:
 
 
 def name_words(name: str) -> list[str]:
-    """Return the texts of the parts of a name: ["small CNN", "modern"] for "small-cnn_modern"."""
+    """Return a text for each part of a name of the configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
     return (
         [_NAMES[name]]
         if name in _NAMES
@@ -125,7 +125,7 @@ def in_words(name: str) -> str:
 
 
 def _label(name: str) -> str:
-    """Return the label of a mechanism; "" for other names."""
+    """Return the label in figures and tables of the mechanism `name`; "" if `name` is not a mechanism."""
     return str(MECHANISMS.load(name).shown.label) if name in MECHANISMS else ""
 
 
@@ -134,17 +134,17 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return a name with its hyphens replaced by spaces, except for the minus sign of numbers such as 1e-05."""
+    """Return `name` with hyphens replaced by spaces, except in numbers such as 1e-05, and acronyms in capitals."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 
 def owners_in_words(partition: object) -> str:
-    """Return "all records of one owner" if the strategy `partition` protects owners, otherwise ""."""
+    """Return "all records of one owner" if ε under the partition strategy `partition` protects these, otherwise ""."""
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 
 
 def delta_in_words(delta: float) -> str:
-    """Return δ as text, such as "1e-5"; it is never rounded down."""
+    """Return δ as short text, such as "1e-5", not rounded down."""
     short = f"{delta:g}"
     return (short if float(short) >= delta else f"{delta:.12g}").replace("e-0", "e-")
 

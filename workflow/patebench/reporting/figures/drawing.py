@@ -22,9 +22,9 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 
 
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return one panel title per group of rows with equal values in the columns `by`; the keys are these values.
+    """Return a mapping from each combination of values in the columns `by` of `frame` to the title of its panel.
 
-    A title names the split only if its data set has several splits or the split protects only labels, and the partition
+    A title names the split only if its data set has several splits or ε protects only labels in it, and the partition
     only if it is not "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
@@ -51,15 +51,12 @@ def members(frame: pd.DataFrame, family: Sequence[Any], by: Sequence[str] = FAMI
 
 
 def clip_accuracy(accuracy: float) -> float:
-    """Clip an accuracy to 2 … 99.9 %, the range that the logit axes of `stretch` can show; NaN is unchanged."""
+    """Return `accuracy`, a fraction, clipped to 0.02 … 0.999, the range that the axes of `stretch` show."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
 def clip_accuracies(frame: pd.DataFrame, epsilon: str = "worst_case_epsilon_mean") -> pd.DataFrame:
-    """Clip the column `accuracy_mean` by `clip_accuracy`, in rows whose ε in the column `epsilon` is finite.
-
-    Rows with ε = ∞ keep their accuracy, because figures do not draw them.
-    """
+    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy` in rows with a finite ε in the column `epsilon`."""
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 
@@ -76,10 +73,10 @@ def mark(
     x_deviation: Any = None,
     **settings: Any,
 ) -> Any:
-    """Draw points with error bars of one standard deviation; return the matplotlib container.
+    """Draw points (`x`, `y`), with `y` an accuracy, and error bars; return the matplotlib container.
 
-    Vertical bars of length `deviation` (NaN for a single seed) end at 100 %; horizontal bars have length `x_deviation`.
-    If `lines`, points are joined by a line. Unless `filled`, markers are open.
+    Vertical bars extend by the standard deviation `deviation` (NaN for a single seed), upwards at most to 100 %;
+    horizontal bars extend by `x_deviation`. With `lines`, a line joins the points. Unless `filled`, markers are open.
     """
     down, room = np.atleast_1d(np.asarray(deviation, dtype=float)), np.atleast_1d(1 - np.asarray(y, dtype=float))
     drawn: dict[str, Any] = {**style.settings, "markersize": 7, "elinewidth": 0.8, "capsize": 2}
@@ -89,9 +86,9 @@ def mark(
 
 
 def means(axis: Axes, points: pd.DataFrame, x: str, y: str, **settings: Any) -> None:
-    """Draw the mean over the seeds of the column `y` against the column `x`, with bars of one standard deviation.
+    """Draw the mean over the seeds of the quantity `y` against the column `x`, with bars of one standard deviation.
 
-    `points` is a frame from `over_seeds`.
+    `points` is a frame from `over_seeds` with the columns `x`, `<y>_mean` and `<y>_std`.
     """
     axis.errorbar(points[x], points[f"{y}_mean"], yerr=points[f"{y}_std"], **settings)
 
@@ -103,9 +100,9 @@ def note(axis: Axes, x: float, y: float, words: str) -> None:
 
 
 def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) -> None:
-    """Draw a dashed horizontal line at a reference accuracy, with a band of one standard deviation if known.
+    """Draw a dashed horizontal line at the reference `accuracy`, with a band of ± `deviation` around it.
 
-    Draws nothing if the accuracy is NaN.
+    NaN is not drawn.
     """
     if accuracy == accuracy:
         axis.axhline(accuracy, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label=label)
@@ -115,7 +112,7 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 
 
 def accuracy_over(axis: Axes, across: str, upright: str) -> None:
-    """Format the axes after drawing: a logarithmic horizontal axis labelled `across`, a vertical one in percent."""
+    """Label the axes of a drawn panel: `across`, made logarithmic, and `upright`, for accuracies in percent."""
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
     axis.set_xlabel(across)
@@ -123,7 +120,7 @@ def accuracy_over(axis: Axes, across: str, upright: str) -> None:
 
 
 def at_values(axis: Axes, values: Sequence[float], label: str) -> None:
-    """Make the horizontal axis logarithmic, with the given label and ticks only at `values`."""
+    """Make the horizontal axis logarithmic, with the label `label` and ticks only at `values`."""
     axis.set_xscale("log")
     ticks_at(axis, values)
     axis.set_xlabel(label)
@@ -137,7 +134,7 @@ def ticks_at(axis: Axes, values: Sequence[float]) -> None:
 
 
 def stretch(axis: Axes, least: float, most: float) -> None:
-    """Use a logit scale for accuracies from `least` to `most`, on which differences near 100 % are visible.
+    """Give the vertical axis a logit scale for accuracies (fractions) from `least` to `most`.
 
     On this scale, 98 and 99 % are as far apart as 50 and 67 %.
     """

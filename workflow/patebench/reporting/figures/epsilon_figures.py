@@ -44,9 +44,9 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the ε of the first T queries against T, one panel per δ and label set that students are trained on.
+    """Draw the ε of the first T queries against T by accountant, one panel per label set with a student and δ.
 
-    Solid lines with filled markers are worst-case bounds. Only these may be published with released labels.
+    Solid lines with filled markers are worst-case bounds, which alone may be published with released labels.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -71,10 +71,10 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the bounds of at most `_MOST` panels, selected by ε only, not by accuracy.
+    """Return the bounds of at most `_MOST` panels.
 
-    For each ensemble, mechanism and δ, the noise setting is selected whose worst-case ε for all queries is nearest to
-    1. If more than `_MOST` are selected, those with an ε nearest to 1 are kept.
+    With more panels, only the noise setting whose worst-case ε for all queries is nearest to 1 is kept for each
+    ensemble, mechanism and δ, and of these the `_MOST` with an ε nearest to 1.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -88,9 +88,9 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the bounds to draw, without accountants that are only variants of others (`Bound.variant`).
+    """Return the rows of `bounds` to draw, without accountants that only vary another one (`Bound.variant`).
 
-    If an accountant converts Rényi DP to (ε, δ) in two ways, only the tight conversion is kept.
+    Of two conversions of one Rényi curve to (ε, δ), only the tight one is kept.
     """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
@@ -99,7 +99,7 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
-    """Return legend handles by label: colour and marker show the accountant, line style and fill the kind of bound."""
+    """Return the legend's handles by label: one per accountant in `styles`, and one per kind of bound in `bounds`."""
     entries: dict[str, Any] = {
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
@@ -110,9 +110,9 @@ def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, An
 
 
 def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
-    """Draw the `bounds` as markers, and the ε of an accountant at further numbers of queries as a line.
+    """Draw ε against the number of queries: `bounds` as markers, and the denser `curves` as lines.
 
-    `curves` contains these ε. If it lacks an accountant, the line joins the markers.
+    A line joins the markers of an accountant without a curve.
     """
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
@@ -152,9 +152,9 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return matplotlib settings for bounds of a kind.
+    """Return `style` as matplotlib settings, with the line of the `kind` of bound.
 
-    Data-dependent and claimed bounds have larger hollow markers, so that they are visible on top of equal worst-case
+    Bounds that may not be published have larger hollow markers, so that they are visible on top of equal worst-case
     bounds.
     """
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
@@ -184,9 +184,10 @@ _WAYS = {
 
 
 def draw_audit(records: Records, published: Published) -> Figure:
-    """Draw stated and audited ε with one row per mechanism and setting, in a block per data set and number of teachers.
+    """Draw stated ε and audited ε lower bounds, one row per mechanism and setting.
 
-    The left panels show one query, and the right panels the largest number of queries.
+    There is a pair of panels per data set and number of teachers: one query on the left, and the largest number of
+    queries on the right.
     """
     frame = audited(records)
     if frame.empty:
@@ -221,7 +222,7 @@ def draw_audit(records: Records, published: Published) -> Figure:
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return a label per row: the mechanism and its parameters; with several rows, only parameters that differ."""
+    """Return a label per (mechanism, noise, parameters): the mechanism, and its parameters that differ between rows."""
     labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
@@ -232,10 +233,9 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return the number of queries that the right panel shows for each row.
+    """Return, per row of `frame`, the number of queries that the right panel shows for its setting.
 
-    It is the largest number in the row's setting or, if that is 1, among rows with the same data set and number of
-    teachers.
+    It is the largest audited number of the setting or, if that is 1, of its data set, number of teachers and δ.
     """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
@@ -243,7 +243,7 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
 
 
 def _marks(frame: pd.DataFrame) -> Marks:
-    """Return the marker of each column of ε; it is hollow for ε lower bounds estimated from sampled labels."""
+    """Return the marks of each column of ε in `frame`; markers are hollow for lower bounds from sampled labels."""
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
     for name, label in audit_methods(frame).items():
@@ -259,7 +259,7 @@ def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
 
 
 def _dress_block(axis: Axes, infinity: float) -> None:
-    """Format the axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at the position `infinity`."""
+    """Format the horizontal axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at `infinity`."""
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
@@ -277,7 +277,7 @@ def _dress_block(axis: Axes, infinity: float) -> None:
 
 
 def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
-    """Draw the stated ε of a row above its audited ε, at the vertical position `height`.
+    """Draw the stated ε of `row` just above its audited ε at the vertical position `height`; ∞ is at `infinity`.
 
     If an audited ε exceeds a stated ε, the row is shaded, and an arrow points from the stated to the audited ε.
     """

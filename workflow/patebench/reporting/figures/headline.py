@@ -59,7 +59,7 @@ _PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "
 
 
 def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Figure:
-    """Draw accuracy against ε for the systems in `_LINES`, with labels next to their lines.
+    """Draw test accuracy against ε for the systems in `_LINES`, with labels next to their lines.
 
     Parameters
     ----------
@@ -90,18 +90,18 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
 
 
 def _label(axis: Axes, words: str, place: tuple[float, float], color: str) -> None:
-    """Write a label next to its line, in a darker shade of its colour."""
+    """Write `words` at `place` (ε, accuracy) in a darker shade of `color`, the colour of the labelled line."""
     axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 
 def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
-    """Label a published point, with a thin line to it."""
+    """Write `words` at `place`, with a thin line to the published `point`; both are (ε, accuracy)."""
     leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4, "relpos": (1, 0.5)}
     axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
 
 
 def read_tables(paths: Sequence[Path]) -> pd.DataFrame:
-    """Read and join tables `equal-epsilon`; exit with a one-line message if this fails."""
+    """Return the tables `equal-epsilon` in the CSV files `paths`, joined; exit with a message if this fails."""
     try:
         return join_tables([pd.read_csv(path) for path in paths])
     except (OSError, PatebenchError) as fault:

@@ -28,19 +28,19 @@ from patebench.reporting.wording import in_words
 
 
 def draw_noisy_accuracy(records: Records, published: Published) -> Figure:
-    """Draw Figure 2 of PATE 2017: accuracy of LNMax against γ, with more noise on the left; each query is 2γ-DP."""
+    """Draw Figure 2 of PATE 2017: accuracy of labels released by LNMax against γ; each query is 2γ-DP."""
     label = "γ, called “ε per query” in the paper (a query is 2γ-DP)\n← more noise                      less noise →"
     return _draw_over_noise(records, published, "lnmax", "gamma", label)
 
 
 def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
-    """Draw the accuracy of GNMax (Scalable PATE 2018) against σ, with more noise on the right."""
+    """Draw the accuracy of labels released by GNMax (Scalable PATE 2018) against σ."""
     label = "σ, standard deviation of the noise on each count\n← less noise                          more noise →"
     return _draw_over_noise(records, published, "gnmax", "sigma", label)
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
-    """Draw the accuracy of labels of the whole pool against the `parameter` of a mechanism that sets its noise.
+    """Draw the accuracy of labels released by `mechanism` for the whole pool against its noise `parameter`.
 
     There is one panel per data set, split and kind of teacher.
     """
@@ -68,9 +68,9 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
-    """Draw the accuracy of each label set as a dot, and its expectation over the noise as a line with a band.
+    """Draw the accuracy of each label set as a dot, and the expected accuracy over the noise as a line per ensemble.
 
-    The band is one standard deviation over the seeds.
+    The line is the mean over the seeds, with a band of ± one standard deviation.
     """
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()
@@ -85,7 +85,7 @@ def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, Lin
 
 
 def draw_gap(records: Records, published: Published) -> Figure:
-    """Draw the mean gap between the two largest vote counts against the number of teachers (PATE 2017, Figure 3)."""
+    """Draw the mean gap between the two largest vote counts, divided by n, against n teachers (PATE 2017, Figure 3)."""
     ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty()
@@ -102,11 +102,11 @@ def draw_gap(records: Records, published: Published) -> Figure:
 
 
 def draw_distance(records: Records, published: Published) -> Figure:
-    """Draw Figure 2 of NZC (Sun et al. 2020), about the queries that pass its distance test.
+    """Draw Figure 2 of NZC (Sun et al. 2020), on the distance of queries: the gap between their two largest counts.
 
-    The distance of a query is the gap between its two largest vote counts. The panels show (a) accuracy against the
-    number of teachers, (b) the share of queries with a distance of at least k, for the largest number of teachers, and
-    (c) the share of queries with a distance of at least 3, against the number of teachers.
+    The panels show (a) the accuracy of ensembles and single teachers against the number of teachers, (b) the share of
+    queries with a distance of at least k against k, for the largest number of teachers, and (c) the share of queries
+    with a distance of at least 3 against the number of teachers.
     """
     ensembles = trained(records.ensembles)
     if ensembles.empty:
@@ -147,9 +147,9 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, name: str) -> None:
-    """Draw the share of queries whose two largest vote counts differ by at least k, against k.
+    """Draw the share of queries whose two largest vote counts differ by at least k votes, against k.
 
-    A line shows the mean over the seeds, and a band their range.
+    A line shows the mean over the rows of `ensembles`, one per seed, and a band their range.
     """
     if ensembles.empty:
         return
@@ -161,7 +161,7 @@ def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, 
 
 
 def _draw_published(axis: Axes, paper: Published, dataset: str) -> set[int]:
-    """Draw the accuracies of Tables 2 and 3 of NZC; return the numbers of teachers for which they are printed."""
+    """Draw the accuracies of teachers and ensembles that `paper` prints; return their numbers of teachers."""
     numbers = set()
     for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
         for value in paper.select(quantity, dataset=dataset):
@@ -183,7 +183,7 @@ _LABELS = {
 
 
 def draw_distillation(records: Records, published: Published) -> Figure:
-    """Draw Figure 5 of PATE 2017: test accuracy against the number of training samples, by kind of label.
+    """Draw Figure 5 of PATE 2017: a student's test accuracy against its number of training samples, by kind of label.
 
     The labels are the teachers' softened probabilities (distillation) or their plurality votes, both without noise.
     """

@@ -35,7 +35,7 @@ _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
 def draw_clusters(records: Records, published: Published) -> Figure:
-    """Draw accuracy against the number of clusters, one line per noise setting with a constant ε."""
+    """Draw a student's accuracy against the number of clusters it queries, one line per noise setting and ε."""
     frame = _students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
@@ -43,14 +43,14 @@ def draw_clusters(records: Records, published: Published) -> Figure:
 
 
 def draw_pool(records: Records, published: Published) -> Figure:
-    """Draw accuracy against the size of the public pool, one line per noise setting and number of labels."""
+    """Draw a student's accuracy against the size of the public pool, one line per noise and number of labels."""
     lines, panel = ["labels", "noise_in_words", "epsilon"], [*_PANEL, "beside_pool"]
     label = "public samples without a label (the pool)"
     return _draw_sweep(records, _students(records), "pool", label, lines, panel)
 
 
 def draw_cap(records: Records, published: Published) -> Figure:
-    """Draw accuracy against k, the maximum number of votes per teacher; along a line ε is constant and σ ∝ √k."""
+    """Draw a student's accuracy against k, the maximum number of votes per teacher, one line per ε."""
     frame = _students(records)
     frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
@@ -58,9 +58,9 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _students(records: Records) -> pd.DataFrame:
-    """Return the students with a finite ε, with text columns for titles and labels of lines.
+    """Return the rows of `outcomes` with a finite worst-case ε, with text for titles and labels of lines.
 
-    They are `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
+    The text is in the columns `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
     """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
@@ -75,11 +75,10 @@ def _students(records: Records) -> pd.DataFrame:
 def _draw_sweep(
     records: Records, frame: pd.DataFrame, across: str, label: str, lines: list[str], by: list[str]
 ) -> Figure:
-    """Draw accuracy against the column `across`, one panel per group of equal columns `by`.
+    """Draw a student's accuracy against the column `across`, one panel per combination of the columns `by`.
 
-    Rows with equal columns `lines` are joined by a line, if they have at least two values of `across`. A reference line
-    at ε = 0 shows the accuracy of labelling each public cluster with its most frequent true label, if there are at
-    least two values of `across`.
+    Each combination of the columns `lines` with at least two values of `across` is a line. A reference line at ε = 0
+    shows the accuracy of labelling each public cluster with its most frequent true label.
     """
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
@@ -105,17 +104,16 @@ def _draw_sweep(
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
     """Return the title of a panel: data set and teachers and, on a second line, the student and further settings.
 
-    `differ` contains the positions in `group` of the settings that differ between panels.
+    `group` contains the panel's settings, and `differ` the positions in it of those that differ between panels.
     """
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
 
 def _draw_namings(axis: Axes, across: str, shown: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracy of labelling each public cluster with its most frequent true label: a reference at ε = 0.
+    """Draw the accuracies in `namings`, of labelling each public cluster with its most frequent true label (ε = 0).
 
-    The reference uses no private data; `namings` contains its accuracies. It is drawn for the splits and numbers of
-    clusters of the students in `shown`.
+    Only the splits and numbers of clusters of the students in `shown` are drawn, against the column `across`.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
@@ -156,7 +154,7 @@ _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 
 def draw_petdl_ablations(records: Records, published: Published) -> Figure:
-    """Draw Figures 2 to 5 of PET-DL (Sun et al. 2019): one panel per data set and varied setting."""
+    """Draw Figures 2 to 5 of PET-DL (Sun et al. 2019): student accuracy, one panel per data set and varied setting."""
     students = petdl_students(records)
     # Noise that follows from a target ε does not distinguish students.
     students = students.assign(
@@ -177,9 +175,10 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return the style of each line by its label.
+    """Return the style of each line in `panels` by its label.
 
-    Lines have the style of their form of PET-DL. If a panel contains several lines of one form, all styles differ.
+    A line has the style of its form of PET-DL, unless a panel has first lines of one form with different numbers of
+    teachers; then all styles differ.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -190,7 +189,7 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """Return groups of students that differ only in the seed and the setting `name`, which has at least two values."""
+    """Return the groups of rows of `students` that differ only in the seed and the setting `name`, if that varies."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -199,10 +198,10 @@ def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
-    """Yield each line with its label.
+    """Yield each of `lines`, along which the setting `name` varies, with its label.
 
-    The label names the form of PET-DL and, unless the figure varies it, the number of teachers. If several lines have
-    the same form and number, all labels but the first also name the settings in which they differ from the first.
+    The label names the form of PET-DL and, unless it varies, the number of teachers. If several lines have the same
+    form and number, all labels but the first also name the settings in which they differ from the first.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:

@@ -66,12 +66,12 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the accuracy of each method at common target values of ε, to compare methods."""
+    """Draw the test accuracy of each method at the largest ε within each target value of ε."""
     return draw_table(EQUAL_EPSILON.build(records, published))
 
 
 def draw_table(frame: pd.DataFrame) -> Figure:
-    """Draw the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
+    """Draw accuracy against ε for the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
 
     Colour and marker show the mechanism or form, and dashes the learner.
     """
@@ -117,7 +117,7 @@ def draw_table(frame: pd.DataFrame) -> Figure:
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return the line style and marker size of each method by its label.
+    """Return (line style, marker size) of each method in `rows` by its label.
 
     Colours show the mechanism or form; further methods of the same colour have dashed lines.
     """
@@ -139,7 +139,7 @@ def _key(row: dict[Any, Any]) -> str:
 
 
 def _method_label(row: dict[Any, Any]) -> str:
-    """Return the label of a method: mechanism or form, learner, and the number of shards if ε protects one."""
+    """Return the label of the method in `row`: mechanism or form, learner, and n if ε protects one of n shards."""
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
@@ -150,7 +150,7 @@ def _method_label(row: dict[Any, Any]) -> str:
 
 
 def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
-    """Return (ε, accuracy, deviation) for each different ε in a row of the table `equal-epsilon`."""
+    """Return (ε, mean accuracy, standard deviation) for each distinct ε in a `row` of the table `equal-epsilon`."""
     points = {}
     for target in TARGETS:
         epsilon = row[f"epsilon_at_{target:g}"]
@@ -160,10 +160,10 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return, by label, the (ε, accuracy) pairs printed in each paper for each system.
+    """Return the (ε, accuracy) pairs that each paper prints for each system, by label of paper and system.
 
-    If a paper compares several models, each pair has the best model at its ε. The second entry of a value is True if a
-    line may join the pairs, because the paper prints every model at every ε.
+    If a paper compares several models, the accuracy is the best at each ε. The second part of a value is True if a line
+    may join the pairs, because the paper prints every model at every ε.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -193,10 +193,9 @@ _PROTECTED: dict[str, str] = {
 
 
 def draw_frontier(records: Records, published: Published) -> Figure:
-    """Draw the accuracy of every student and private model against its ε, and the frontier of students.
+    """Draw the accuracy of every student and private model against its ε, and the Pareto front of students.
 
-    A student is on the frontier if no other student is as accurate at the same or a smaller ε. Colour and marker show
-    the mechanism, or the method of the student if there are more methods than mechanisms.
+    Colour and marker show the mechanism, or the method of the student if there are more methods than mechanisms.
     """
     students, models = (
         clip_accuracies(outcomes(records)),
@@ -244,17 +243,16 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _named(models: pd.DataFrame) -> pd.DataFrame:
-    """Add a column `name`, and keep the most accurate private model per name, ε, δ, kind and protected unit."""
+    """Return the most accurate private model per system and form (new column `name`), ε, δ, kind and adjacency."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
-    """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the frontier.
+    """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the Pareto front.
 
-    Colours show either the mechanism or the method. `other` is the column that colours do not show; labels name its
-    value, except for the most frequent value.
+    `other` is "mechanism" or "method", whichever colours do not show; labels name it unless it is the most frequent.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
@@ -275,9 +273,10 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
 
 
 def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
-    """Return a note on each student, by its index: the number of queries, and settings that others do not share.
+    """Return a note on each student by its index in `students`: the number of queries and differing settings.
 
-    Equal notes are extended by the parameters in which they differ.
+    The settings are the value of the column `other`, unless it is the most frequent one, the number of teachers, and
+    noise parameters that distinguish notes which would otherwise be equal.
     """
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
@@ -295,7 +294,7 @@ def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
 
 
 def _draw_models(axis: Axes, models: pd.DataFrame) -> None:
-    """Draw private models, with a line per name and kind of ε; the markers of claimed ε are open."""
+    """Draw the accuracy of private models against ε, one line per name and kind of ε; markers of claimed ε are open."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
         style: LineStyle = rows["style"].iloc[0]
@@ -316,10 +315,9 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw a horizontal line at the accuracy of the reference without private data (ε = 0).
+    """Draw a horizontal line at the mean accuracy in `namings` for the largest number of clusters (ε = 0).
 
-    The reference labels each cluster of the public pool with its most frequent true label, here for the largest number
-    of clusters.
+    It is reached by labelling each cluster of the public pool with its most frequent true label.
     """
     if not namings.empty:
         most = namings["clusters"].max()
@@ -329,7 +327,7 @@ def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
 
 
 def _without_finite_epsilon(students: pd.DataFrame) -> str:
-    """Return a text, starting with a line break, that names the students with ε = ∞, which the axis cannot show."""
+    """Return a text, starting with a line break, on the students with ε = ∞, which the axis cannot show; "" if none."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):

@@ -32,8 +32,8 @@ _ORDER = (
 def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set of the whole pool, number of queries and δ, with the ε by each accountant.
 
-    There is one column per kind of bound and heading of `_headings`. It contains the smallest ε of the bounds with this
-    kind and heading, or NaN.
+    The columns `<kind>: <heading>_mean` and `…_std` are over the seeds; each ε is the smallest of the bounds with this
+    kind and heading (`_headings`), or NaN.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -48,7 +48,7 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
 
 
 def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns that describe the label set, and one column per kind and heading of bounds in `frame`."""
+    """Return the visible columns of `frame`, from `build_accountants`: label set, and ε by kind and heading."""
     found = []
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
@@ -58,10 +58,10 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 
 
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
-    """Return the heading of each bound, which is the label or name of its accountant; None if it is not shown.
+    """Return the heading of each row of `bounds`: the label or name of its accountant; missing if it is not shown.
 
-    If an accountant converts Rényi DP to (ε, δ) in two ways, its tight conversion has this heading. Its classic
-    conversion is shown, with a suffix, if the bound is data-dependent and not exact, because papers state such bounds.
+    If an accountant converts Rényi DP to (ε, δ) in two ways, its classic conversion is shown only for data-dependent
+    bounds that are not exact, which papers state, and its heading has a suffix.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -74,7 +74,7 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Sort pairs of kind and heading in the order of the columns."""
+    """Return the (kind, heading) `pairs` in the order of the table's columns."""
     kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
     return sorted(
         pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural_key(pair[1]))
@@ -90,7 +90,7 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per bound, with mean, deviation and range of ε over the seeds, and the range of Rényi orders."""
+    """Return one row per bound on labels of the whole pool, with statistics of ε and the Rényi order over the seeds."""
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
@@ -127,9 +127,10 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per label set and number of queries with the costs per teacher under local privacy.
+    """Return one row per label set of the whole pool, number of queries and δ, with the costs per teacher.
 
-    These costs are the same for all seeds.
+    The costs under local privacy are the number T_n of queries that a teacher answers, its ε_n per query, and its total
+    ε by basic and by tight composition.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
@@ -151,12 +152,12 @@ TEACHER_COSTS = Table(
 
 
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries."""
+    """Return one row per audited mechanism, setting and number of queries, with stated and audited ε (`audited`)."""
     return audited(records)
 
 
 def audit_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns of the stated ε, one column per audit method in `frame`, and the columns of the verdicts."""
+    """Return the visible columns of `frame`: stated ε, one ε lower bound per audit method, and verdicts."""
     found = [Column(name, label, "audited", group="Audited ε") for name, label in audit_methods(frame).items()]
     return (*_STATED, *found, *_VERDICTS)
 

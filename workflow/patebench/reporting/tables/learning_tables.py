@@ -50,7 +50,7 @@ TEACHER_COLUMNS = (
 
 
 def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of an ensemble, with the accuracy of its teachers and labels."""
+    """Return one row per setting of an ensemble, with the accuracy of its teachers, plurality and LNMax labels."""
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
     extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
@@ -66,7 +66,7 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 
 
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
-    """Return mean and deviation of `values` over the seeds, per setting of an ensemble.
+    """Return mean and standard deviation of the columns `values` over the seeds, one row per setting of an ensemble.
 
     In names of columns, `_mean_` becomes `_`, so `teacher_accuracy_mean_mean` becomes `teacher_accuracy_mean`.
     """
@@ -75,9 +75,9 @@ def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame
 
 
 def of_labels(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
-    """Return mean and deviation over the seeds of the accuracy of each ensemble's labels.
+    """Return mean and standard deviation over the seeds of the label accuracy of each setting of an ensemble.
 
-    The columns are `<name>_mean` and `<name>_std`. `keys` selects the labels by mechanism and noise.
+    They are in the columns `<name>_mean` and `<name>_std`. `keys` selects the label sets by mechanism and noise.
     """
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
@@ -107,7 +107,7 @@ ENSEMBLES = Table(
 
 
 def build_noisy_accuracy(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of a label set of the whole pool, with its accuracy."""
+    """Return one row per setting of a label set of the whole pool, with its accuracy over the seeds."""
     values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
     frame = sort_rows(frame, [*LABEL_SET, "queries"])
@@ -143,9 +143,10 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 
 
 def build_active_learning(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per selection strategy and number of labels, with the gain in accuracy over random queries.
+    """Return one row per student setting, strategy of selecting queries and δ, with the student's accuracy.
 
-    The gain compares students with the same seed. Settings with a single strategy are left out.
+    `gain_mean` and `gain_std` are over the differences from the student with random queries and the same seed. Settings
+    with a single strategy are left out.
     """
     rounds = records.students[records.students["rounds"] != ""]
     random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
@@ -163,7 +164,7 @@ def build_active_learning(records: Records, published: Published) -> pd.DataFram
 
 
 def _published_gain(published: Published, strategy: str) -> str | None:
-    """Return the range of gains that the paper prints for a strategy, in percentage points; None if it prints none."""
+    """Return the accuracy gains printed for a strategy as text, a range in percentage points; None if there are none."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 
@@ -189,10 +190,10 @@ ACTIVE_LEARNING = Table(
 
 
 def build_distillation(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per kind of label and number of samples.
+    """Return one row per setting of a distilled student, kind of label and number of samples, with its accuracy.
 
-    The gain is the difference in accuracy from the student trained on plurality labels of the same samples, with the
-    same seed.
+    `gain_mean` and `gain_std` are over the differences from the student trained on plurality labels of the same samples
+    with the same seed.
     """
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
@@ -229,10 +230,10 @@ _KEY = [
 
 
 def build_petdl(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student and bound on it, with the paper's values for students of the published form.
+    """Return one row per PET-DL student and bound on its ε, with accuracy and ε over the seeds.
 
-    The paper's values are for the same data set, number of teachers, weighting and compression. Its teachers have equal
-    shards or, in its Table 2, shards that mostly contain one class.
+    Students in the published form also have the accuracy and ε that the paper prints for the same data set, number of
+    teachers, weighting and compression; the shards may differ.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)

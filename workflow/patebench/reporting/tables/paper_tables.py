@@ -35,11 +35,11 @@ from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, best_of_each
 
 
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per paper, with the number of its printed numbers for each verdict.
+    """Return one row per paper, with a column per verdict: the number of its printed numbers with this verdict.
 
     If several settings measured one printed number, the first of their verdicts in the order of `COUNTING` counts.
-    Measurements on a changed copy of a data set are not counted. `short_otherwise` counts the numbers that one setting
-    reproduced or exceeded, but another did not reach.
+    Measurements on a changed copy of a data set are not counted. `short_otherwise` is the number of printed numbers
+    that are reproduced or better in one setting, but short in another.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -64,7 +64,7 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per printed number and setting that measured it: measured, then not run, then not comparable."""
+    """Return the rows of `verdicts` by paper, measured numbers first, with text columns for the table."""
     frame = verdicts(records, published)
     papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
     unmeasured = frame["measured_mean"].isna()
@@ -82,7 +82,7 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the name of a row's quantity as text; for a setting that a paper prints, the heading of its column."""
+    """Return the quantity of a row of `verdicts` as text; for the quantity "setting", the paper's column heading."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -128,10 +128,11 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student setting and δ, with its stated, worst-case and exact ε (`_epsilons`).
+    """Return one row per student setting and δ, with its accuracy and its stated, worst-case and exact ε (`_epsilons`).
 
     Only students of compared mechanisms (`_is_compared`) are included, on data sets where a student learns from the
-    immutable noisy argmax of NZC. Each row also contains the accuracy of the best model trained on as many true labels.
+    immutable noisy argmax of NZC. Each row also contains the accuracy of the best model trained on true labels of as
+    many samples as the student has queries.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -155,16 +156,16 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _is_compared(mechanism: str) -> bool:
-    """Return True if the paper NZC compares the mechanism, or if the mechanism is a sound test of stability."""
+    """Return True if NZC evaluates `mechanism`, or if it answers after a private test of the votes' stability."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _epsilons(records: Records) -> pd.DataFrame:
-    """Return the stated, the worst-case and the exact ε per label set, number of queries and δ.
+    """Return stated, worst-case and exact ε over the seeds, per label set, number of queries, δ and kind of stated ε.
 
-    The stated ε is computed by the accountant of the mechanism's paper: the data-dependent bound if there is one,
-    otherwise the worst-case bound.
+    The stated ε is the bound by the accountant of the mechanism's paper: data-dependent if there is one, otherwise
+    worst-case. The exact ε is that for the votes.
     """
     bounds = compared_bounds(records).rename(
         columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
@@ -179,9 +180,9 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return the printed ε as text, such as "> 8.03" or "≈ 0"; NaN if the paper prints none.
+    """Return the ε that a paper prints as text, such as "> 8.03" or "≈ 0"; NaN if it prints none.
 
-    `above` is the number that the paper prints after ">", or NaN.
+    `above` is the number printed after ">", and `epsilon` a number printed without ">"; NaN if there is none.
     """
     if not math.isnan(above):
         return f"> {above:g}"
@@ -226,7 +227,7 @@ _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of an ensemble whose whole pool was labelled by the immutable noisy argmax of NZC."""
+    """Return one row per ensemble with labels by NZC's immutable noisy argmax, with accuracies measured and printed."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

@@ -39,9 +39,9 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """Visible column of a table: the field of the frame that it shows, its title, and the style of its cells.
+    """Visible column of a table: the column `field` of the frame, its title, and the `style` of its cells.
 
-    If `deviation`, cells show mean ± standard deviation. `group` is a heading that neighbouring columns share.
+    If `deviation`, cells show `<field>_mean` ± `<field>_std`. `group` is a heading shared by neighbouring columns.
     """
 
     field: str
@@ -51,7 +51,7 @@ class Column:
     group: str = ""
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        """Return the text of this column's cell in `row`; a dash if it is missing. A missing deviation is left out."""
+        """Return the text of this column's cell in `row`; a dash if the value is missing."""
         value = row[self.value]
         if _missing(value):
             return DASH
@@ -67,17 +67,17 @@ class Column:
 
     @property
     def value(self) -> str:
-        """Return the name of the frame's column that contains the values, or their means."""
+        """Return the name of the frame's column with the values or, if `deviation`, the means."""
         return f"{self.field}_mean" if self.deviation else self.field
 
     @property
     def heading(self) -> str:
-        """Return the title, preceded by the common heading if there is one."""
+        """Return the title, preceded by `group` if there is one, such as "ε: worst case"."""
         return f"{self.group}: {self.title}" if self.group else self.title
 
     @property
     def right(self) -> bool:
-        """Return True if the column contains numbers, which are aligned right."""
+        """Return True if cells are aligned right, because they are numbers."""
         return self.style not in ("text", "flag")
 
 
@@ -121,7 +121,7 @@ EPSILON_COLUMNS = (
 class Table:
     """Table with its title, its visible columns, and the function `build` that makes its frame from records.
 
-    If the visible columns depend on the results, `columns` is a function of the frame.
+    `columns` is a sequence, or a function of the frame if the visible columns depend on the results.
     """
 
     title: str
@@ -133,9 +133,9 @@ class Table:
     section: str = ""
 
     def all_columns(self, frame: pd.DataFrame) -> Sequence[Column]:
-        """Return all columns for `frame`, including empty ones.
+        """Return the visible columns for `frame`, including those without a value.
 
-        A column for the split is added if a data set has several splits, or if a split protects only labels.
+        A column for the split is added if a data set has several splits, or if ε protects only labels in a split.
         """
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]
@@ -146,7 +146,7 @@ class Table:
         return columns
 
     def shown(self, frame: pd.DataFrame) -> list[Column]:
-        """Return the columns with at least one value; a column whose deviations are all missing shows means only."""
+        """Return the visible columns with a value in `frame`; `deviation` is False where all deviations are missing."""
         frame = in_text(frame)
         columns = [column for column in self.all_columns(frame) if frame.empty or _has_value(frame[column.value])]
         deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
@@ -156,14 +156,14 @@ class Table:
         ]
 
     def rows(self, frame: pd.DataFrame) -> list[list[str]]:
-        """Return the rows of formatted cells; the first row contains the headings."""
+        """Return the headings, and then the formatted cells of each row of `frame`."""
         frame = in_text(frame)
         columns = self.shown(frame)
         headings = [column.heading for column in columns]
         return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
 
     def csv(self, frame: pd.DataFrame) -> str:
-        """Return the whole frame as CSV; floats have full precision, and missing values are empty cells."""
+        """Return all columns of `frame` as CSV text, at full precision and with empty cells for missing values."""
         text = in_text(frame).to_csv(index=False, lineterminator="\n")
         assert isinstance(text, str)
         return text
@@ -175,7 +175,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def latex(self, frame: pd.DataFrame) -> str:
-        """Return a LaTeX `tabular` with booktabs rules, to include in a table environment."""
+        """Return the visible columns of `frame` as a LaTeX `tabular` with booktabs rules."""
         form = "".join("r" if column.right else "l" for column in self.shown(frame))
         head, *rows = self.rows(frame)
         text = pd.DataFrame(rows, columns=head).to_latex(index=False, escape=True, column_format=form)
@@ -183,7 +183,7 @@ class Table:
 
 
 def read_csv(text: str) -> pd.DataFrame:
-    """Read a frame from the CSV text of a table, with NaN for missing values."""
+    """Return the frame in the CSV text of a table, with NaN for empty cells."""
     return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")
 
 

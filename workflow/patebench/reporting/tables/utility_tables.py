@@ -52,9 +52,9 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build_utility_privacy(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student setting and δ, with its tightest worst-case ε and its data-dependent ε.
+    """Return one row per student setting and δ, with its accuracy, tightest worst-case ε and data-dependent ε.
 
-    The data-dependent ε is computed by the accountant of the mechanism's paper, if it names one.
+    The data-dependent ε is computed by the accountant of the mechanism's paper, if known, otherwise by the tightest.
     """
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
@@ -100,7 +100,7 @@ _MEASURED_PRIVATE_MODELS = [
 
 
 def build_private_models(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per private model and bound on its ε."""
+    """Return one row per private model and bound on its ε, with accuracy and ε over the seeds."""
     return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
 
 
@@ -140,10 +140,10 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student setting or private model and δ, with a reference accuracy without private data.
+    """Return one row per student or private model and δ, with a reference accuracy at ε = 0 as `named_accuracy_…`.
 
-    The reference labels each cluster of the public pool with its most frequent true label. For a student whose queries
-    are clusters, the reference has the same number of clusters, otherwise the largest number in the run.
+    The reference labels each cluster of the public pool with its most frequent true label. It has as many clusters as
+    the student queries, if its queries are clusters, otherwise the largest number of clusters in the run.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -161,7 +161,7 @@ def build_bits(records: Records, published: Published) -> pd.DataFrame:
 
 
 def base_rates(records: Records) -> pd.DataFrame:
-    """Return, per data set and split, the share of the largest class in the test set as `largest_class_mean`."""
+    """Return the share of the largest class in the test set, as `largest_class_mean`, per data set and split."""
     measured = pd.concat([records.students, records.private_models])
     return over_seeds(measured, _SPLIT, ["largest_class"])[[*_SPLIT, "largest_class_mean"]]
 
@@ -182,7 +182,7 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return the rows of `build_bits` for private models with a proven ε, each with its smallest proven ε."""
+    """Return the rows of `build_bits` for private models with a worst-case ε, each with its smallest one."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
@@ -232,9 +232,9 @@ _COMPARED = "accuracy_at_epsilon"
 
 
 def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per method, with ε and accuracy at each target ε in `TARGETS`.
+    """Return one row per method, measured or printed in a paper, with ε and accuracy for each target in `TARGETS`.
 
-    For each target, the setting with the largest ε that does not exceed it counts; NaN if all settings exceed it.
+    They are those of the method's setting with the largest ε that does not exceed the target; NaN if all exceed it.
     """
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
@@ -242,7 +242,7 @@ def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
 
 
 def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join tables `equal-epsilon` of several runs, as if one run had all their settings.
+    """Return the table `equal-epsilon` that one run with the settings of all `tables` would have.
 
     Raises PatebenchError if the tables have different accuracies for a method at the same ε.
     """
@@ -267,15 +267,15 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the columns of the table `equal-epsilon` at a target ε, such as "epsilon_at_1" by the name "epsilon"."""
+    """Return a mapping from `_FOUND` to the columns for a target ε: "epsilon" to "epsilon_at_1" for target 1."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method, from one row per setting with the columns `METHOD` and `_FOUND`.
+    """Return one row per method, with ε and accuracy of its setting with the largest ε within each of `TARGETS`.
 
-    For each target ε, the setting with the largest ε within the target is selected.
+    `settings` contains one row per setting of a method, with the columns `METHOD` and `_FOUND`.
     """
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
@@ -289,7 +289,7 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns that describe a method, and for each target ε that a method meets, its ε and accuracy."""
+    """Return the visible columns of `frame`: the method, then ε and accuracy for each target ε that a method meets."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -335,7 +335,10 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Append a copy of each row in `by_record` with an ε for an added or removed record, with that ε and adjacency."""
+    """Return `frame` followed by copies of rows with the ε and adjacency of an added or removed record.
+
+    Rows are copied if `by_record` is True for them and they have a value in `add_or_remove`, that ε.
+    """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
@@ -356,7 +359,7 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return the parameters of the private models in `frame` as text, without those that determine the noise."""
+    """Return the parameters of the model in each row of `frame` as text, one per column, without those of the noise."""
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
@@ -365,9 +368,9 @@ def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Append to the column `learner` the settings in which rows of one method differ, to make rows distinguishable.
+    """Return `frame` with the settings in which rows of one method differ appended to the column `learner`.
 
-    `settings` contains the text of each setting (column) for each row of `frame`, or "none", which is not appended.
+    `settings` has the rows of `frame` and one column of text per setting; the text "none" is not appended.
     """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
@@ -380,9 +383,9 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 
 
 def _published(published: Published, records: Records) -> pd.DataFrame:
-    """Return the accuracies and ε that papers print for the data sets of this run.
+    """Return the accuracies and ε that papers print for the data sets in `records`, one row per pair.
 
-    Only models whose ε protects one record and papers that compare systems are included.
+    Only models whose ε protects one record, and papers that compare systems, are included.
     """
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
@@ -401,9 +404,9 @@ def _published(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name for the learner of each printed number and its ε: paper and column of the table.
+    """Return a name for the learner of each (printed accuracy, ε) pair in `known`: paper and column of the table.
 
-    If two tables of the paper print different numbers for one column and ε, the name contains the table.
+    If two tables of the paper print different accuracies for one column and ε, the name contains the table.
     """
     columns = [(value.source, value.column, value.mechanism) for value, _ in known]
     cells: dict[tuple[object, ...], set[float]] = {}
