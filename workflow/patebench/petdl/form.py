@@ -66,16 +66,19 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return the number of noisy sums of each sort that training on `samples` public samples releases."""
+        """Return, by sort of summand, the number of noisy sums released by training on `samples` public samples."""
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return two functions that set the student's gradients for a batch: for hint learning and for distillation."""
+        """Return two functions that set the gradients of `student` for a batch: for hint learning and for distillation.
+
+        `noise` draws the noise on what they use of the teachers' outputs, `knowledge`.
+        """
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """Return the clipping norm of a teacher's vectors of the given sort."""
+        """Return the clipping norm in `settings` of a teacher's vectors of this `sort`."""
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
@@ -96,11 +99,11 @@ class Form(ABC):
         *,
         noises: int = 0,
     ) -> None:
-        """Train the student on standardised public samples `x`, with the teachers' outputs for these samples.
+        """Train `student` on standardised public samples `x` and the teachers' outputs for them, `knowledge`.
 
         Hint learning comes first, and then distillation. Both use AdamW with a one-cycle learning rate. After
-        each epoch of distillation, `done` is called with the number of these epochs so far. Each value of `noises`
-        gives different noise with the same batches, which follow from `seed`.
+        each epoch of distillation, `done` is called with the number of these epochs so far. `seed` determines batches
+        and noise; other values of `noises` give other noise with the same batches.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (

@@ -66,7 +66,7 @@ class NoisyGradient(Form):
 
 
 def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Return, for every parameter of the student, the gradient of each teacher's loss: (teachers, …).
+    """Return, for every parameter in `parameters`, the gradient of each teacher's loss: (teachers, …).
 
     `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) contains the gradient of
     each teacher's loss with respect to this output. The forward pass is the same for all teachers, so only
@@ -81,7 +81,10 @@ def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Paramet
 
 
 def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
-    """Return the noisy mean gradient of every parameter, from the teachers' `gradients` (teachers, …) of each."""
+    """Return, for every parameter, the mean over teachers of their clipped gradients, with noise on the sum.
+
+    `gradients` has one array (teachers, …) per parameter; a teacher's norm is over all parameters together.
+    """
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()
     scale = factors(norms, settings.clip).to(finite[0].dtype)

@@ -60,9 +60,9 @@ class NoisyKnowledge(Form):
     def released(
         self, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Tensor, Tensor | None]:
-        """Return noisy class probabilities (samples, classes), and noisy mean hints (samples, features) or None.
+        """Return the teachers' noisy mean probabilities (samples, classes), and mean hints (samples, features) or None.
 
-        The noisy mean output is replaced by the nearest probability distribution, which is post-processing.
+        Noisy mean probabilities are replaced by the nearest probability distribution, which is post-processing.
         """
         rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
         softened = knowledge.softened(settings.temperature, rows)
@@ -76,7 +76,7 @@ class NoisyKnowledge(Form):
 
 
 def nearest_distribution(vectors: Tensor) -> Tensor:
-    """Return the probability distribution nearest to each vector (…, classes) in Euclidean distance.
+    """Return the probability distribution (…, classes) nearest in Euclidean distance to each of `vectors`.
 
     The same number is subtracted from all entries of a vector, and negative results are set to 0 (Held, Wolfe, Crowder
     1974).

@@ -22,9 +22,9 @@ _ROUNDING = 1e-14
 
 
 class Summand(Enum):
-    """Sort of the vector that each teacher adds to a noisy sum.
+    """Sort of the vector that each teacher contributes to a noisy sum.
 
-    Its value is the squared L2 sensitivity of the sum for a clip of 1, if one teacher is replaced.
+    The value is the squared L2 sensitivity of the sum to replacing one teacher, for vectors clipped to norm 1.
     """
 
     VECTOR = 4.0  # of any sign
@@ -33,9 +33,9 @@ class Summand(Enum):
 
 
 def mu(noise: float, releases: dict[Summand, int]) -> float:
-    """Return the GDP parameter μ of all `releases` (number of each sort) together; ∞ without noise.
+    """Return the GDP parameter μ of all `releases` together; ∞ without noise.
 
-    `noise` is the standard deviation divided by the clip.
+    `releases` is the number of noisy sums by sort, and `noise` the standard deviation divided by the clipping norm.
     """
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
@@ -44,12 +44,12 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε of all `releases` (number of each sort) together at `delta`, rounded up; `noise` is as in `mu`."""
+    """Return the ε of all `releases` together at `delta`, rounded up; `noise` and `releases` are as in `mu`."""
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least noise, as in `mu`, for which the ε of all `releases` together is at most `target`.
+    """Return the least `noise` of `mu` for which the ε of all `releases` together at `delta` is at most `target`.
 
     Raises PatebenchError if no noise reaches the target.
     """
@@ -61,12 +61,12 @@ _MARGIN = 1e-5
 
 
 def clipped(vectors: Tensor, clip: float) -> Tensor:
-    """Return vectors (…, features) clipped to a Euclidean norm of at most `clip`."""
+    """Return `vectors` (…, features), each scaled down to a Euclidean norm of at most `clip`."""
     return vectors * factors(vectors.double().square().sum(-1, keepdim=True).sqrt(), clip).to(vectors.dtype)
 
 
 def factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the factors that scale vectors with the given `norms` to a norm of at most `clip`.
+    """Return a factor per vector, of the shape of `norms`, that scales the vector's norm to at most `clip`.
 
     The factor is 0 for a norm that is not finite.
     """

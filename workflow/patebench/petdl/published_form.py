@@ -49,9 +49,10 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weights (teachers, rows) of the teachers' losses for the samples at `rows`, with mean 1 per sample.
+    """Return the weight (teachers, rows) of each teacher's loss for the samples at positions `rows` (rows,).
 
-    They are proportional to the teachers' confidences if `settings.weighted`, and equal otherwise.
+    Weights have mean 1 per sample. They are proportional to the teachers' confidences (`Knowledge.confidence`) if
+    `settings.weighted`, and equal otherwise.
     """
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)
@@ -60,7 +61,10 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
 
 
 def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch.Generator) -> Tensor:
-    """Return the noisy loss of a batch, Equation (4) of the paper, from `losses` and `weights` (teachers, samples)."""
+    """Return the noisy loss of a batch, Equation (4) of the paper: the mean of the teachers' clipped losses plus noise.
+
+    A teacher's loss is the mean of `losses` times `weights`, both (teachers, samples), over the samples.
+    """
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)
     scale = settings.noise * settings.clip / len(means)

@@ -39,25 +39,25 @@ class Knowledge:
         return 0 if self.hints is None else self.hints.shape[2]
 
     def first(self, samples: int) -> "Knowledge":
-        """Return the outputs for the first `samples` samples."""
+        """Return the teachers' outputs for the first `samples` samples only."""
         hints = None if self.hints is None else self.hints[:, :samples]
         return replace(self, probabilities=self.probabilities[:, :samples], hints=hints)
 
     def to(self, device: torch.device) -> "Knowledge":
-        """Return the same outputs on `device`."""
+        """Return the teachers' outputs, moved to `device`."""
         hints = None if self.hints is None else self.hints.to(device)
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return the softened probabilities softmax(logits / temperature) (teachers, rows, classes) at `rows`."""
+        """Return softmax(logits / `temperature`) (teachers, rows, classes) for the samples at positions `rows`."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
-        """Return each teacher's largest probability (teachers, rows) for the samples at `rows`."""
+        """Return each teacher's largest class probability (teachers, rows) for the samples at positions `rows`."""
         return self.probabilities[:, rows].amax(2)
 
     def hints_of(self, rows: Tensor) -> Tensor:
-        """Return the hints (teachers, rows, features) of the samples at `rows`."""
+        """Return the hints (teachers, rows, features) for the samples at positions `rows`."""
         assert self.hints is not None
         return self.hints[:, rows].float()
 
