@@ -25,17 +25,17 @@ class SoftVotes:
         self.sums = np.zeros((len(self.temperatures), queries, classes))
 
     def add(self, teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
-        """Add the probabilities of fitted `teachers` for the `queries` (queries, …)."""
+        """Add to `sums` the softened probabilities of fitted `teachers` for the samples `queries` (queries, …)."""
         for log_probabilities in finite_opinions(teachers, queries) if self.temperatures else ():
             self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
 
     def arrays(self) -> Mapping[str, NDArray[np.float32]]:
-        """Return the array "soft" for the chunk's file, or no array if there are no temperatures."""
+        """Return {"soft": `sums`} for the chunk's file, or an empty mapping if there are no temperatures."""
         return {"soft": self.sums.astype(np.float32)} if self.temperatures else {}
 
 
 def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
-    """Return the teachers' log-probabilities (teachers, queries, classes); NaN are replaced by uniform probabilities.
+    """Return the teachers' log-probabilities (teachers, queries, classes), uniform for a query with a NaN.
 
     A teacher whose training has diverged computes NaN. It still votes, and the other teachers' outputs stay usable.
     """
@@ -51,9 +51,9 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return the sum of the array "soft", the softened probabilities, over all chunks of an ensemble.
+    """Return {"soft": sum of the arrays "soft" of all `chunks` of an ensemble}, or {} if chunks have no such array.
 
-    The result is empty if the chunks do not contain this array.
+    The array (temperatures, queries, classes) contains sums of softened probabilities over teachers.
     """
     if not chunks[0].meta.get("temperatures"):
         return {}
@@ -81,7 +81,10 @@ class TeacherKnowledge:
         self.positions: list[int] = []
 
     def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
-        """Add the outputs of fitted `teachers`, at these `positions` in the chunk, for the `queries` (queries, …)."""
+        """Store the outputs of fitted `teachers` for the samples `queries` (queries, …).
+
+        `positions` are those of the teachers in the chunk.
+        """
         if self.wanted is None:
             return
         self.positions += positions
@@ -93,6 +96,6 @@ class TeacherKnowledge:
             self.outputs.setdefault(name, []).append(values)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Return the arrays of the chunk's file, in the order of its teachers."""
+        """Return "probabilities" and, if wanted, "hints" for the chunk's file, in the order of the chunk's teachers."""
         order = np.argsort(self.positions)
         return {name: np.concatenate(values)[order] for name, values in self.outputs.items()}

@@ -61,7 +61,7 @@ def train(
     *,
     stacked: bool | None = None,
 ) -> Iterator[tuple[list[int], TrainedTeachers]]:
-    """Train a teacher on each of the `shards`, with the seed at the same position.
+    """Train a teacher on each of the `shards`, with its own seed.
 
     Parameters
     ----------
@@ -94,7 +94,10 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks like `template` in stacks; shards with the same number of training steps form one stack."""
+    """Train networks like `template` on the `shards` in stacks, and yield as `train` does.
+
+    Shards with the same number of training steps form one stack.
+    """
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -108,7 +111,7 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
 ) -> Stack:
-    """Return a stack of the teachers at `places`, whose results contain only the teachers at the positions `members`.
+    """Return a stack of the teachers at positions `places`, whose results contain only those that are also `members`.
 
     All other teachers are replaced by placeholders, so that a stack always has the same shape. The shape changes
     rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
@@ -123,9 +126,10 @@ def _untrained_stack(
 def _train_in_halves(
     stack_of: Callable[[Sequence[int]], Stack], members: Sequence[int], places: list[int], ready: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train the `members` among `places` as one stack, which is halved until it fits into memory.
+    """Train the teachers at the positions `members` among `places` as one stack, halved until it fits into memory.
 
-    `ready` is the number of teachers of the chunk that are already trained.
+    Yields as `train` does. `stack_of` builds the stack for positions, and `ready` is the number of teachers of the
+    chunk that are already trained.
     """
     positions = [place for place in places if place in members]
     if not positions:
