@@ -88,22 +88,22 @@ class _Labelings:
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return each class's share of the pool (labelings, classes)."""
+        """Return, for each labeling, each class's share of the pool (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return the total nearness (labelings,) between a query and the queries with a label, for each labeling.
+        """Return, for each labeling, the summed nearness (labelings,) of query `q` to the queries with label `label`.
 
-        `q` and `label` (labelings,) are the query and the label for each labeling.
+        `q` and `label` (labelings,) contain one query and one label for each labeling.
         """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])
 
     def _log_field(self) -> Array:
-        """Return ln of the unnormalised probability of each labeling under its field."""
+        """Return ln of the unnormalised probability (labelings,) of each labeling under its field."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
@@ -122,7 +122,10 @@ class _Labelings:
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """Return ln Pr[label of q | all other labels] (labelings, classes); `shares` include the label of q."""
+        """Return ln Pr[label of `q` | labels of all other queries, table] (labelings, classes).
+
+        `shares` (labelings, classes) are those of `_shares`, which include the present label of `q`.
+        """
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
         for r in self.neighbours[q]:

@@ -52,8 +52,8 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
 def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> Array:
     """Return ln Pr[all reports on a query | class] (queries, classes).
 
-    `reports` (teachers, queries) are −1 where a teacher did not participate. `channels` are the matrices
-    Pr[report | vote] (votes, reports) of each teacher.
+    `reports` (teachers, queries) are −1 where a teacher did not participate. `channels` has the matrix
+    Pr[report | vote] (classes, possible reports) of each teacher. The teachers' accuracy is estimated from `reports`.
     """
     accuracy = _INITIAL_ACCURACY
     for _ in range(_ITERATIONS):
@@ -65,9 +65,10 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 
 
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """Return ln Pr[reports | class] and the expected number of correct votes given the class, each (queries, classes).
+    """Return ln Pr[all reports on a query | class], and the expected number of correct votes, each (queries, classes).
 
-    `accuracy` is a teacher's probability of a correct vote.
+    The expectation is given the class and the reports. `accuracy` is a teacher's probability of a correct vote;
+    `reports` and `channels` are as in `log_likelihood`.
     """
     classes = len(channels[0])
     log_p, expected_right = np.zeros((2, reports.shape[1], classes))

@@ -34,7 +34,7 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Shares of a row's votes: for its class (`own`), for one `rival` class, and for each `other` class."""
+    """Shares of the votes in a row of a table: for its class (`own`), for one `rival`, and for each `other` class."""
 
     own: float
     rival: float
@@ -43,7 +43,8 @@ class Shape:
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
         """Return ln Pr[row | class] (queries, classes) for rows of this shape.
 
-        `table` (queries, classes) and `totals` (queries,), the number of votes per row, are divided by the noise scale.
+        `table` (queries, classes) are the noisy counts, and `totals` (queries,) the number of votes per row, both
+        divided by the noise scale. All rivals are equally likely.
         """
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         density: Array = other.sum(axis=1, keepdims=True) + own - other
@@ -74,9 +75,9 @@ def _shapes(classes: int) -> list[Shape]:
 
 
 def _fit(log_density: Array) -> tuple[float, Array]:
-    """Estimate the frequencies of shapes; return ln Pr[table] for them, and ln Pr[row | class] (queries, classes).
+    """Return ln Pr[table] and ln Pr[row | class] (queries, classes), with frequencies of shapes estimated by EM.
 
-    `log_density` (shapes, queries, classes) is ln Pr[row | shape, class].
+    `log_density` (shapes, queries, classes) is ln Pr[row | shape, class]. All classes are equally likely.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)
@@ -142,10 +143,10 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Return a mask of the labels (queries,) that the noise hides.
+    """Return a mask (queries,) that is True where the noise hides the label: where its probability is below 1/2.
 
-    `log_likelihood` (queries, classes) is ln of the probability of each class. A class with few certain labels keeps
-    all of its labels, since doubtful ones help more there than they harm.
+    `log_likelihood` (queries, classes) is ln of the probability of each class. In a class with fewer than 3 other
+    labels, none counts as hidden, since doubtful labels help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
