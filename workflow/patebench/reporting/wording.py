@@ -134,7 +134,7 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return `name` with hyphens replaced by spaces, except in numbers such as 1e-05, and acronyms in capitals."""
+    """Return `name` with hyphens replaced by spaces, except in numbers such as 1e-05, and the words in `_PIECES` by theirs."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 

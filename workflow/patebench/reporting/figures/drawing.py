@@ -56,7 +56,7 @@ def clip_accuracy(accuracy: float) -> float:
 
 
 def clip_accuracies(frame: pd.DataFrame, epsilon: str = "worst_case_epsilon_mean") -> pd.DataFrame:
-    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy` in rows with a finite ε in the column `epsilon`."""
+    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy` where the ε in the column `epsilon` is finite."""
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 
