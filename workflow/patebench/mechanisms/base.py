@@ -146,11 +146,11 @@ class Mechanism(ABC):
         """Draw one label per query, (queries,), with `rng`; NO_ANSWER for queries on which the mechanism abstains."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Return all released arrays by name: "labels", and the noisy counts or teachers' reports if also released."""
+        """Return all released arrays by name: "labels" and, if released too, "noisy_counts" or teachers' "reports"."""
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return labels (queries,) that the student itself assigns to unanswered queries; by default all NO_ANSWER."""
+        """Return the student's own label for each query, used if it is unanswered, (queries,); by default NO_ANSWER."""
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
@@ -166,12 +166,12 @@ class Mechanism(ABC):
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return the probability of every outcome of a query in an audit, (queries, classes + 1); None if unknown."""
+        """Return the probability of every outcome that audits observe, (queries, classes + 1); None if unknown."""
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of one query for histograms and all their neighbours.
+        """Yield the outcome distributions of one query for the histograms `counts` and all their neighbours.
 
         This default is valid for every mechanism that answers a query from its counts only and treats classes alike.
         Override this method to share work between neighbours, or if more than the label is released.
@@ -207,11 +207,11 @@ class Mechanism(ABC):
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants that release a data-dependent bound with `noise`; by default, none."""
+        """Return accountants whose data-dependent bounds may be published, since `noise` is added; by default, none."""
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return a record of teachers' costs at δ for each T in `queries`; empty if all teachers have the same cost."""
+        """Return one record of single teachers' ε at `delta` per T in `queries`; [] if all teachers have the same ε."""
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
@@ -271,7 +271,7 @@ class Mechanism(ABC):
 
     @classmethod
     def parameter_words(cls) -> dict[str, str]:
-        """Return the display names of the parameters that have one."""
+        """Return the display name (`words`) of each parameter that has one, by parameter name."""
         return {item.name: words for item in fields(cls) if (words := item.metadata.get("words"))}
 
     def parameters(self) -> dict[str, float]:
@@ -285,7 +285,7 @@ class Mechanism(ABC):
 
 
 def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities exp(`log_p`), (queries, outcomes).
+    """Return exp(`log_p`), the probability of each outcome of each query, (queries, outcomes).
 
     Raises
     ------
@@ -360,7 +360,7 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Raise PatebenchError if no theorem of the mechanism covers these votes."""
+    """Raise PatebenchError if no theorem of the mechanism covers the abstentions, weights or adjacency of `votes`."""
     weighted = votes.weighted is not None
     check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
 
@@ -437,9 +437,9 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """Return a filter that stops queries of this `cost` before they exceed (ε, δ).
+    """Return a filter that stops queries of this `cost` before they exceed the budget (`epsilon`, `delta`).
 
-    The order of the filter depends on these arguments only.
+    The Rényi order of the filter depends on these arguments only.
 
     Raises
     ------
@@ -470,7 +470,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
 
 
 def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the bound `epsilon`, the budget that the filter guarantees, for each T in `queries`."""
+    """Return a bound equal to `epsilon`, the budget at `delta` that the filter guarantees, per T in `queries`."""
     promise = DirectAccountant(
         name="rdp-filter",
         label="Rényi filter",

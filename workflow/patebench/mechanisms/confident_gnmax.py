@@ -64,14 +64,14 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of neighbours, with those of the threshold test included."""
+        """Yield the outcome distributions of histograms and their neighbours, with "no answer" as the last outcome."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Add the outcome of the threshold test to neighbours `pairs` of the answer.
+        """Return `pairs`, which have the answer's distributions, with the test included: "no answer" is last.
 
-        `statistic` is the test statistic of the votes, and `statistic_neighbour` that of the neighbours.
+        `statistic` (neighbours,) is the test statistic of each row's histogram, `statistic_neighbour` its neighbour's.
         """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
@@ -86,7 +86,7 @@ class ConfidentGNMax(Mechanism):
         )
 
     def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
-        """Return ln Pr[answered] and ln Pr[no answer] of queries with the largest counts `top`."""
+        """Return ln Pr[answered] and ln Pr[no answer] of queries with the test statistics `top`."""
         with np.errstate(divide="ignore", invalid="ignore"):
             above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
         above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
@@ -102,11 +102,11 @@ class ConfidentGNMax(Mechanism):
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
     def discrete_epsilon(self, queries: int, delta: float) -> float:
-        """Return the ε of T = `queries` queries with discrete noise: T maxima and 2T counts change by one each."""
+        """Return the ε at `delta` of T = `queries` queries with discrete noise: T maxima, 2T counts change by one."""
         return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test_cost(self, orders: Array) -> Array:
-        """Return the worst-case Rényi curve of the test, α/(2σ₁²) (Mironov 2017, Corollary 3)."""
+        """Return the worst-case Rényi curve of one query's test, α/(2σ₁²) (Mironov 2017, Corollary 3)."""
         return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
 
     def data_independent(self, orders: Array) -> Array:
@@ -119,9 +119,10 @@ class ConfidentGNMax(Mechanism):
     def data_dependent(self, rows: Array, orders: Array) -> Array:
         """Return the Rényi curve of test and answer together (queries × orders), at most the data-independent curve.
 
-        With s = Pr[answered], s′ that of the neighbour and D the bound of Scalable PATE, Theorem 6, on the answer, the
-        divergence is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′
-        that one vote can cause.
+        `rows` (queries, 2) has the test statistic and `log_q` of each query. With s = Pr[answered], s′ the same on the
+        neighbour and D the bound of Scalable PATE, Theorem 6, on the divergence of the answer, the divergence is at
+        most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′ that one vote can
+        cause.
         """
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -140,8 +141,9 @@ class ConfidentGNMax(Mechanism):
     def expected(self, rows: Array, orders: Array) -> Array:
         """Return the expected cost (queries × orders), as in the tables of Scalable PATE.
 
-        It is the cost of the test plus Pr[answered] times the cost of the answer, both by Theorem 6, before it is known
-        which queries are answered. Rényi divergences cannot be averaged, so the expected cost is not a bound.
+        It is the Rényi cost of the test plus Pr[answered] times that of the answer, both by Theorem 6, before it is
+        known which queries are answered. `rows` is that of `data_dependent`. Rényi divergences cannot be averaged, so
+        the expected cost is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
@@ -194,7 +196,7 @@ class ConfidentGNMax(Mechanism):
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants of an upper bound: the worst case of the test, and an answer to every query."""
+        """Return sanitised accountants of an upper bound: the test's worst case, plus the cost of always answering."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self.test_cost(orders),
@@ -208,7 +210,7 @@ class ConfidentGNMax(Mechanism):
 
 
 def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
-    """Return the largest count of each neighbour in `pairs`; `counts` are their histograms, in descending order."""
+    """Return the largest count (neighbours,) of each neighbour in `pairs` of the histograms `counts` (descending)."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
     return np.where(falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top))
@@ -250,7 +252,7 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield neighbours of each query by class, not rank, since equal counts may have different predictions."""
+        """Yield neighbours of each query by class, not by rank, since equal counts may have different predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -262,7 +264,7 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Return neighbours with one row per pair of classes from `pairs` by rank; `rank` is (queries × classes)."""
+    """Return `pairs`, which name ranks, with one row per pair of classes; `rank` is (queries × classes)."""
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)

@@ -87,7 +87,7 @@ class PermuteAndFlip(Mechanism):
         return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute ln P(j), where P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds and w_k = exp(ε(n_k − max n)/2).
+        """Compute ln P(j) for class j: P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds, w_k = exp(ε(n_k − max n)/2), counts n.
 
         The mechanism considers classes in random order and accepts class k with probability w_k, given that none was
         accepted before. If each class is considered at a uniform random time and class j at time s, class k was

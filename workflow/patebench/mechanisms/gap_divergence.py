@@ -45,7 +45,9 @@ _CELLS, _MOST = 1 << 16, 1 << 23
 
 
 def gap_divergence(noise: LatticeNoise, orders: Sequence[float], teachers: int, classes: int) -> Array:
-    """Return G_α(γ) for γ = 0 … n (orders × (n + 1)), with n = `teachers` votes in m = `classes` classes.
+    """Return G_α(γ) for each α in `orders` and γ = 0 … n (orders × (n + 1)), for n = `teachers` and `classes` classes.
+
+    G_α(γ) bounds the Rényi divergence D_α of one noisy label if the two largest counts differ by at least γ.
 
     Raises
     ------
@@ -76,14 +78,17 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """One outcome in one direction: ln P, rounded up; r = ln(P/P′), moved away from 0 by its error; P·(e^{−r} − 1)."""
+    """One outcome, of probability P and P′ on neighbours, for the divergence of P from P′.
+
+    `log_weight`: ln P, rounded up; `ratio`: r = ln(P/P′), moved away from 0 by its error; `change`: P·(e^{−r} − 1).
+    """
 
     log_weight: Array
     ratio: Array
     change: Array
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), where f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1)."""
+        """Return an upper bound on P·f(r), where f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) and α = `order`."""
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
         value += (order - 1) * self.change
@@ -109,7 +114,7 @@ class _Outcome(NamedTuple):
     error_of_ratio: Array
 
     def side(self, *, backward: bool) -> _Side:
-        """Return this outcome in one direction; impossible outcomes have weight 0."""
+        """Return this outcome from D to D′ or, `backward`, from D′ to D; impossible outcomes have weight 0."""
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
             ratio = np.where(here > -np.inf, here - there, 0.0)
@@ -171,7 +176,7 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the classes t, b and J, which decides ties, stored as steps to add to y and x.
+    """One order of the numbers of classes t, b and J, which decides ties, stored as steps to add to y and x.
 
     `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` are the steps in y
     of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
@@ -196,8 +201,8 @@ _ORDERS = (
 class _Sums:
     """Sums over the winner's score z ≥ y, where class b is `x` votes behind t; rows are x, and columns y.
 
-    `first` is ln Σ p(z)F(z + x), for outcomes in which t beats b or ties; `other` is ln Σ p(z + x)F(z), for outcomes in
-    which b beats t or ties.
+    With p the noise's probability and F its distribution function, `first` is ln Σ p(z)F(z + x), for outcomes in which
+    t beats b or ties; `other` is ln Σ p(z + x)F(z), for outcomes in which b beats t or ties.
     """
 
     window: _Window
@@ -221,7 +226,7 @@ class _Sums:
         ]
 
     def _outcomes(self, ties: _Ties, other_classes: bool) -> list[_Outcome]:
-        """Return the outcomes t, b and J on D and D′, where a vote moves from t to b: the sums at y + 1 and x − 2."""
+        """Return the outcomes t, b and J; on D′, with a vote moved from t to b, sums are read at y + 1 and x − 2."""
         here, there = self._logs(ties, 0, 0), self._logs(ties, 1, -2)
         if not other_classes:
             here[2][:], there[2][:] = -np.inf, -np.inf
@@ -278,7 +283,7 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … most; 1 for y = low."""
+    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … `most` (columns); for y = low it is set to 1."""
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
@@ -286,7 +291,7 @@ def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1 for y = low … high − 1, the running maximum of m(y) − 1 over all orders of the classes."""
+    """Return M(y) − 1 for y = low … high − 1 (columns): the running maximum of m(y) − 1 over all class orders."""
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)

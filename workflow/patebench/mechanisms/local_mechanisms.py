@@ -71,7 +71,7 @@ class Channel:
 
     @cached_property
     def variance(self) -> float:
-        """Return Σ_j Var[estimate_j], the total variance of the unbiased estimate of a uniformly random vote."""
+        """Return Σ_j Var[estimate of class j], for the unbiased estimate (row of `inverse`) of a uniform vote."""
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
 
@@ -82,7 +82,7 @@ class Channel:
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Rényi divergence of one use per order, for the worst two votes (Mironov 2017, Definition 4)."""
+        """Return the Rényi divergence of one use, (orders,), for the worst two votes (Mironov 2017, Definition 4)."""
         one, other = self.pairs
         ones = np.ones((len(one), self.classes), dtype=np.int64)
         return divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
@@ -135,8 +135,8 @@ class LocalMechanism(Mechanism):
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
         """Return a mask (teachers × queries) of the teachers that take part in each query, the paper's sets N(x).
 
-        The schedule depends on the index of the teacher only: teacher i takes part in query q if ⌊q·share + φ_i⌋
-        increases there, with a phase φ_i. So every teacher takes part ⌊T·share⌋ or ⌈T·share⌉ times.
+        The schedule depends on the index of the teacher only: teacher i takes part in query q if ⌊q·s + φ_i⌋ increases
+        there, with s = `participation` and a phase φ_i. So every teacher takes part ⌊T·s⌋ or ⌈T·s⌉ times in T queries.
         """
         phases = np.arange(teachers)[:, None] * _PHASE % 1
         turns = np.floor(np.arange(queries + 1) * self.participation + phases)
@@ -191,9 +191,9 @@ class LocalMechanism(Mechanism):
         return None
 
     def outcome_probabilities(self, votes: Votes) -> Array | None:
-        """Return the probabilities of the reports of a single teacher; None for several teachers.
+        """Return the probabilities of a single teacher's reports, (queries, classes + 1); None for several teachers.
 
-        Queries in which the teacher does not take part have no outcome.
+        They assume that the teacher takes part in each query, so "no answer" has probability 0.
         """
         if votes.teachers != 1:
             return None
@@ -203,7 +203,7 @@ class LocalMechanism(Mechanism):
         return table[votes.plurality]
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the distributions of the report of the teacher with the largest ε, for every pair of votes.
+        """Yield the report distributions of the teacher with the largest ε, for every ordered pair of different votes.
 
         The votes of other teachers do not matter. `loses` and `gains` are the two votes, as classes instead of ranks,
         since a channel may treat classes differently.
@@ -269,7 +269,7 @@ class LocalMechanism(Mechanism):
         return record
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
-        """Yield the public channel of each teacher."""
+        """Yield the public channel of each teacher, in order of the teachers' indices."""
         known: dict[float, Channel] = {}
         for epsilon in self.personal(teachers):
             if epsilon not in known:
@@ -296,9 +296,9 @@ class TruncatedGeometric(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel that reports vote k as z with probability proportional to α^{|z − k|}.
+        """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}, where α = e^{−ε/M}.
 
-        The factor is 1/(1 + α) for the first and last class and (1 − α)/(1 + α) for others. The matrix of α^{|z − k|}
+        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for others. The matrix of α^{|z − k|}
         has a tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
@@ -325,7 +325,7 @@ class RandomisedResponse(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel with Pr[report | vote] = p for the true class and q for each other class.
+        """Return the channel that reports the vote with probability p = e^ε·q, any other with q = 1/(e^ε + M − 1).
 
         The inverse is (1[report = j] − q)/(p − q) for class j. The privacy loss between the first and the last class is
         ε if the first is reported, −ε if the last is reported, and 0 otherwise.

@@ -34,7 +34,7 @@ _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 
 
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
-    """Yield the neighbours of histograms under argmax(counts + noise).
+    """Yield the outcome distributions of argmax(counts + noise) for histograms and all their neighbours.
 
     The outcomes (columns) are one class of each unchanged rank, the class that loses a vote and the class that gains
     this vote.
@@ -58,7 +58,7 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
 def one_by_one(
     counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
 ) -> Iterator[Pairs]:
-    """Yield the neighbours of histograms under any mechanism that answers a query from its counts only.
+    """Yield the outcome distributions of histograms and all neighbours, if answers depend on the query's counts only.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def one_by_one(
 def _compute_separately(
     number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
 ) -> Iterator[Pairs]:
-    """Yield neighbours of histograms with equally many ranks, each computed separately, `block` of them at a time."""
+    """Yield distributions of histograms with equally many ranks and their neighbours, `block` neighbours at a time."""
     multiplicity = multiplicities(rank)
     row, loses, gains = _list_changes(multiplicity, counts[:, -1])
     log_p = log_probabilities(counts)
@@ -121,7 +121,7 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return neighbours of histograms with equally many ranks, by quadrature on nodes shared with the histograms."""
+    """Return distributions of histograms with equally many ranks and their neighbours, computed on shared nodes."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])
@@ -185,12 +185,12 @@ def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Return Σ over nodes of `left` × `right`, for every pair of a column of `left` and a column of `right`."""
+    """Return, per row, the sum over nodes of `left` × `right` for every pair of their columns."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
 def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p`, with ln P of near-certain outcomes computed from all others, which is more precise."""
+    """Return `log_p` (rows, outcomes) with any ln P near 0 computed from the other outcomes, more precisely."""
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

@@ -63,11 +63,11 @@ class Noise(ABC):
         return self.scale == 0
 
     def mu(self, difference: Array) -> float | None:
-        """Return the μ of Gaussian DP if neighbours' counts differ by `difference`; None if noise is not Gaussian."""
+        """Return the μ of Gaussian DP of noisy counts if true counts differ by `difference`; None if not Gaussian."""
         return None
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count in group] for groups of values, if the count is 0 and if it is `size`.
+        """Return ln Pr[noisy count in group], (groups,), if the true count is 0, and the same if it is `size`.
 
         Groups are narrow between 0 and `size`, where the privacy loss may vary.
         """
@@ -81,7 +81,7 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the edges and probabilities of about `number` equally likely groups of values of the noise."""
+        """Return the edges between `number` about equally likely ranges of the noise, and their probabilities."""
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
         below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
@@ -165,7 +165,7 @@ class IntegerNoise:
         """Return None, since no μ of Gaussian DP is exact for integer noise."""
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probability of each value of a noisy count, if the count is 0 and if it is `size`."""
+        """Return ln Pr[noisy count = x], (values,), if the true count is 0, and the same if it is `size`."""
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
@@ -215,8 +215,8 @@ def _convolve(a: Array, b: Array, reach: int) -> Array:
 def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Array:
     """Return ln of the probability that each class is argmax(counts + noise), (queries × classes).
 
-    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k), summed in log space. Of tied
-    scores, the lowest class wins.
+    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k), with counts c and the
+    probability p and distribution function F of the noise. Of tied scores, the lowest class wins.
     """
     rows, inverse = np.unique(counts, axis=0, return_inverse=True)
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
@@ -266,10 +266,10 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return D_α of all noisy counts of a query if one vote moves: an upper bound on the cost of a label."""
+        """Return the Rényi divergence, (orders,), of a query's noisy counts if a vote moves; it bounds a label's."""
 
     def log_normaliser(self) -> float:
-        """Return ln of the sum of all weights."""
+        """Return ln Σ_z exp(`log_weights(z)`), so that ln Pr[z] = `log_weights(z)` minus this value."""
         far = self.reach(_CERTAIN)
         return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
 
@@ -299,7 +299,7 @@ class DiscreteGaussian(LatticeNoise):
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """Return α/scale²: two counts change by one each (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        """Return α/scale² per order α: two counts change by one each (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         return rdp.gaussian(self.scale, orders)
 
 

@@ -45,8 +45,8 @@ class NoiseShares(Mechanism):
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
         """Return `votes` (teachers × queries) with −1 (abstention) in place of votes that do not count.
 
-        `teachers` are the indices of the rows in the ensemble. Each row of the result depends only on the same row of
-        `votes` and its index.
+        `teachers` (rows,) is the index in the ensemble of each row of `votes`. Each row of the result depends only on
+        the same row of `votes` and its index.
         """
 
     def needed(self, teachers: int) -> int:
@@ -57,11 +57,11 @@ class NoiseShares(Mechanism):
         return needed
 
     def share_scale(self, teachers: int) -> float:
-        """Return the noise scale per teacher when `teachers` teachers add noise."""
+        """Return the scale σ/√(n − t) of the share that each of n = `teachers` teachers adds."""
         return self.sigma / math.sqrt(self.needed(teachers))
 
     def share(self, teachers: int, shape: tuple[int, ...], source: Source) -> NDArray[np.int64]:
-        """Draw the noise share of one of `teachers` teachers."""
+        """Draw the noise share of one of `teachers` teachers, an array of this `shape`."""
         return discrete_normal(source, self.share_scale(teachers), shape)
 
     def whole_noise(self, teachers: int) -> IntegerNoise:
@@ -97,7 +97,7 @@ class DistributedGNMax(NoiseShares):
         return votes
 
     def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
-        """Return the noisy counts, which are revealed and which `patebench.secure` computes from the same draws."""
+        """Return the noisy counts (queries, classes), which are revealed; `patebench.secure` computes the same."""
         return self.noisy(votes.counts, votes.teachers, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -143,7 +143,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return a Gaussian with the variance of all noise; shares of scale above ½ sum to nearly this density."""
+        """Return the Gaussian with the variance of the sum of shares in a count; they are close for scales above ½."""
         if teachers is None:
             raise PatebenchError(
                 f"the noise of {type(self).__name__} depends on the number of teachers, which the file of labels does "

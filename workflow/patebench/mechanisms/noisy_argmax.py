@@ -82,7 +82,7 @@ class GNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self.label_costs()))
 
     def label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return the worst-case Rényi curves of one label, with continuous and with discrete noise."""
+        """Return the worst-case Rényi costs of one label: with continuous noise, and with discrete noise."""
         return label.gaussian(self.sigma), label.gaussian(self.sigma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -105,7 +105,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the accountant of all noisy counts if one teacher changes `counts` counts of each query by one."""
+        """Return the accountant of all noisy counts, of which a teacher changes `counts` per query by one each."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
@@ -153,7 +153,7 @@ class LNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self._label_costs()))
 
     def _label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return the worst-case Rényi curves of one label, with continuous and with discrete noise."""
+        """Return the worst-case Rényi costs of one label: with continuous noise, and with discrete noise."""
         return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -190,9 +190,10 @@ class LNMax(NoisyArgmax):
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
     def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
-        """Return the moments accountants of PATE 2017: α(l)/l as a Rényi curve of order l + 1, converted as published.
+        """Return the moments accountants of PATE 2017, worst-case and data-dependent, converted to ε as published.
 
-        `tried` are the moments l, and `log_q` bounds ln Pr[the label is not the plurality] of each query.
+        The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1. `tried` are the moments l, and `log_q`
+        (queries,) are upper bounds on ln Pr[the label is not the plurality].
         """
 
         def worst_case(orders: Array) -> Array:

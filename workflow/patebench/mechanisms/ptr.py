@@ -91,16 +91,19 @@ class ProposeTestRelease(Mechanism):
         return Decision(self.order, self.cost, self.total, self.failure)
 
     def gap_cost(self, orders: Sequence[float], teachers: int, classes: int) -> Array:
-        """Return G_α(γ), the largest cost of a label with gap γ or more, for γ = 0 … n (orders × (n + 1))."""
+        """Return a bound on the Rényi divergence of one label, (orders × (n + 1)), for n = `teachers`.
+
+        Column γ = 0 … n is for votes whose two largest counts differ by at least γ.
+        """
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return k, the least number of teachers whose change may raise the labels' cost above `cost`; None: none."""
+        """Return the least number of teachers whose change may raise the labels' divergence above `cost`, or None."""
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
 
     def pass_probability(self, votes: Votes) -> float:
-        """Return the probability that labels are released; it depends on the votes and must not be published."""
+        """Return the probability that the test passes; it depends on the votes and must not be published."""
         return self.decision.probability(self.steps(votes))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -140,7 +143,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return the Rényi divergence of the decision with the first T labels (numbers of queries × orders)."""
+        """Return the Rényi divergence of decision and first T labels, for T in `queries` (queries × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -194,7 +197,7 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least ε, rounded up, at which p_k reaches `probability`; None if this ε is not less than `below`."""
+    """Return the least ε, rounded up, at which votes with `steps` = `k` pass with `probability`; None if ≥ `below`."""
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])

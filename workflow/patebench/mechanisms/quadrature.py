@@ -70,7 +70,7 @@ class Histograms:
 
 @dataclass(frozen=True)
 class Panels:
-    """Intervals of integration from `low` to `high`, at least one for each query; `row` (ascending) is the query."""
+    """Intervals of integration from `low` to `high`, one or more per query; `row` (ascending) is the query's index."""
 
     row: Integers
     low: Array
@@ -96,9 +96,10 @@ def _solve_block(counts: Array, noise: Noise) -> Array:
 
 
 def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
-    """Return ln P(j) for rows of counts in descending order; classes with equal counts are integrated once.
+    """Return ln Pr[class j wins], (queries, classes), for rows of counts in descending order.
 
-    If the plurality is nearly certain, its ln P is computed from the other classes, which is more precise.
+    Classes with equal counts are integrated once. For a nearly certain plurality, ln Pr is computed from the other
+    classes, which is more precise.
     """
     rank = ranks(counts)
     result = np.empty(counts.shape)
@@ -113,7 +114,7 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
 
 def _integrate(histograms: Histograms, noise: Noise) -> Array:
-    """Return ln P(j) for one class j of each distinct count (queries × distinct counts)."""
+    """Return ln Pr[class wins] for one class of each distinct count (queries × distinct counts)."""
     result = np.empty(histograms.values.shape)
     block = max(1, _CELLS // (32 * len(NODES) * histograms.values.shape[1]))
     for start in range(0, len(histograms), block):
@@ -169,14 +170,14 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _bend(distance: Array, slope: Array) -> Array:
-    """Return minus the second derivative of ln Φ at `distance`; `slope` is the first derivative."""
+    """Return minus the second derivative of ln Φ at `distance`; `slope` is its first derivative there."""
     return np.where(distance < -1e3, 1.0, slope * (distance + slope))  # the limit, where the formula would cancel
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Return the mode of each class's integrand by Newton's method on its slope, which is convex and decreasing.
+    """Return the mode of the integrand for a class of each distinct count (queries × distinct counts).
 
-    Iterations start at the class's count c_j and increase.
+    Newton's method on the slope of ln(integrand), convex and decreasing, starts at the class's count and increases.
     """
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
@@ -216,7 +217,7 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return the least slope of ln(integrand) over classes: 0 for above all counts, then just below each count."""
+    """Return the least slope of ln(integrand) of any class: 0 for above all counts, then just below each count."""
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))

@@ -51,22 +51,22 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Noise:
-        """Return the noise of each count in a table of `teachers` teachers.
+        """Return the noise of each count in the table that an ensemble of `teachers` teachers releases.
 
-        `sent` is the number of teachers whose votes and noise are in the table; None: all. Both may be left out if the
-        noise does not depend on the number of teachers.
+        `sent` is the number of these teachers that took part, with votes and noise; None: all. Both may be left out if
+        the noise does not depend on the number of teachers.
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact noise of each count: integer noise if the mechanism adds integers in seeded mode too."""
+        """Return the exact noise of each count in seeded mode: `IntegerNoise` if integers are added there, too."""
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
-        """Return the number of draws that add up to the noise of a count."""
+        """Return the number of random draws that add up to the noise of one count."""
         return 1
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
-        """Return `counts` of `teachers` teachers plus noise, (queries × classes)."""
+        """Return `counts` (queries × classes), summed over `teachers` teachers, plus noise."""
         return counts + self.noise_of(teachers).draw(counts.shape, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -116,7 +116,7 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
 
         def any_votes(queries: int) -> int:
-            """Return the maximum number of cells that one teacher changes, for any votes."""
+            """Return the maximum number of cells of `queries` queries that one teacher changes, for any votes."""
             return 2 * participations(int(self.k), queries, votes.rounds)
 
         worst_case = self.worst_case(any_votes, votes.teachers)
@@ -134,12 +134,12 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants of tables of `teachers` teachers that differ by one in `cells` cells."""
+        """Return worst-case accountants if tables of T queries differ by one each in at most `cells(T)` cells."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the exact cost of tables that differ by one in `cells` cells; empty if unknown.
+        """Return accountants of the exact cost if tables of T queries differ by one each in `cells(T)` cells.
 
-        Some pair of tables has this cost, and no pair has more.
+        Some pair of tables has this cost, and no pair has more. By default, there are none.
         """
         return []
 

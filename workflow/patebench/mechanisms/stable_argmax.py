@@ -73,7 +73,7 @@ class StableArgmax(Mechanism):
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield neighbours of histograms; tied classes share the probability of an answer.
+        """Yield outcome distributions of histograms and neighbours; tied classes share the probability of an answer.
 
         Any of the tied classes may be the lowest. If a neighbour has other tied classes or another plurality, some
         outcomes are impossible for the histogram or for its neighbour.
@@ -108,9 +108,9 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants that use the exact divergence of the tests alone, and add the failures to δ.
+        """Return accountants of the exact divergence of the tests alone, which need a larger δ.
 
-        A failure is counted for each query whose plurality one teacher may change.
+        δ includes `failure` for each query whose plurality one teacher may change.
         """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
@@ -168,7 +168,7 @@ class SparseVector(Mechanism):
 
     @property
     def failures(self) -> int:
-        """Return the number of failed queries after which no query is answered."""
+        """Return `cutoff`, the number of queries failing the test after which no query is answered."""
         return int(self.parameters()["cutoff"])
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -192,7 +192,7 @@ class SparseVector(Mechanism):
         return log_p
 
     def _answered(self, distance: NDArray[np.int64]) -> Array:
-        """Return Pr[answered] of each query."""
+        """Return Pr[answered], (queries,), for the `distance` d of each query in a release."""
         values, which = np.unique(distance, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         of_test = self.noises[1]
@@ -245,7 +245,7 @@ class StableSVT(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """Return the threshold 1 + z, which a query with d = 1 passes with probability at most `failure`.
+        """Return the threshold 1 + z such that a query with d = 1 passes the test with probability at most `failure`.
 
         For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
         """
@@ -296,7 +296,7 @@ class StableSVTGaussian(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """Return the threshold, which a query with d = 1 passes with probability `failure`."""
+        """Return the threshold such that a query with d = 1 passes the test with probability `failure`."""
         return 1 - float(np.hypot(self.sigma1, self.sigma2) * ndtri(self.failure))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
