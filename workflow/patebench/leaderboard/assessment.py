@@ -115,14 +115,14 @@ class Assessed:
     def ranked(self) -> bool:
         """Return True if the entry may be ranked.
 
-        It is not rejected, its ε is proved, its δ is below 1/n, and its accuracy is not the best of several on the
-        test set.
+        It is not rejected, its ε is proved, its δ is below 1/records and 1/teachers as far as known, and its accuracy
+        is not the best of several on the test set.
         """
         excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
         return self.status is Status.PROVED and not self.rejected and not excluded
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry with its assessment as a dictionary for strict JSON."""
+        """Return the entry with its status, bounds and problems as a dictionary for strict JSON."""
         entry = self.entry
         return {
             "name": entry.name,
@@ -468,8 +468,8 @@ def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, d
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     """Yield a problem if the ε that `entry` claims as worst case can only be data-dependent.
 
-    This is so if it is at least the smallest data-dependent ε of `votes` or, without votes, of unanimous votes. Called
-    only for a claimed ε below the worst-case bound.
+    This is so if it is at least the smallest data-dependent ε of `votes` or, without votes, of unanimous votes. The
+    claimed ε must be below the worst-case bound.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

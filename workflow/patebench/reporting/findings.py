@@ -156,7 +156,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence that counts the printed numbers of all papers by verdict."""
+    """Yield a sentence that counts the printed numbers of all papers by verdict, from the table `papers`."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
@@ -299,5 +299,5 @@ def join(words: Sequence[Any], last: str = "and") -> str:
 
 
 def plural(count: Any, one: str, several: str = "") -> str:
-    """Return a count with its noun, such as "1 job" or "2,000 jobs"."""
+    """Return `count` with its noun, `one` or `several` (default: `one` with "s"), such as "2,000 jobs"."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -134,7 +134,7 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return `name` with hyphens replaced by spaces, except in numbers such as 1e-05, and the words in `_PIECES` by theirs."""
+    """Return `name` with spaces for hyphens, except in numbers such as 1e-05, and with the words of `_PIECES`."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 

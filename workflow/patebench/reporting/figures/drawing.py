@@ -46,7 +46,7 @@ def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
 
 
 def members(frame: pd.DataFrame, family: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
-    """Return the rows of `frame` whose values in the columns `by` equal `family`."""
+    """Return the rows of `frame` whose values in the columns `by` equal those in `family`, in the same order."""
     return frame[(frame[list(by)] == list(family)).all(axis=1)]
 
 
