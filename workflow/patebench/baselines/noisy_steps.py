@@ -109,7 +109,7 @@ def train(
 ) -> tuple[Tensor, list[dict[str, float]]]:
     """Train `model` by Adam in `steps` steps, with a learning rate that falls linearly to 0.
 
-    Returns the exponential moving average of the weights (decay `ema` per step), and ten rows with "step" and
+    Returns the exponential moving average of the weights (decay `ema` per step), and up to ten rows with "step" and
     "accuracy". The gradient of each step is a noisy sum by `noisy`. `evaluate` returns the accuracy of averaged weights
     on public samples.
     """

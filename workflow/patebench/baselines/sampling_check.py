@@ -32,7 +32,7 @@ Positions = NDArray[np.intp]
 
 
 class SamplingCheck:
-    """Statistics of batches, and tests whether these can come from Poisson sampling of `samples` samples at `rate`."""
+    """Statistics of batches, to test if the batches can come from Poisson sampling of `samples` samples at `rate`."""
 
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples

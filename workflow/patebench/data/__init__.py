@@ -51,7 +51,7 @@ def known_outline(name: str) -> Outline | None:
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Return the outline of a user's own data, which the registered `loader`, such as "folder", reads and checks.
+    """Return numbers and shape of the samples of a user's own data, which `loader`, such as "folder", reads and checks.
 
     `options` are the loader's options, and `class_names` the names in the configuration, or None. Raises the errors of
     the loader.

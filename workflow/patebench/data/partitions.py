@@ -98,7 +98,7 @@ def protecting() -> str:
 
 
 def protected_changes(partition: object) -> Sequence[Change]:
-    """Return the changes of private data that the strategy `partition` protects; none for an unknown strategy.
+    """Return the changes of private data against which `partition` protects; none for an unknown strategy.
 
     `partition` is the strategy's name, possibly followed by its share, as in "skew-0.5".
     """

@@ -70,7 +70,7 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return ln of the mean weight of the labelings per field (fields,), which estimates ln of its normaliser."""
+        """Return ln of the mean weight of each field's labelings (fields,), which estimates ln of its normaliser."""
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
     def log_marginals(self) -> Array:
@@ -110,7 +110,10 @@ class _Labelings:
         return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
-        """Resample the labelings of a field by their weights (systematic resampling) if few have most of the weight."""
+        """Resample the labelings of each field whose effective sample size is less than half of their number.
+
+        Labelings are drawn with probabilities proportional to their weights (systematic resampling).
+        """
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)

@@ -53,7 +53,7 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> Array:
-        """Return the features of each sample, computed alone; sums over neighbours are exact in any order."""
+        """Return features (records, features) of `x`, each computed alone; sums over neighbours are exact."""
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:

@@ -44,8 +44,9 @@ _BATCH = 4
 class PatchEncoder(Encoder):
     """Encoder of images by their patches, with unit vectors as features.
 
-    `centre` (inputs,) and `whitening` (inputs, inputs) standardise patches, and `clusters` (clusters, inputs) are
-    centres of whitened patches. `axes` are the principal axes of the 4 · clusters sums over quarters of an image.
+    `centre` (inputs,) and `whitening` (inputs, inputs) standardise the numbers of a patch, and `clusters` (clusters,
+    inputs) are centres of whitened patches. `axes` are the principal axes of the 4 · clusters sums over quarters of an
+    image.
     """
 
     def __init__(self, shape: tuple[int, ...], centre: Tensor, whitening: Tensor, clusters: Tensor) -> None:

@@ -46,7 +46,10 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _sample_features(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens samples, standardises tables, and scales the pool's longest vector to 1."""
+    """Return a function that flattens and scales samples, so that the pool's longest vector has length 1.
+
+    Columns of tables are standardised first.
+    """
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flat(x: NDArray[Any]) -> NDArray[np.float64]:

@@ -76,7 +76,8 @@ class _Training:
     def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
         """Train for all epochs of the trainer, or until its predictions for the pool no longer change.
 
-        `evaluate` adds its results to the learning curve, and `checkpoint` is written now and then.
+        The results of `evaluate` are added to the learning curve, and `checkpoint` is written every
+        `checkpoint.seconds`.
         """
         trainer, saved = self.trainer, time.monotonic()
         interval = math.ceil(trainer.epochs / _EVALUATIONS)
@@ -130,7 +131,7 @@ class _Training:
         log.info("training continues after epoch %d, from the checkpoint %s", self.epochs_done, checkpoint.path)
 
     def identity(self, checkpoint: Checkpoint) -> str:
-        """Return text for this training: `checkpoint.identity`, the trainer's settings, and software versions."""
+        """Return text that identifies this training by `checkpoint.identity`, settings and software versions."""
         trainer = self.trainer
         settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
         return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"

@@ -40,7 +40,10 @@ class VATSettings(SemiSupervisedSettings):
 
 
 class VirtualAdversarial:
-    """Objective: cross-entropy of released labels, the adversarial divergence, and the entropy of predictions."""
+    """Objective: cross-entropy of released labels, divergence under adversarial changes, and entropy of predictions.
+
+    The divergence is KL from the prediction for a sample to that for the sample moved in its adversarial direction.
+    """
 
     def __init__(self, settings: VATSettings) -> None:
         self.settings = settings

@@ -51,9 +51,9 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return {"soft": sum of the arrays "soft" of all `chunks` of an ensemble}, or {} if chunks have no such array.
+    """Return the array "soft" of an ensemble, the sum of the arrays "soft" of all its `chunks`; none if they have none.
 
-    The array (temperatures, queries, classes) contains sums of softened probabilities over teachers.
+    The arrays (temperatures, queries, classes) are sums of the teachers' softened probabilities.
     """
     if not chunks[0].meta.get("temperatures"):
         return {}

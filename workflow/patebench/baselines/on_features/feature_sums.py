@@ -98,7 +98,7 @@ def blocks(samples: int) -> Iterator[slice]:
 
 
 def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array:
-    """Return the sum of the vectors of each class (features, classes), in units of 1.
+    """Return the sum of the vectors of each class (features, classes), converted from grid units.
 
     `units` (samples, features) are the vectors in grid units, and `labels` (samples,) their classes.
     """
@@ -109,7 +109,7 @@ def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array
 
 
 def outer_sums(units: Units) -> Array:
-    """Return Σ v vᵀ (features, features), in units of 1, over the vectors v = `units` (samples, features)."""
+    """Return Σ v vᵀ (features, features), converted from grid units, over vectors v, `units` (samples, features)."""
     total = np.zeros(2 * (units.shape[1],))
     for rows in blocks(len(units)):
         part = units[rows].astype(np.float64)
