@@ -86,7 +86,7 @@ def test_it_fails_closed():
 def test_rounds_are_tables_of_their_own():
     mechanism = DistributedSparseGNMax(1, 5.0, 1)
     check_adaptive("distributed-sparse-gnmax", mechanism)
-    with pytest.raises(PatebenchError, match="these votes do not state their rounds"):
+    with pytest.raises(PatebenchError, match="which these votes do not state"):
         mechanism.bounds(world(ROWS[-1]), [3], 1e-5, adaptive=True)
     both = mechanism.bounds(world(ROWS[-1], (1, 2)), [3], 1e-5, adaptive=True)
     assert both == mechanism.bounds(world(ROWS[-1], (1, 2)), [3], 1e-5)

@@ -124,7 +124,7 @@ def test_every_bound_of_a_release_holds_for_all_tables_of_discrete_noise(mechani
 def test_rounds_are_tables_of_their_own():
     votes, mechanism = world(ROWS[-1]), SparseGNMax(1, 5.0)
     check_adaptive("sparse-gnmax", mechanism)
-    with pytest.raises(PatebenchError, match="these votes do not state their rounds"):
+    with pytest.raises(PatebenchError, match="which these votes do not state"):
         mechanism.bounds(votes, [3], DELTA, adaptive=True)
     both = mechanism.bounds(replace(votes, rounds=(1, 2)), [1, 3], DELTA, adaptive=True)
     one, two = (named([b for b in both if b.queries == T], "gdp") for T in (1, 3))

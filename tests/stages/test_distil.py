@@ -67,7 +67,7 @@ def test_every_kind_of_label_at_every_number_of_samples(world: World) -> None:
 
 def test_refusals(world: World, tmp_path: Path) -> None:
     plain = make_votes(tmp_path / "plain.npz", world.digest, [[0] * 80], None)
-    with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities of the classes; add soft: \[1, 5\]"):
+    with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities of the classes; add temperatures"):
         world.distil(votes=plain)
     other = make_votes(tmp_path / "other.npz", "another", [[0] * 80], None)
     with refuses("mismatch"):

@@ -4,8 +4,8 @@ The names of these options are read from the mechanisms.
 """
 
 import math
-from contextlib import suppress
 from dataclasses import fields
+from itertools import pairwise
 
 import click
 
@@ -26,6 +26,9 @@ class MechanismCommand(StageCommand):
         return [*own, *_options(taken)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = next((value for word, value in pairwise([*args, ""]) if word == "--mechanism"), None)
+        if named and not _loads(named):  # its options are unknown; the command says why it does not load
+            ctx.ignore_unknown_options = ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
         for word in [word for word in ctx.params if word.startswith(_VALUE)]:
             name, value = word.removeprefix(_VALUE), ctx.params.pop(word)
@@ -34,6 +37,15 @@ class MechanismCommand(StageCommand):
                     raise PatebenchError(f"the parameter {name} is given twice; give it once")
                 ctx.params["parameters"][name] = value
         return rest
+
+
+def _loads(mechanism_name: str) -> bool:
+    """Return True if the mechanism can be loaded, which may fail if another package defines it."""
+    try:
+        MECHANISMS.load(mechanism_name)
+    except PatebenchError:
+        return False
+    return True
 
 
 #: Prefix of the argument names of these options.
@@ -49,12 +61,11 @@ def _options(taken: set[str]) -> list[click.Option]:
 
     owners: dict[str, list[str]] = {}
     for mechanism_name in MECHANISMS:
-        with suppress(PatebenchError):
-            for item in fields(MECHANISMS.load(mechanism_name)):
-                low, above, high = limits(item)
-                most = "" if math.isinf(high) else f", at most {high:g}"
-                limit = f"{'above' if above else 'at least'} {low:g}{most}"
-                owners.setdefault(item.name, []).append(f"{mechanism_name}: {limit}")
+        for item in fields(MECHANISMS.load(mechanism_name)) if _loads(mechanism_name) else ():
+            low, above, high = limits(item)
+            most = "" if math.isinf(high) else f", at most {high:g}"
+            limit = f"{'above' if above else 'at least'} {low:g}{most}"
+            owners.setdefault(item.name, []).append(f"{mechanism_name}: {limit}")
     options = []
     for name, about in owners.items():
         word = name.replace("_", "-")
