@@ -245,7 +245,7 @@ def setting(row: Mapping[Any, Any]) -> str:
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return the answered queries of a student's `row` as text: "300 labels", or "13 answers to 300 queries"."""
+    """Return the mean number of answers in a student's `row` as text: "300 labels", or "13 answers to 300 queries"."""
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]

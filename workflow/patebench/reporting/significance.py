@@ -69,7 +69,7 @@ class Ranks:
 
 
 def rank_methods(accuracies: pd.DataFrame) -> Ranks | None:
-    """Return the mean rank by accuracy of each method over data sets, with Friedman's test; equal ones share a rank.
+    """Return each method's mean rank by accuracy over data sets, with Friedman's test; ties get their average rank.
 
     Parameters
     ----------

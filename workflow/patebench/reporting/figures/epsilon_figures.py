@@ -222,7 +222,10 @@ def draw_audit(records: Records, published: Published) -> Figure:
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return a label per (mechanism, noise, parameters): the mechanism, and its parameters that differ between rows."""
+    """Return a label per row (mechanism, noise, parameters) of `settings`: the mechanism and its parameters.
+
+    If several rows have the same mechanism, only parameters in which they differ are shown.
+    """
     labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
