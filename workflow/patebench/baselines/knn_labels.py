@@ -20,8 +20,8 @@ from patebench.features.cells import on_grid
 class NearestVotes:
     """Votes of the private records nearest to a public query.
 
-    Records (records, features) and queries (queries, features) are public features of at most unit length. `neighbours`
-    records vote on each query with their `labels` (records,).
+    `records` (records, features) and `queries` (queries, features) are vectors of a public encoder, of at most unit
+    length. The `neighbours` nearest records vote on a query with their `labels` (records,).
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield a slice of `vectors` and its squared distances to `points`, block by block.
+    """Yield slices of the rows of `vectors`, each with the squared distances (rows, points) to `points`.
 
     Distances are in squared grid units, and differ from the true ones by a constant per vector.
     """

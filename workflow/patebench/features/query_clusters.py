@@ -193,7 +193,7 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
-    """Return the class of each cluster (classes,), each class once, that is correct for the most samples.
+    """Return the class of each cluster (classes,), each class used once, that makes the most samples correct.
 
     `member` (samples,) is the cluster of each sample, one of `classes` clusters, and `truth` (samples,) its true label.
 

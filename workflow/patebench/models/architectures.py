@@ -222,7 +222,7 @@ def compressed(whole: Build, compression: float) -> Build:
 
 
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
-    """Return the `width` with which a `conv_net` for `shape` and `classes` has closest to `count` parameters."""
+    """Return the width of the `conv_net` for `shape` and `classes` whose number of parameters is closest to `count`."""
     width = 1
     while parameters(width + 1, shape, classes) <= count:
         width += 1

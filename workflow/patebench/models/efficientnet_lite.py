@@ -113,7 +113,7 @@ class EfficientNetLite(nn.Module):
 
 
 def enlarge(images: Tensor, side: int) -> Tensor:
-    """Return grey or colour `images` (samples, channels, height, width) with 3 channels and `side` × `side` pixels."""
+    """Return `images` (samples, 1 or 3, height, width) with 3 channels, scaled to `side` × `side` pixels."""
     large = F.interpolate(images.expand(-1, 3, -1, -1), size=(side, side), mode="bicubic", align_corners=False)
     return large.contiguous(memory_format=torch.channels_last)
 
