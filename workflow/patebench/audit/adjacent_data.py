@@ -170,7 +170,7 @@ class Traces:
 
     Parameters
     ----------
-    public : public facts by name
+    public : digest or value of each public output, by name
     shards : digest of each teacher's shard, by teacher
     votes : digest of each trained teacher's votes, by teacher
     """

@@ -183,9 +183,9 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the lag, in queries, at which labels are equal most significantly often; 0 for fewer than 4 labels.
+    """Return the lag, in queries, at which labels are equal more often than by chance, most significantly; or 0.
 
-    A test at this lag needs labels other than `outcomes`, which chose it.
+    It is 0 for fewer than 4 labels. A test at this lag needs labels other than `outcomes`, which chose it.
     """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)

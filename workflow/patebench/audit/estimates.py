@@ -31,11 +31,12 @@ _ROUNDING = 64 * _EPS
 
 
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
-    """Return the least ε ≥ 0 with δ(ε) ≤ δ = `delta` for each row, (rows,), of outcomes (rows, outcomes).
+    """Return the least ε ≥ 0 with δ(ε) ≤ δ = `delta`, (rows,), for each row of outcome distributions P and Q.
 
-    ε is ∞ if the outcomes that are impossible under Q have a probability above δ under P. With outcomes in descending
-    order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k of ln((Σ_{j≤k} P_j −
-    δ) / Σ_{j≤k} Q_j).
+    `log_p` and `log_p_neighbour` (rows, outcomes) are ln P on D and ln Q on D′; each entry stands for `multiplicity`
+    outcomes, and δ(ε) = Σ_j (P_j − e^ε Q_j)⁺. ε is ∞ if outcomes that are impossible under Q have a probability above δ
+    under P. With outcomes in descending order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the
+    largest over k of ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j).
     """
     likely, rare = _events(log_p, log_p_neighbour, multiplicity)
     return _largest(likely, rare, delta)
@@ -295,7 +296,7 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """Return the share of the variance of estimates of ln(P/Q) that is due to P, for P ≈ `likely` and Q ≈ `rare`."""
+    """Return the share of the variance of an estimated ln(P/Q) that is due to P, for P ≈ `likely`, Q ≈ `rare`."""
     of_p, of_q = (max((1 - p) / max(p, 1e-12), 1e-12) for p in (likely, rare))
     return of_p / (of_p + of_q)
 
@@ -303,7 +304,7 @@ def weight(likely: float, rare: float) -> float:
 def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Corners:
     """Return the approximate bounds on P and Q that `Rates` gives after `runs` runs.
 
-    `likely` and `rare` (events,) are the true probabilities P and Q of each event.
+    `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event.
     """
     from scipy.special import ndtri
 
@@ -319,7 +320,7 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Cor
 def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
     """Return the approximate bounds on P and on Q, (2,) each, that `Rates.apart` gives two events after `runs` runs.
 
-    `likely` and `rare` (2,) are the true probabilities P and Q of the events.
+    `likely` and `rare` (2,) are the true probabilities P on D and Q on D′ of the events.
     """
     from scipy.special import ndtri
 

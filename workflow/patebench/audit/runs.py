@@ -200,8 +200,8 @@ class Sampled:
 class Known:
     """Probabilities of outcomes on one data set, estimated from about `runs` runs.
 
-    Sums of these are lowered or raised by one standard error. Otherwise the choice among many events would favour those
-    that occurred too often by chance.
+    To choose an event, its probability is lowered on D and raised on D′ by one standard error. Otherwise the choice
+    among many events would favour those that occurred too often by chance.
     """
 
     probability: Array
@@ -270,7 +270,7 @@ class Goal:
 
 
 def _by_ratio(likely: Known, rare: Known) -> Outcomes:
-    """Return the outcomes of positive probability, in descending order of P/Q (Neyman & Pearson 1933)."""
+    """Return the possible outcomes in descending order of P on D over Q on D′ (Neyman & Pearson 1933)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]

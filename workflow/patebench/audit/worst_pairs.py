@@ -285,7 +285,10 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest of "no answer"."""
+        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest of "no answer".
+
+        P and Q are the outcome's probabilities on D and on D′.
+        """
         candidates = self._candidates()
         any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
         no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])
@@ -356,7 +359,7 @@ class Search:
 
 
 def _change(log_p: Array, log_p_neighbour: Array) -> Array:
-    """Return |P − Q| of each outcome, from ln P and ln Q; "no answer", if possible, is the last."""
+    """Return |P − Q| of each outcome, from ln P on D and ln Q on D′; "no answer", if possible, is the last."""
     return np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
 
 
@@ -370,7 +373,7 @@ def _without_rare(
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the KEPT entries (score, pair) of highest score, one per score and largest counts of D and D′."""
+    """Return at most KEPT entries (score, pair) of highest score, one per score and largest counts of D and D′."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
