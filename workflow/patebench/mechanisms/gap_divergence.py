@@ -178,6 +178,8 @@ class _Window:
 class _Ties(NamedTuple):
     """One order of the numbers of classes t, b and J, which decides ties, stored as steps to add to y and x.
 
+    t has the largest count and loses a vote to b; J has the largest noisy score of all other classes.
+
     `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` are the steps in y
     of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
     """
@@ -219,7 +221,7 @@ class _Sums:
         return cls(window, x, *(np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1] for table in tables))
 
     def ways(self, other_classes: bool) -> list[list[list[_Side]]]:
-        """Return, for each direction and each order of the classes in `_ORDERS`, the outcomes t, b and J."""
+        """Return, for each direction (D to D′, D′ to D) and order of classes in `_ORDERS`, the outcomes t, b and J."""
         outcomes = [self._outcomes(ties, other_classes) for ties in _ORDERS]
         return [
             [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
@@ -244,7 +246,7 @@ class _Sums:
         return table[row : row + rows, column : column + columns]
 
     def _most_probable(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """Return the outcome t, whose ln P is computed from the other two outcomes if these are improbable."""
+        """Return the outcome that t wins, with ln P computed from the other two outcomes if these are improbable."""
         others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
         plain = _outcome(self.window, here, there)
         near = np.maximum(others, others_neighbour) < 0.5

@@ -143,7 +143,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian with the variance of the sum of shares in a count; they are close for scales above ½."""
+        """Return the Gaussian with the variance of the sum of shares in a count, a good fit for scales above ½."""
         if teachers is None:
             raise PatebenchError(
                 f"the noise of {type(self).__name__} depends on the number of teachers, which the file of labels does "
