@@ -203,7 +203,7 @@ class Mechanism(ABC):
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the accountants of this mechanism on these votes; by default, the exact accountants."""
+        """Return the accountants of this mechanism on `votes`; by default, the exact accountants."""
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
@@ -233,7 +233,7 @@ class Mechanism(ABC):
         adaptive: bool = False,
         publishable: bool | None = None,
     ) -> list[Bound]:
-        """Return every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
+        """Return every bound on ε at `delta`, of the first T queries for each T in `queries` and in `curve`.
 
         Parameters
         ----------

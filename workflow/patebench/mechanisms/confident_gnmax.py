@@ -102,7 +102,10 @@ class ConfidentGNMax(Mechanism):
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
     def discrete_epsilon(self, queries: int, delta: float) -> float:
-        """Return the ε at `delta` of T = `queries` queries with discrete noise: T maxima, 2T counts change by one."""
+        """Return the ε at `delta` of T = `queries` queries if all noise is discrete.
+
+        T noisy maxima and 2T noisy counts change by one each.
+        """
         return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test_cost(self, orders: Array) -> Array:
@@ -139,7 +142,7 @@ class ConfidentGNMax(Mechanism):
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the expected cost (queries × orders), as in the tables of Scalable PATE.
+        """Return the expected Rényi cost (queries × orders), as in the tables of Scalable PATE.
 
         It is the Rényi cost of the test plus Pr[answered] times that of the answer, both by Theorem 6, before it is
         known which queries are answered. `rows` is that of `data_dependent`. Rényi divergences cannot be averaged, so
@@ -192,7 +195,7 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the function that yields the neighbours of `votes` for the exact accountants."""
+        """Return the function that yields outcome distributions of neighbours of `votes` for the exact accountants."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:

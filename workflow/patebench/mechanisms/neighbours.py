@@ -95,10 +95,10 @@ def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int
 
 
 def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
-    """Return histogram, losing rank and gaining rank of every neighbour of histograms with equally many ranks.
+    """Return the histogram, losing rank and gaining rank, (neighbours,) each, of all neighbours of histograms.
 
-    `multiplicity` (histograms × ranks) is the number of classes of each rank; `least` (histograms,) is the
-    lowest count.
+    All histograms have the same number of ranks. `multiplicity` (histograms × ranks) is the number of classes of each
+    rank; `least` (histograms,) is the lowest count.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False

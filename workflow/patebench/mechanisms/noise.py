@@ -44,7 +44,7 @@ class Noise(ABC):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
-        """Draw an array of independent noise."""
+        """Draw an array of independent noise, of this `shape`."""
 
     @abstractmethod
     def log_density(self, x: Array) -> Array:
@@ -254,7 +254,7 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
-        """Draw an array of independent integers: exactly, or reproducibly if `rng` has a seed."""
+        """Draw an array of independent noise, of this `shape`: exactly, or reproducibly if `rng` has a seed."""
 
     @abstractmethod
     def log_weights(self, z: NDArray[np.integer]) -> Array:
@@ -274,7 +274,7 @@ class LatticeNoise(ABC):
         return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
 
     def probabilities(self, teachers: int) -> IntegerNoise:
-        """Return the probabilities of the noise, over a range that suffices for labels of `teachers` teachers."""
+        """Return the noise as `IntegerNoise`, over a range that suffices for labels of `teachers` teachers."""
         far = teachers + self.reach(_CERTAIN)
         return IntegerNoise.of(self.log_weights(np.arange(-far, far + 1)))
 

@@ -69,7 +69,7 @@ class NoiseShares(Mechanism):
         return log_sum_of_normals(self.share_scale(teachers), teachers)
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
-        """Return `counts` plus the noise shares of all `teachers` teachers, each drawn from a separate source."""
+        """Return `counts` plus the noise shares of all `teachers` teachers, drawn from separate children of `rng`."""
         noisy = counts.copy()
         for source in rng.spawn(teachers):
             noisy += self.share(teachers, noisy.shape, source)

@@ -83,7 +83,7 @@ class ProposeTestRelease(Mechanism):
 
     @property
     def total(self) -> float:
-        """Return R, the largest Rényi divergence at which the whole release is (`epsilon`, `failure`)-DP."""
+        """Return R, the largest divergence of this `order` at which the whole release is (`epsilon`, `failure`)-DP."""
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property
@@ -98,7 +98,10 @@ class ProposeTestRelease(Mechanism):
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return the least number of teachers whose change may raise the labels' divergence above `cost`, or None."""
+        """Return the least number of teachers whose change may raise the labels' divergence above `cost`.
+
+        It is None if no number of teachers can.
+        """
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
 

@@ -108,7 +108,7 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the exact divergence of the tests alone, which need a larger δ.
+        """Return accountants of the exact divergence of the tests alone, whose δ also covers unequal pluralities.
 
         δ includes `failure` for each query whose plurality one teacher may change.
         """
@@ -179,7 +179,7 @@ class SparseVector(Mechanism):
         return np.where(answered, votes.plurality, np.int32(NO_ANSWER))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the marginal probabilities of each query, by a quadrature over ρ.
+        """Compute the marginal log-probabilities of each query, by a quadrature over ρ.
 
         Queries depend on each other through ρ and the number of earlier failures. At every node of the quadrature, the
         distribution of this number is updated from query to query.
