@@ -180,9 +180,9 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return votes on which all teachers agree or two classes tie, to test the noise; D and D′ are equal.
+    """Return pairs of equal vote tables D = D′, to test the noise alone: one without any conflict, and one of ties.
 
-    There are at most `k` queries, so that all votes count.
+    There are at most `k` queries, since at most `k` votes of a teacher count.
     """
     agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
     tied = agreed.copy()
