@@ -73,7 +73,9 @@ class Entropy:
         """Draw integers of shape `size` from `low` … `high` − 1, exactly equally probable, by rejection sampling."""
         span = high - low
         if not 1 <= span <= 2**63:
-            raise PatebenchError(f"cannot draw integers from {low} to {high - 1}; give a range that contains 1 to 2^63 integers")
+            raise PatebenchError(
+                f"cannot draw integers from {low} to {high - 1}; give a range that contains 1 to 2^63 integers"
+            )
         words, last = _words(size), np.uint64(2**64 // span * span - 1)
         while np.any(beyond := words > last):
             words[beyond] = _words(int(beyond.sum()))
