@@ -334,7 +334,7 @@ def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Sta
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the bounds in `first`; if an audit in `further` violates the same bound more, return its result instead."""
+    """Return the bounds in `first`; if an audit in `further` violates the same bound more, return that one instead."""
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
         before = stated.get(_key(each.bound))
