@@ -5,7 +5,6 @@ The names of these options are read from the mechanisms.
 
 import math
 from dataclasses import fields
-from itertools import pairwise
 
 import click
 
@@ -26,7 +25,8 @@ class MechanismCommand(StageCommand):
         return [*own, *_options(taken)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = next((value for word, value in pairwise([*args, ""]) if word == "--mechanism"), None)
+        lenient = click.Context(self, ignore_unknown_options=True)
+        named = self.make_parser(lenient).parse_args(list(args))[0].get("mechanism")
         if named and not _loads(named):  # its options are unknown; the command says why it does not load
             ctx.ignore_unknown_options = ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
