@@ -344,8 +344,8 @@ def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFra
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
 
 
-def _as_text(value: Any) -> str:
-    return "none" if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+def _as_text(value: Any) -> str | None:
+    return None if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _models_equal_epsilon(records: Records) -> pd.DataFrame:
@@ -370,14 +370,14 @@ def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     """Return `frame` with the settings in which rows of one method differ appended to the column `learner`.
 
-    `settings` has the rows of `frame` and one column of text per setting; the text "none" is not appended.
+    `settings` has the rows of `frame` and one column of text per setting; missing values are not appended.
     """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
         for name in mine:
             if mine[name].nunique(dropna=False) > 1:
-                stated = mine[name][mine[name] != "none"]
+                stated = mine[name].dropna()
                 learners[stated.index] += f", {str(name).replace('_', ' ')}: " + stated
     return frame.assign(learner=learners)
 
