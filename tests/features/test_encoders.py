@@ -1,4 +1,4 @@
-"""What all encoders share: files give them back, records are encoded alone, other samples and arrays are refused."""
+"""Test what all encoders share: reading from files, records encoded alone, refusal of other samples and arrays."""
 
 import numpy as np
 import pytest
