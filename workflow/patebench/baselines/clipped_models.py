@@ -33,7 +33,7 @@ def clip_factors(norms: Tensor, clip: float) -> Tensor:
 
 
 def without_dropped(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return `gradients` (samples, weights), set to 0 where `factors` (samples,) are 0, as these may not be finite."""
+    """Return `gradients` (samples, weights), with zeros, even instead of NaN or ∞, for samples whose factor is 0."""
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 
 
@@ -62,7 +62,7 @@ class LinearModel:
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
-        """Return the sum (weights,) of the gradients of the samples `chosen` (positions), each clipped to `clip`."""
+        """Return the sum (weights,) of the gradients of the samples at `chosen`, each clipped to the norm `clip`."""
         inputs = self._inputs[chosen]
         errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
         factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
@@ -70,7 +70,7 @@ class LinearModel:
         return (inputs.T @ (errors * factors[:, None])).flatten()
 
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
-        """Return the logits (samples, classes) of samples `x` by the vector `weights`."""
+        """Return the logits (samples, classes) of samples `x`, computed with the vector `weights`."""
         return self._logits(weights, self._inputs_of(x))
 
     def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:

@@ -48,11 +48,11 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the account's description of the tests: noise σ₁/Δ, sampling rate, and number, one per query."""
+        """Return noise σ₁/Δ, sampling rate and number of the tests, one per query; Δ = `TEST` is their sensitivity."""
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return the account's description of `answers` answers: noise σ₂/Δ, sampling rate, and their number."""
+        """Return noise σ₂/Δ, sampling rate and number of `answers` answers; Δ = `ANSWER` is their sensitivity."""
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
@@ -62,7 +62,7 @@ class KNNSettings:
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """Return the bound on the ε of the sound form at `delta`, for tests of all queries and the most possible answers.
+    """Return the bound on the ε of the sound form at `delta`, with all tests and the maximum number of answers.
 
     The number of answers actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the
     tests and answers actually computed, cost more than this bound assumes.

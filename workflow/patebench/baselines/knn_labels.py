@@ -64,7 +64,7 @@ def sound_labels(
     rng: torch.Generator,
     report: Report = silent,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Return labels (queries,), −1 for unanswered queries, and what the account needs of the tests and the answers.
+    """Return labels (queries,), −1 for unanswered queries, and noise, rate and number of the tests and the answers.
 
     All queries are tested, and then the first queries that passed are answered. `NoisySteps` draws a new subset for
     every test and answer, adds the noise and counts them, so the account is based on the steps actually taken.

@@ -56,7 +56,7 @@ class NoisySteps:
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
-        """Draw a batch and return the sum that `clipped_sum` computes of it, plus noise, divided by the clipping norm.
+        """Draw a batch, and return the sum by `clipped_sum` over it plus noise, both divided by the clipping norm.
 
         `clipped_sum` is called with the positions of the batch and the clipping norm; one sample may change its result
         by at most this norm.
@@ -75,7 +75,7 @@ class NoisySteps:
         return total / self._clip + self._noise * normal
 
     def spent(self) -> SubsampledGaussian:
-        """Return the account's description of the steps taken so far: noise, sampling rate and number of steps.
+        """Return noise, sampling rate and number of the steps taken so far, for the accountant.
 
         Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate. This test uses only
         the positions that the sampler drew, not the samples themselves.

@@ -111,10 +111,11 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
     """Return an upper bound on the two-sided p-value of the variance of `counts` (n,).
 
-    Under the hypothesis they are independent and binomial, of `trials` trials with the given `probability`.
+    The null hypothesis is that counts are independent and binomial, with `trials` trials of success `probability`.
 
-    For too large a variance, deviations are measured from the expected count. For too small a variance, they are
-    measured from several centres, because the counts may have another mean; a union bound covers all centres.
+    The test for too large a variance measures deviations from the expected count. The test for too small a variance
+    measures them from several centres, because the mean count may differ from the expected one; a union bound covers
+    all centres.
     """
     from scipy.special import gammaln
 
@@ -135,7 +136,7 @@ def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> fl
 
 
 def _least_log_moment(log_p: Array, values: Array) -> float:
-    """Return the least ln E[e^{θV}] over θ > 0, where V is values[k] with probability e^log_p[k].
+    """Return the minimum of ln E[e^{θV}] over θ > 0, where V is values[k] with probability e^log_p[k].
 
     n times this result bounds ln Pr[mean of n independent draws of V ≥ 0] (Chernoff).
     """

@@ -33,7 +33,7 @@ def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperat
     """Fit the network `learner` to samples `x` with the probabilities `target` (samples, classes).
 
     The network's logits are divided by `temperature`, as the teachers' were. As in Hinton et al. (2015), Section 2, the
-    loss is multiplied by the squared temperature, so that the size of gradients does not depend on it.
+    loss is multiplied by the squared temperature, so that gradients have the same size at all temperatures.
     """
     probabilities = torch.from_numpy(target).float().to(learner.device)
 

@@ -59,7 +59,7 @@ class PrivateEvolution(GaussianSums):
     def _weights(
         self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
     ) -> Array:
-        """Return the candidates' weights (candidates, classes), from the noisy votes of the records for them.
+        """Return the candidates' weights (candidates, classes), computed from the records' noisy votes for candidates.
 
         `places` contains, for each class, the positions (candidates,) of its candidates in the pool. The weights of a
         class add up to 1.
@@ -76,9 +76,10 @@ class PrivateEvolution(GaussianSums):
 
 
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the pool positions of a class's next candidates, as many as the present ones, `places`.
+    """Return the pool positions (candidates,) of the next candidates of a class; `places` are the present ones.
 
-    Up to half are drawn from `places` with probabilities `weights`; the others are samples of the pool near these.
+    Up to half are drawn from `places` with probabilities `weights`; the others are samples of the pool near the drawn
+    ones.
     """
     size = len(places)
     drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]

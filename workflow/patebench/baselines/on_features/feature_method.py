@@ -46,7 +46,7 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureMethod(ABC):
-    """Method on public features. With more `noise`, ε is smaller; without noise, ε is ∞."""
+    """Base class of methods on public features; ε falls as `noise` rises, and is ∞ at `noise` = 0."""
 
     #: Accountant of the cost, its name in tables, and its theorem.
     accounted: ClassVar[tuple[str, str, str]]
@@ -113,7 +113,7 @@ class GaussianSums(FeatureMethod):
     @property
     @abstractmethod
     def distances(self) -> tuple[float, float]:
-        """Return bounds on the squared L2 change of all sums, for a replaced and for an added or removed record."""
+        """Return bounds on the total squared L2 change of all sums, for a replaced and an added or removed record."""
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
         """Return `sums` over the records plus noise N(0, `noise`²) on each entry; every release is computed here."""

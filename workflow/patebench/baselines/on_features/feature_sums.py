@@ -47,7 +47,7 @@ class Scaling:
 
     With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). The
     class sums of this coordinate are then c times the number of records of the class. If one record of a class replaces
-    another one, c cancels.
+    another one, the class sum of this coordinate does not change.
     """
 
     mean: Array
@@ -57,7 +57,7 @@ class Scaling:
 
     @classmethod
     def of(cls, pool: Array, dimensions: int | None = None, constant: float = 0.0) -> Self:
-        """Learn the map from the features (samples, features) of the pool; half of the pool's vectors are clipped.
+        """Return the map learnt from the vectors `pool` (samples, features); the longer half of these is clipped.
 
         The axes are the first `dimensions` principal axes of the pool; if None, nothing is projected.
         """
@@ -109,7 +109,7 @@ def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array
 
 
 def outer_sums(units: Units) -> Array:
-    """Return Σ v vᵀ (features, features), converted from grid units, over vectors v, `units` (samples, features)."""
+    """Return Σ v vᵀ (features, features) over the rows v of `units` (samples, features), converted from grid units."""
     total = np.zeros(2 * (units.shape[1],))
     for rows in blocks(len(units)):
         part = units[rows].astype(np.float64)

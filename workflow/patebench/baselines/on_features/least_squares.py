@@ -50,7 +50,7 @@ class LeastSquares(GaussianSums):
         return _regressed(table, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Return an estimate of the mean of v vᵀ (features, features) over the private vectors v, `units`.
+        """Return an estimate of the mean of v vᵀ (features, features) over the private vectors v in `units`.
 
         `pool` are the pool's vectors, and `records` is the estimated number of records.
         """
@@ -61,8 +61,9 @@ class LeastSquares(GaussianSums):
 class PrivateLeastSquares(LeastSquares):
     """Release the sums of the features v by class, and their second moment Σ v vᵀ, both with noise.
 
-    If features w replace v, with ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩, the squared L2 changes of the two releases are at most
-    (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 for one class, and 2 + 2 = 4 for two classes.
+    Let w replace v, with ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩. The squared L2 changes of the two releases then add up to at most
+    (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 if both records have the same class, and at most
+    2 + 2 = 4 otherwise.
     """
 
     distances = 4.5, 2.0
@@ -100,10 +101,11 @@ def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) 
 
 
 def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the weights (axes, classes) of the regression, at the r, p and τ of the module with the greatest evidence.
+    """Return the regression weights (axes, classes), with the hyperparameters r, p and τ that maximise the evidence.
 
-    `sums` (axes, classes) are the noisy class sums along principal axes, `variance` (axes,) that of the vectors along
-    each axis, `records` the number of records, and `noise` the standard deviation of the noise.
+    The hyperparameters are defined in the module's description. `sums` (axes, classes) are the noisy class sums along
+    principal axes, `variance` (axes,) is the variance of the vectors along each axis, `records` the number of records,
+    and `noise` the standard deviation of the noise.
     """
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]

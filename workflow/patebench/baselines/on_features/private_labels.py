@@ -42,8 +42,8 @@ class LabelMethod(FeatureMethod):
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
         """Return the noisy number of samples of each cluster and class, an array of `shape` (clusters, classes).
 
-        `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` that of the
-        Laplace noise. A replaced label changes two cells by 1.
+        `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` the scale of
+        the Laplace noise. A replaced label changes two cells by 1.
         """
         counts = np.zeros(shape)
         np.add.at(counts, (member, labels), 1)
@@ -72,7 +72,7 @@ class ClusterHistograms(LabelMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterResampling(ClusterHistograms):
-    """Method that draws the label of each sample from the noisy histogram of its cluster, without negative cells."""
+    """Method that draws the label of each sample from the noisy histogram of its cluster; negative cells count as 0."""
 
     def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
         return draw(shares(rows), rng)
@@ -105,10 +105,10 @@ class RandomisedResponse(LabelMethod):
 
 
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
-    """Return the probability (samples, classes) of each answer, given the true `labels` (samples,).
+    """Return the probability (samples, classes) of each answer of RRWithPrior at ε = `epsilon`, given true `labels`.
 
-    `prior` (samples, classes) is public: the probability of each label. Possible answers are the k likeliest labels,
-    with k as in the module's description.
+    `labels` is (samples,), and `prior` (samples, classes) is the public probability of each label. Only the k likeliest
+    labels of a sample are possible answers, where k maximises the probability of the true label.
     """
     order = np.argsort(-prior, axis=1, kind="stable")
     size = np.arange(1, prior.shape[1] + 1)
@@ -149,5 +149,5 @@ def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
 
 
 def _nearest(features: Array, means: Array) -> Labels:
-    """Return the index (samples,) of the nearest of `means` (clusters, features) to each of `features`."""
+    """Return the index (samples,) of the row of `means` (clusters, features) nearest to each row of `features`."""
     return (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)

@@ -65,8 +65,8 @@ class ClassMeans(GaussianSums):
 class PublicPrototypes(FeatureMethod):
     """DPPL-Public: `prototypes` public samples per class, drawn by the exponential mechanism with η = 1/`noise`.
 
-    Adding or removing a record changes only the utilities of its class, all in one direction, by at most 1, which costs
-    η. Replacing a record is one removal and one addition, which costs 2η. δ is not used.
+    Adding or removing a record changes only the utilities of its class, all in one direction, by at most 1, so ε = η.
+    Replacing a record is one removal and one addition, so ε = 2η. δ is not used.
     """
 
     accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
@@ -112,9 +112,9 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Return `vectors` (samples, features) scaled to unit length, each alone, in units of 1/`_SHORT`.
+    """Return each of `vectors` (samples, features), scaled to length 1 independently of the others.
 
-    Vectors shorter than 1/16 become shorter than 1.
+    The unit of the result is 1/`_SHORT`. Vectors shorter than 1/16 do not reach length 1.
     """
     units = np.empty(vectors.shape, np.float32)
     for rows in blocks(len(vectors)):
@@ -133,8 +133,8 @@ def _range(public: NDArray[np.float32]) -> tuple[float, float]:
 def _scores(public: NDArray[np.float32], own: NDArray[np.float32], low: float, high: float) -> Array:
     """Return the score of each public sample (samples,) for one class.
 
-    A score is the sum, over the class's records `own`, of their similarity to the sample, where `low` … `high` is
-    scaled to 0 … 1 and clipped. Sums are over integers, and exact in any order of the records.
+    A score is the sum, over the class's records `own`, of their similarity to the sample, scaled so that `low` …
+    `high` becomes 0 … 1, and clipped. Sums are over integers, and exact in any order of the records.
     """
     total = np.zeros(len(public))
     for start in range(0, len(own), _BLOCK):
