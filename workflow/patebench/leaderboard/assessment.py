@@ -80,7 +80,10 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Assessed:
-    """Entry with its status, the recomputed worst-case bound on ε, the largest known lower bound on ε, and problems."""
+    """Assessment of an `entry`: its `status`, its `problems`, and bounds on its true ε.
+
+    `bound` is the recomputed worst-case bound, and `lower` the largest known lower bound; None if none is known.
+    """
 
     entry: Entry
     status: Status
@@ -115,8 +118,8 @@ class Assessed:
     def ranked(self) -> bool:
         """Return True if the entry may be ranked.
 
-        It is not rejected, its ε is proved, its δ is below 1/records and 1/teachers as far as known, and its accuracy
-        is not the best of several on the test set.
+        It must not be rejected, and its ε must be proved. Its δ must be below 1/records and 1/teachers, if these
+        numbers are known. Its accuracy must not be the best of several on the test set.
         """
         excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
         return self.status is Status.PROVED and not self.rejected and not excluded
@@ -138,14 +141,17 @@ class Assessed:
 
 
 def assess(entry: Entry, folder: Path | None = None) -> Assessed:
-    """Return `entry` with its status, bounds and problems; `folder` contains its attached file, if it has one."""
+    """Return `entry` with its status, bounds and problems.
+
+    `folder` contains the file that is attached to the entry. If it is None, this file is not read.
+    """
     problems = list(_flags(entry))
     try:
         return _assess(entry, folder, problems)
     except PatebenchError as fault:
         problems.append(Problem(fault.code, str(fault), rejected=True))
     except (ArithmeticError, MemoryError, ValueError) as fault:  # an extreme noise or number, or a huge array
-        text = f"no ε can be computed from these numbers ({fault}); correct them"
+        text = f"no ε can be computed from the numbers in mechanism and privacy ({fault}); correct them"
         problems.append(Problem("not-computable", text, rejected=True))
     return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
 
@@ -205,7 +211,7 @@ def _flags(entry: Entry) -> Iterator[Problem]:
         yield Problem("data-name", f"data.private is '{entry.data.private}'; call it '{usual}' as elsewhere", True)
     teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
     if teachers and entry.data.records and teachers > entry.data.records:
-        text = f"{teachers} teachers have more shards than there are records ({entry.data.records}), so shards overlap"
+        text = f"mechanism.teachers is {teachers}, above data.records ({entry.data.records}), so shards would overlap"
         yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
     if isinstance(entry.mechanism, GaussianComposition | PureSteps) and entry.origin is Origin.WRITTEN:
         yield Problem("stated-cost", "the cost rests on mechanism.because, which only a person can check")
@@ -223,7 +229,9 @@ def _flags(entry: Entry) -> Iterator[Problem]:
         yield Problem("missing-spread", f"accuracy.std over {plural(entry.accuracy.seeds, 'seed')} is missing")
     sampled = entry.mechanism.parts if isinstance(entry.mechanism, SampledGaussian) else []
     if any(part.sampling is None and part.rate < 1 for part in sampled):
-        yield Problem("unknown-sampling", "sampling is missing, so no ε can be computed; state poisson or shuffled")
+        yield Problem(
+            "unknown-sampling", "sampling of mechanism.parts is missing, so ε is unknown; state poisson or shuffled"
+        )
     unstated = [
         f"{part}.{name}"
         for part, names in _EXPECTED.items()
@@ -245,7 +253,7 @@ def _usual_name(dataset: str) -> str:
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return `entry` with the numbers of queries and teachers of its attached array, and this array as votes.
+    """Return `entry` completed by the numbers of queries and teachers in its attached array, and this array as votes.
 
     The votes are None if the array contains labels. Raises PatebenchError if the array contradicts the entry.
     """
@@ -253,7 +261,9 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     assert attachment is not None
     array = _read(folder / attachment.file, attachment.array)
     if not isinstance(mechanism, VoteMechanism):
-        raise PatebenchError("labels or votes are attached, but mechanism.type is not votes", code="attachment")
+        raise PatebenchError(
+            "attachment is given, but mechanism.type is not votes; leave attachment out", code="attachment"
+        )
     answered = int((array >= 0).sum()) if array.ndim == 1 else 0
     if mechanism.answers is not None and answered > mechanism.answers:
         text = f"mechanism.answers is {mechanism.answers}, but {attachment.file} contains {answered} answers"
@@ -265,7 +275,8 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
             raise PatebenchError(text, code="attachment")
     if mechanism.classes is not None and array.max() >= mechanism.classes:
         raise PatebenchError(
-            f"{attachment.file} contains class {array.max()}, but mechanism.classes is {mechanism.classes}",
+            f"{attachment.file} contains class {array.max()}, counted from 0; correct it or mechanism.classes, which "
+            f"is {mechanism.classes}",
             code="attachment",
         )
     entry = entry.model_copy(update={"mechanism": mechanism.model_copy(update=values)})
@@ -349,7 +360,8 @@ def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:
 
 def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
     return PatebenchError(
-        f"no theorem here bounds ε of {what} if one {unit} is {change}; state the unit and adjacency of its proof",
+        f"patebench knows no theorem that bounds ε of {what} if one {unit} is {change}; correct privacy.unit or "
+        "privacy.adjacency",
         code="no-theorem",
     )
 
@@ -395,8 +407,8 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
     """Return the worst-case bound on the ε at `delta` of all steps of `mechanism` together.
 
-    A replaced record counts as one removed and one added: with sampling by group privacy, otherwise by doubled
-    sensitivity.
+    A replaced record counts as one removed and one added record. If steps sample the records, the bound follows from
+    group privacy (Vadhan 2017, Lemma 2.2). If each step uses all records, the L2 sensitivity doubles.
     """
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
@@ -409,7 +421,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if group privacy proves that the steps are (2 · `epsilon`, δ)-DP for two changed records."""
+        """Return True if group privacy proves (2 · `epsilon`, δ)-DP for one removed and one added record."""
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
 
@@ -430,7 +442,10 @@ def _steps(part: Steps) -> SubsampledGaussian:
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return the parameter μ of Gaussian DP for all tables of votes together, L2 sensitivity / σ, and its source."""
+    """Return the parameter μ of Gaussian DP for all tables of votes together, and the theorem that gives it.
+
+    μ is the L2 sensitivity of all tables divided by the standard deviation σ of the noise.
+    """
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -442,8 +457,8 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 def _lower_bound(entry: Entry) -> float | None:
     """Return a lower bound on the true ε of the mechanism of `entry`; None if none is known.
 
-    It is ∞ without noise. If the claimed ε is about all votes, it is the exact ε, for all queries, of the worst pair of
-    adjacent vote histograms that a search finds. It is None for a data-dependent claim.
+    Without noise, it is ∞. If the reported ε is for all votes, it is the exact ε of all queries on the worst pair of
+    adjacent vote histograms that a search finds. For a data-dependent ε, none is known.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -466,10 +481,10 @@ def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, d
 
 
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the ε that `entry` claims as worst case can only be data-dependent.
+    """Yield a problem if the ε that `entry` reports as worst case seems to be data-dependent.
 
-    This is so if it is at least the smallest data-dependent ε of `votes` or, without votes, of unanimous votes. The
-    claimed ε must be below the worst-case bound.
+    The reported ε must be below the worst-case bound. The problem is yielded if it is also at least the smallest
+    data-dependent ε of `votes`. If `votes` is None, unanimous votes are used.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -104,7 +104,10 @@ def units(rows: Sequence[Assessed]) -> list[str]:
 
 
 def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | None:
-    """Return the most accurate ranked row with this `unit` and ε at most `target`; ties go to the smallest ε."""
+    """Return the most accurate ranked row with this `unit` and ε at most `target`; None if there is none.
+
+    Of equally accurate rows, that with the smallest ε is returned.
+    """
     within = [row for row in rows if row.ranked and row.unit == unit and row.epsilon <= target * (1 + 1e-9)]
     return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.entry.method), default=None)
 
@@ -118,7 +121,7 @@ def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
 def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
     """Return a sentence on the lead in accuracy of the best method over the second-best, each at ε ≤ `target`.
 
-    Only ranked rows of `unit` are compared. The result is "" if they have fewer than two methods.
+    Only ranked rows of `unit` are compared. The result is "" if these rows are of fewer than two methods.
     """
     first = leader(rows, unit, target)
     second = leader([row for row in rows if first and row.entry.method != first.entry.method], unit, target)
@@ -345,7 +348,7 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
     """Return one row per paper for the template.
 
     A row contains the number of published values by verdict, the number of leaderboard entries by status, the number
-    of corrections, and sentences on how the paper's ε fails.
+    of corrections, and sentences on values of ε that are unsound, violated or unproved.
     """
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
@@ -367,9 +370,9 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return a sentence each on unsound values in `evidence`, and on violated and unproved `entries`, of one paper.
+    """Return sentences on one paper: on unsound values in `evidence`, on violated and on unproved `entries`.
 
-    Each sentence states their number and the reason for the first of them.
+    Each sentence states how many there are, and the reason for the first one.
     """
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
@@ -395,7 +398,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return the row of the evidence on a published value, with further cells as text for the template."""
+    """Return `row`, the evidence on one published value, with further cells as text for the template."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

@@ -309,7 +309,10 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the steps of DP-SGD, with the smallest noise multiplier for the target ε, the one used in training."""
+    """Return the steps of DP-SGD for the model in `row`.
+
+    As in training, the noise multiplier is the smallest one that reaches the target ε.
+    """
     form, model = DPSGD_FORMS[row["form"]], row["private_model"]
     rate, steps = _number(model, "rate", form.rate), int(row["queries"])
     noise = _least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
@@ -348,7 +351,10 @@ def _private_knn(model: str) -> SampledGaussian:
 
 
 def _number(name: str, of: str, default: float | None = None) -> float:
-    """Return the number after the word `of` in `name`: 0.15 for "rate" in "sound_rate-0.15_queries-1000"."""
+    """Return the number after the word `of` in `name`: 0.15 for "rate" in "sound_rate-0.15_queries-1000".
+
+    If `name` does not contain the word, `default` is returned.
+    """
     values = [part.removeprefix(f"{of}-") for part in name.split("_") if part.startswith(f"{of}-")]
     if not values and default is not None:
         return default

@@ -239,7 +239,7 @@ class Entry(_Part):
     @model_validator(mode="before")
     @classmethod
     def _without_comment(cls, content: Any) -> Any:
-        """Drop the key `$schema`, which only tells editors where the schema is."""
+        """Return `content` without the key `$schema`, which only tells editors where the schema is."""
         return {key: content[key] for key in content if key != "$schema"} if isinstance(content, dict) else content
 
 
