@@ -212,8 +212,8 @@ class ChangeFinding:
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
         """Return the finding on one change, from the outputs `before` and `after` it.
 
-        Public facts may never change, nor the votes of a teacher whose shard did not change. If `claimed`, at most one
-        shard may change. `kind` is the attribute `change` of the finding; `what` and `claimed` are those of the class.
+        Public outputs may never change, nor the votes of a teacher whose shard did not change. If `claimed`, at most
+        one shard may change. `kind`, `what` and `claimed` become the attributes `change`, `what` and `claimed`.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -231,7 +231,8 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        A refusal is public, because no labels follow. It is a violation if the change is `claimed` to alter one shard.
+        Everyone can observe a refusal, since no labels are released. It is therefore a violation if, as `claimed`, the
+        change should alter at most one shard.
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))

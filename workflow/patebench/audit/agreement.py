@@ -70,7 +70,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class TwoTallies:
-    """Exact test that outcomes in release mode (`seen`) and with seeded noise (`reference`) have one distribution.
+    """Exact test that outcomes in release mode (`seen`) and with seeded noise (`reference`) have the same distribution.
 
     `seen` and `reference` are counts (outcomes,). Given an outcome's total count, its count in release mode is
     hypergeometric (Fisher 1935, exact test). The other parameters are those of `Tally`.
@@ -183,9 +183,9 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the lag, in queries, at which labels are equal more often than by chance, most significantly; or 0.
+    """Return the lag, in queries, at which the excess of equal labels over chance is most significant.
 
-    It is 0 for fewer than 4 labels. A test at this lag needs labels other than `outcomes`, which chose it.
+    For fewer than 4 labels, the lag is 0. A test at this lag needs labels other than `outcomes`, which chose the lag.
     """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)

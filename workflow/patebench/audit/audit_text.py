@@ -78,7 +78,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
-    """Return two phrases, on D and on D′ of `pair`, to complete a sentence on their ε."""
+    """Return two phrases that name D and D′ of `pair`, to complete a sentence on the ε of the pair."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
     return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return at most one sentence: on the data-dependent bound violated most on a pair that is not the worst."""
+    """Return at most one sentence, on the most violated data-dependent bound for a pair other than the worst pair."""
     elsewhere = [
         stated
         for stated in finding.stated

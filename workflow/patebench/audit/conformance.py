@@ -78,7 +78,7 @@ class Conformance(AuditSetting):
         return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._tables().items()}
 
     def _fault_of(self, name: str, labels: np.ndarray) -> str | None:
-        """Return the fault of `labels` on the votes `name` if they are not one class or −1 per query, else None."""
+        """Return a message if `labels`, drawn on the votes `name`, are not one class or −1 per query; else None."""
         low, high = np.min(labels), np.max(labels)
         if np.shape(labels) == (_QUERIES,) and low >= -1 and high < self.classes:
             return None

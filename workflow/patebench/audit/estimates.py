@@ -45,7 +45,10 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """Return the ε lower bound (rows,) that an audit with `runs` runs on each of D and D′ can expect, per row."""
+    """Return, for each row, the ε lower bound (rows,) that an audit with `runs` runs on each of D and D′ can expect.
+
+    The other parameters are those of `least_epsilon`.
+    """
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
@@ -67,7 +70,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P, lowered by its rounding error, and ln Q, raised by it, of all outcomes of each entry together."""
+    """Return a lower bound on ln P and an upper bound on ln Q, despite rounding, of the outcomes of each entry."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -184,7 +187,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
 
 
 def _power(step: _Losses, width: float, queries: int) -> Array:
-    """Return the probability that the sum of `queries` losses is in each cell, (cells,), modulo the number of cells."""
+    """Return the distribution (cells,) of the sum of `queries` losses on a cyclic grid with cells of width `width`."""
     place = step.loss / width
     below = np.floor(place)
     share = place - below
@@ -279,7 +282,10 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> _Corners:
-        """Return bounds on P and Q, (pairs,) each; any (P, Q) in the joint confidence region fulfils some pair."""
+        """Return pairs of bounds on P and Q, (pairs,) each.
+
+        Every (P, Q) in the joint confidence region satisfies both bounds of at least one pair.
+        """
         from scipy.special import ndtr, ndtri
 
         alpha, w = 1 - self.confidence, self.weight

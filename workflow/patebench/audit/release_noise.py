@@ -133,7 +133,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """Return tests of release mode against seeded noise on one histogram: for each cyclic shift, and for all."""
+        """Return tests of release mode against seeded noise, for each cyclic shift of `votes`, then for all shifts."""
         shifts = class_shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._rows(asked, Entropy(), labels)
@@ -155,7 +155,7 @@ class ReleaseNoiseAudit(AuditSetting):
         ----------
         pairs : the audited pairs by number of queries
         shapes : see `disagreements`
-        agreements : histograms on which teachers agree or tie, queried only as often as in the longest releases
+        agreements : histograms on which teachers agree or tie, tested only in the longest of these short releases
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -225,7 +225,7 @@ class ReleaseNoiseAudit(AuditSetting):
     def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Return tests of `seen` against `reference`: for each shift of the classes, then for all with shifts undone.
 
-        Column i of `seen` and `reference` has the outcomes of histogram i of `asked`, the first one shifted cyclically.
+        Column i of `seen` and `reference` has the outcomes of `asked[i]`, the i-th cyclic shift of one histogram.
         """
         classes = len(asked[0])
         tallies = [
@@ -245,7 +245,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return outcomes (rounds, histograms) of one release of `labels` queries, which ask the histograms in turn."""
+        """Return outcomes (rounds, histograms) of one release of `labels` queries on the histograms `asked` in turn."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 

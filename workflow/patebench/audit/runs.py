@@ -233,12 +233,12 @@ class Goal:
     delta: float
 
     def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the event of largest expected ε among the sets of k outcomes with the largest likelihood ratios.
+        """Return the event of largest expected ε among the sets, for all k, of the k outcomes with the largest P/Q.
 
         Parameters
         ----------
         pair : the data sets D and D′
-        likely, rare : estimated probabilities of the outcomes on D and on D′
+        likely, rare : estimated probabilities P on D and Q on D′ of the outcomes
         times, view : see `Event`
         """
         order = _by_ratio(likely, rare)
@@ -251,7 +251,7 @@ class Goal:
         return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
 
     def choose_nested_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
-        """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither).
+        """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither D nor D′).
 
         Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
         between D and D′. The middle group improves composed bounds if noise is large, but takes a part of the

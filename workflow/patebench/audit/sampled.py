@@ -73,7 +73,10 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The results of all runs: `largest` maps a number of queries to the result of largest ε; `tallies` are tests."""
+    """The results of all runs.
+
+    `largest` maps each number of queries to the result of largest ε. `tallies` test the stated probabilities.
+    """
 
     largest: dict[int, Sampled]
     tallies: list[Tally] = field(default_factory=list)
@@ -247,7 +250,7 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the result of an event of the first answers of a release, if queries depend on each other."""
+        """Return the result of counting an event of a release's first answers, if queries depend on each other."""
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         goal = Goal(count, self.confidence, self.delta)
@@ -287,7 +290,7 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor on the usual number of queries per run, above 1 for many runs; `queries` are audited."""
+    """Return the factor by which each of `runs` runs has more queries than usual, in an audit of `queries` queries."""
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 

@@ -337,7 +337,10 @@ class TableAudit(AuditSetting):
         return self._stated(world.here) - self._stated(world.there)
 
     def _directions(self, world: World) -> list[Table]:
-        """Return counts on D minus counts on D′, (queries, classes): of counted votes and, if different, of all."""
+        """Return counts on D minus counts on D′, (queries, classes), with at most `k` votes of a teacher, and with all.
+
+        If the two differences are equal, the list has one entry.
+        """
         counted = self._difference(world)
         every = (world.here.counts - world.there.counts) / world.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
@@ -355,7 +358,10 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """Return the numbers of runs by group of the sum (see `_sums`), on D and D′; `edges` separate groups."""
+        """Return the numbers of runs by group of the sum (see `_sums`), on D and D′.
+
+        `edges` separate the groups; if `discrete`, the mean of the expected sums on D and D′ does instead.
+        """
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]

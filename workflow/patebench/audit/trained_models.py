@@ -116,7 +116,8 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
     """Return a lower bound on μ from the numbers of values on D and on D′ (`sides`) that exceed a threshold.
 
-    The first runs choose one of the keys of `thresholds`, whose values are weights of `Rates`; the others count.
+    The first runs choose the threshold, a key of `thresholds`, and the other runs count the values above it. The values
+    of `thresholds` are the weights of `Rates`.
     `rate` is the probability that the audited sample takes part in a step (see `Rates.mu`).
     """
 

@@ -245,8 +245,9 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
     """Compare every stated bound on the ε of `queries` queries with the audited ε of pairs of tables.
 
     A worst-case bound is compared with the largest audited ε of all pairs, a data-dependent bound with that of the pair
-    for which it is stated, and ε for votes that are added or removed with that of each such pair. The latter is part of
-    the result only if it is contradicted. `sound` is True if the tables agree with the stated noise.
+    for which it is stated. A bound for votes that are added or removed is compared with the audited ε of each pair of
+    this kind, and is part of the result only if it is violated. `sound` is True if the tables agree with the stated
+    noise.
     """
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
@@ -294,8 +295,8 @@ def _compare(
 
     Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
     pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement.
-    ε for votes that are added or removed is compared with that of D with and without the differing vote, and is part of
-    the result only if it is violated.
+    A bound for votes that are added or removed is compared with the ε between D with and D without the differing vote,
+    and is part of the result only if it is violated.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -375,7 +376,7 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the least favourable verdict on the bounds of a finding, except claimed ones; vacuous if none counts."""
+    """Return the least favourable verdict on a finding's bounds except claimed ones; vacuous if all are claimed."""
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

@@ -182,7 +182,10 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the worst pairs of one of `histograms` (counts in descending order) and one of its neighbours."""
+        """Return the worst pairs for `queries` independent queries, each of one of `histograms` and a neighbour of it.
+
+        The counts of each histogram are in descending order.
+        """
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
     def shapes(self) -> Counts:
@@ -236,9 +239,9 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated probabilities of the first query's outcomes, (classes + 1,); None if it cannot be answered.
+        """Return the stated probabilities (classes + 1,) of the outcomes of the first query, on votes with `counts`.
 
-        The mechanism may require more teachers than `counts` has votes.
+        Returns None if the mechanism states none or refuses these votes, for example because it needs more teachers.
         """
         votes = repeated_votes(counts, self.asked)
         try:
@@ -285,7 +288,7 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest of "no answer".
+        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest |P − Q| of "no answer".
 
         P and Q are the outcome's probabilities on D and on D′.
         """
@@ -351,7 +354,7 @@ class Search:
             if len(known) < len(rows):
                 name = type(self.mechanism).__name__
                 raise PatebenchError(
-                    f"{name}.log_outcome_probabilities returns None, but the audit needs it; return probabilities"
+                    f"{name}.log_outcome_probabilities returns None, but the audit needs the probabilities; return them"
                 )
             return np.concatenate([log_p[:1] for log_p in known])
 
@@ -373,7 +376,7 @@ def _without_rare(
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return at most KEPT entries (score, pair) of highest score, one per score and largest counts of D and D′."""
+    """Return the KEPT entries (score, pair) of highest score; of equal scores and largest counts, only one is kept."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -382,7 +385,7 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return row `row` of `pairs` as a `Pair`; D is one of the `histograms`, or for None a single vote, as is D′."""
+    """Return row `row` of `pairs` as a `Pair`: D has the counts of a histogram or, for None, D and D′ have one vote."""
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
         counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
