@@ -40,7 +40,7 @@ _WORDS = {
 
 
 class Adjacency(StrEnum):
-    """Neighbouring relation: how the two data sets differ whose outputs ε compares."""
+    """Neighbouring relation: the difference between the two data sets whose outputs ε compares."""
 
     REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
     ADD_OR_REMOVE_TEACHER = "add_or_remove_teacher"  # one teacher's votes are present or absent
@@ -111,8 +111,9 @@ class Bound:
     tables, by default its name. `variant` marks an accountant that is shown only to compare it with a similar one.
     `exact` marks an accountant that computes the divergence for these votes exactly instead of bounding it.
 
-    `epsilon` is for the `adjacency` of this bound. If that is the replacement of one teacher's votes or of one record,
-    `add_or_remove` is ε by the same theorem for their addition or removal; None if the theorem has no such form.
+    `epsilon` is for the `adjacency` of this bound. If the adjacency is the replacement of one teacher's votes or of one
+    record, `add_or_remove` is the ε of the same theorem for adding or removing these votes or this record; None if the
+    theorem has no such form.
     """
 
     epsilon: float
@@ -145,7 +146,7 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound; unless `release` is True, a worst-case bound is marked as not publishable.
+        """Return this bound, marked as not publishable if it is a worst-case bound and `release` is False.
 
         Noise from a seed can be reproduced and subtracted, so it protects nothing.
         """

@@ -20,7 +20,7 @@ MOST_CLASSES = 1_000_000
 
 
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return `values` as an array; raise PatebenchError if a DataFrame contains anything but numbers.
+    """Return `values` as an array; raise PatebenchError if a DataFrame contains text or missing values.
 
     The message calls the values `name`, as in all checks of this module.
     """
@@ -111,7 +111,10 @@ class NotFiniteError(PatebenchError):
 
 
 def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = False) -> None:
-    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN or, unless `infinite`, ±∞."""
+    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN, or ±∞ if `infinite` is False.
+
+    `what` is the start of the message, which names the model and the numbers.
+    """
     values = np.asarray(numbers, np.float64)
     if np.isnan(values).any() or not (infinite or np.isfinite(values).all()):
         raise NotFiniteError(what, x)

@@ -51,7 +51,7 @@ class Field:
 
     `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes. Axes of the same name have
     equal lengths in all arrays, and a trailing "..." stands for any further axes. `low` is the smallest allowed value.
-    `below` names the meta entry that all values must be below.
+    `below` names a meta entry; all values must be smaller than this entry.
     """
 
     kinds: str

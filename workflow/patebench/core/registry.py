@@ -33,7 +33,7 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a function that returns the reason why an object cannot be called with `arguments` (names), or None.
+    """Return a function that returns a message if an object cannot be called with `arguments` (names), else None.
 
     Arguments are passed by position, or as keywords if `by_name`. With keywords, the object may have further required
     arguments.
@@ -56,9 +56,9 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a function that returns the reason if an object is no instance of the class `target` ("module:class").
+    """Return a function that returns a message if an object is no instance of `target` ("module:class"), else None.
 
-    The function returns None for instances. The class is imported when an object is checked, not before.
+    The class is imported when an object is checked, not before.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -190,7 +190,7 @@ class Registry:
         return points
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package registers `name` as an entry point of another group of patebench."""
+        """Return a hint if a package registers `name` as an entry point of another group of patebench, else ""."""
         for point in _points_like(self.group):
             if point.name == name and point.group != self.group:
                 return (

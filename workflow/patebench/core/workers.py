@@ -27,7 +27,7 @@ def set_processes(processes: int) -> None:
 
 
 def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-    """Yield `work(piece)` for all pieces in order, computed in as many processes as `set_processes` set (by default 1).
+    """Yield `work(piece)` for all `pieces` in order, computed in the number of processes that `set_processes` set.
 
     Raises PatebenchError if a process is killed.
     """
