@@ -85,8 +85,9 @@ class Split:
 class Ensemble:
     """Teachers on disjoint shards of the private data.
 
-    `queries` states how queries are selected before any teacher votes; None if all samples of the pool are queries. If
-    the votes are `imported` from a file, `training` contains only the name of these votes.
+    `queries` states how queries are selected before any teacher votes; None if all samples of the pool are queries.
+    `work` contains the number of teachers per job and the outputs to store. If the votes are `imported` from a file,
+    `training` contains only the name of these votes.
     """
 
     split: Split

@@ -97,8 +97,8 @@ def expand(
 ) -> Experiment:
     """Add the experiment `name` to `run`, once per seed; return its label sets and ensembles.
 
-    `own` contains the user's data sets by name. `agreement` holds the settings outside paths of earlier experiments.
-    Raises PatebenchError for the first mistake.
+    `own` contains the user's data sets by name. `agreement` holds those settings of earlier experiments that are not in
+    paths. Raises PatebenchError for the first mistake.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
@@ -170,11 +170,11 @@ class _Expansion:
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
-                line = f"its ε is not for private labels of public samples ({self.where}.protects); leave it out"
+                line = f"it has no theorem if only labels are private ({self.where}.protects: labels); leave the key out"
                 raise PatebenchError(line, code="labels", where=f"{self.where}.{key}")
         for where, ensembles in _entries(f"{self.where}.ensembles", self.settings.ensembles):
             if Change.REPLACE not in PARTITIONS.fact(ensembles.partition.strategy, "protects"):
-                line = "private labels need one record per teacher, assigned at random; leave it out"
+                line = "private labels need one record per teacher, assigned at random; leave the key out"
                 raise PatebenchError(line, code="labels", where=f"{where}.partition")
 
     @property
@@ -299,7 +299,7 @@ class _Expansion:
                 raise PatebenchError(line, code="private-data", where=where)
             ensemble = Ensemble.of_file(split, settings.teachers, ImportParameters.of(settings))
             if not ensemble.has_pool and (self.settings.students or self.settings.rounds):
-                line = "a student needs samples, but those of a plain table are unknown; leave out students and rounds"
+                line = "a student needs samples, but a plain table of votes has none; leave out students and rounds"
                 raise PatebenchError(line, code="no-samples", where=where)
             self.agreement.settle(ensemble.name, f"{where}.file", settings.file)
             self.run.own_files[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
@@ -458,7 +458,10 @@ class _Expansion:
                 self.run.add_private_model("train_on_features", split, method)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add an audit for each pair of a mechanism and an ensemble in the label sets `pool`."""
+        """Add an audit for each pair of a mechanism and an ensemble in the label sets `pool`.
+
+        `accounted` are the numbers of queries for which ε is computed, so only these can be audited.
+        """
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
         queries = sorted(self._check_accounted(where, settings.queries, accounted))

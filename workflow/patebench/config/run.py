@@ -50,7 +50,7 @@ class Run:
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
     chunks : folder of votes → chunks of teachers; one job trains one chunk.
     selections : ensemble → selections of queries made before its teachers vote (at most one).
-    uses_features, uses_encoder : files (votes, queries, students, models) made from the pool's features or its encoder.
+    uses_features, uses_encoder : files (votes, queries, students, models) made with the pool's features or encoder.
     label_splits : splits whose pool consists of private samples, because only their labels are private.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
