@@ -96,8 +96,9 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 class PublicSplit:
     """Positions of the samples of the pool and of the test set.
 
-    `test` are positions in the public data. `pool` are too, unless the pool is drawn from the samples with private
-    labels. `in_pool` is the number of public samples left out of the test set because the pool contains a copy.
+    `test` are positions in the public data. `pool` are positions in the public data or, if the pool is drawn from the
+    samples with private labels, positions in these. `in_pool` is the number of public samples that are left out of the
+    test set because the pool contains a copy.
     """
 
     pool: NDArray[np.int64]

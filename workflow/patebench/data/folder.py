@@ -139,9 +139,9 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """Return private images, public images and class names, with the arguments of `load`; add notes to `notes`.
+    """Return the private images, the public images and the class names; add notes on ignored files to `notes`.
 
-    Raises ArtefactError for an image of an unknown class.
+    The other arguments are those of `load`. Raises ArtefactError for an image of an unknown class.
     """
     if index is not None:
         if private is not None or public is not None:

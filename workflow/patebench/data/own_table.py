@@ -152,7 +152,7 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     """Return the table in the file `path`: values as text (CSV, TSV) or with the types of the file (Parquet).
 
-    Texts of `missing` are NA in CSV and TSV.
+    In CSV and TSV, the texts in `missing` become NA.
     """
     import pandas as pd
 
