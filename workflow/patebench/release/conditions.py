@@ -21,11 +21,11 @@ def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Check that each of `deltas` is below 1/n, with n the number of `teachers`, and n the number of records.
+    """Check that each of `deltas` is below 1/n, both for n `teachers` and for n private records.
 
-    A larger δ raises PatebenchError if `mode` is a release; seeded labels only give a warning. `votes` (VOTES or a
-    CHUNK) stores the number of records. This number is private, and a δ of at least 1/records only gives a warning,
-    unless the partition protects the replacement of a record and nothing else.
+    A larger δ raises PatebenchError if `mode` is a release, and prints a warning otherwise. `votes` (VOTES or a CHUNK)
+    stores the number of records. This number is public only if the partition protects nothing but the replacement of a
+    record. If it is private, a δ of at least 1/records only prints a warning.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -41,7 +41,7 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 
 
 def reason_unreleasable(source: Artefact) -> str | None:
-    """Return the reason why no release may be drawn from the file `source` (VOTES, CHUNK or LABELS); None if it may.
+    """Return the reason why no release may be drawn from `source` (VOTES, CHUNK or LABELS), or None if one may.
 
     A release from votes without a partition, such as a table, is allowed: there ε protects the votes of one teacher.
     """

@@ -411,8 +411,8 @@ def _check(
     """Raise ArtefactError if a new draw exceeds the ledger's limit `kept`, or if its user asks for another limit.
 
     `now` lists the costs of the draws in the ledger `before` and, last, of the new draw; `asked` is the limit given
-    with the new draw, and `order` the ledger's Rényi order. Without a limit, a second draw is allowed only if
-    `_costs_more` is False for it.
+    with the new draw, and `order` the ledger's Rényi order. Without a limit, a second draw is allowed only if it does
+    not raise the total cost (see `_costs_more`).
     """
     drawn = len(before.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
