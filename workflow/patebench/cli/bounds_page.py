@@ -77,7 +77,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds of `mechanism` on example votes; with `discrete`, those for discrete noise, if it has any."""
+    """Return the bounds of `mechanism` on example votes; with `discrete`, the bounds for discrete noise, if any."""
     try:
         return mechanism.bounds(_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:
