@@ -54,7 +54,7 @@ def check_partners(private: Artefact, public: Artefact) -> None:
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return `x` and `y` of those samples in `private` whose `x` equals that of no sample of `others` byte for byte."""
+    """Return `x` and `y` of the samples in `private` of which `others` contain no copy (`x` equal byte for byte)."""
     outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
 

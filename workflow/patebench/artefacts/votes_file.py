@@ -191,7 +191,7 @@ def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
     """
     fault = ""
     if array.ndim != 2:
-        words = "save one of two dimensions: queries × classes, or teachers × queries with --votes"
+        words = "save one of two dimensions: queries × classes, or teachers × queries with --classes"
         fault = f"an array of shape {array.shape}; {words}"
     elif array.size == 0:
         fault = f"an array of shape {array.shape}, which has no votes; save one of at least one query"
@@ -214,6 +214,6 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
         query = int(other[0])
         raise PatebenchError(
             f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]}; but each teacher "
-            "votes once on every query (if the table contains votes, teachers × queries, not counts, add --votes "
-            "--classes)"
+            "votes once on every query; correct the counts or, if the table contains votes (teachers × queries), add "
+            "--classes (and --votes for the command epsilon)"
         )
