@@ -127,7 +127,7 @@ def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> 
     assert takes("majority", "recipe")
     with refuses("own-choice", "model"):
         StudentConfig.checked({"method": "majority", "model": "mlp"})
-    with pytest.raises(PatebenchError, match="leave recipe out, or use one of: supervised, noise-aware, majority"):
+    with pytest.raises(PatebenchError, match="recipe out, or use one of the methods supervised, noise-aware, majority"):
         StudentConfig.checked({"method": "gan", "recipe": "plain"})
     with refuses("unknown-name", "method"):
         StudentConfig.checked({"method": "majorty"})

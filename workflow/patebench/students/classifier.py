@@ -99,7 +99,8 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise StudentInputError(f"{features} as input; give the features of the pool")
         if samples.shape[1:] != self.shape_:
             raise StudentInputError(
-                f"samples have shape {samples.shape[1:]}, but the pool's have {self.shape_}; give this shape"
+                f"samples have shape {samples.shape[1:]}, but those of the pool have {self.shape_}; give samples"
+                " of the pool's shape"
             )
         names = getattr(self, "feature_names_in_", None)
         if names is not None and (frame := frame_of(X)) is not None and list(frame.columns) != list(names):

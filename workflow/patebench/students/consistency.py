@@ -88,7 +88,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without the labels to which small networks, after short trainings, give a low probability."""
+    """Return `data` without the labels to which small networks give a low probability after a short training."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
     model = model_for(data, config)
     return cleaned(data, lambda part: _train(_trainer(part, model, short)))
@@ -121,9 +121,9 @@ def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> Stude
 
     Noise makes some labels wrong. Labels are divided into folds. For each fold, `train` trains a student on the labels
     of all other folds, and this student judges the labels of the fold (cross-fitting after Northcutt et al. 2021,
-    *Confident learning*). A wrong label on which most teachers agree looks probable and is kept. All labels of classes
-    with fewer labels than folds are kept, and all labels unless 5 to 25 % are improbable. Folds are stratified by class
-    and drawn from torch's global generator.
+    *Confident learning*). A wrong label on which most teachers agree looks probable and is kept. If less than 5 %
+    or more than 25 % of the labels are improbable, all labels are kept. Labels of classes with fewer labels than folds
+    are always kept. Folds are stratified by class and drawn from torch's global generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

@@ -101,10 +101,11 @@ def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the network of `config`, which maximises the likelihood of the release.
+    """Return a trainer that fits the network of `config` by maximising the likelihood of the release.
 
-    The likelihood is `data.log_likelihood` or, if None, that of the released labels if an estimated share of them is
-    wrong. The trainer's settings record this as channel "public" or "estimated", and the share as "wrong labels".
+    The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated, and the
+    likelihood of the released labels for this share is used. The trainer's settings record the two cases as channel
+    "public" and "estimated", and the share as "wrong labels".
     Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)
@@ -145,7 +146,7 @@ def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
     """Return the share of wrong labels among the released ones, estimated by cross-validation.
 
     For each fold, `network` is fitted with `seed` to the labels of all other folds. The network is confident of a class
-    k if its probability is at least the mean probability of k for samples with label k. A label counts as wrong if the
+    k if the probability of k is at least its mean over the samples with label k. A label counts as wrong if the
     network confidently predicts another class. The result is the share of wrong labels among confident predictions.
     Half a wrong label is added, so the estimate is never 0 and no label counts as certain.
     """

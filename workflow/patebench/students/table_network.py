@@ -45,10 +45,10 @@ _MEAN, _SPREAD = 127.0, 64.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a small convolutional network on the regression's probabilities for the whole pool.
+    """Return a trainer that fits a small convolutional network to class probabilities of the whole pool.
 
-    Draws from torch's global generator. Raises PatebenchError if the samples are no images, or no table of noisy counts
-    was released.
+    The probabilities come from a regression of the released table (`table_regression.py`). Draws from torch's global
+    generator. Raises PatebenchError if the samples are not images, or if no table of noisy counts was released.
     """
     loss = partial(cross_entropy, _targets(data, "table-network"))
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
@@ -57,7 +57,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fine-tunes a network pretrained on ImageNet to the regression's probabilities for the pool.
+    """Return a trainer that fine-tunes a network, pretrained on ImageNet, to the same probabilities as `trainer`.
 
     Raises PatebenchError as `trainer` does, and if the weights of the network are not installed.
     """
@@ -68,7 +68,7 @@ def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTr
 def _targets(data: StudentData, method: str) -> Tensor:
     """Return the class probabilities (samples, classes) of the pool by a regression of the released table.
 
-    Raises PatebenchError, which names the `method`, if the samples are no images.
+    Raises PatebenchError, which names the `method`, if the samples are not images.
     """
     if data.pool.ndim != 4:
         raise PatebenchError(
@@ -93,11 +93,11 @@ class MirrorTrainer(NetworkTrainer):
 
 
 class Finetuner(MirrorTrainer):
-    """Trainer of the pretrained network on the regression's probabilities `given` and its own earlier predictions.
+    """Trainer of the pretrained network on class probabilities `given` and on the network's earlier predictions.
 
-    `given` is (samples, classes). From the second epoch on, half of a sample's target is the weighted mean of the
-    network's predictions for its earlier views (temporal ensembling; Laine & Aila 2017), which are more often right
-    than the regression.
+    `given` (samples, classes) come from the regression of the released table. From the second epoch on, half of a
+    sample's target is the weighted mean of the network's predictions for its earlier views (temporal ensembling; Laine
+    & Aila 2017), which are more often right than the regression.
     """
 
     def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:
@@ -107,7 +107,7 @@ class Finetuner(MirrorTrainer):
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Return the mean cross-entropy of `logits` (batch, classes) to the targets of the samples at `rows` (batch,).
 
-        The predictions are then included in the means of earlier predictions of these samples, `self.own`.
+        The predictions of this batch are then included in `self.own`, the means of all predictions for each sample.
         """
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
