@@ -71,7 +71,7 @@ def setup(tables: Tables) -> str:
 
 
 def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield sentences per data set about its most accurate student; a worst-case ε ≤ `WEAK` is preferred."""
+    """Yield sentences per data set about its most accurate student, if possible with a worst-case ε ≤ `WEAK`."""
     students = students[students["accuracy_mean"].notna()]
     labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
     units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
@@ -103,7 +103,7 @@ def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set about its most accurate private model; a proven ε ≤ `WEAK` is preferred."""
+    """Yield a sentence per data set about its most accurate private model, if possible with a proven ε ≤ `WEAK`."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
@@ -264,10 +264,10 @@ def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 
 
 def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return a text with the balanced accuracy of `row`, if known, and that of always predicting the largest class.
+    """Return a text with the balanced accuracy of `row`, if known, and the accuracy of predicting the largest class.
 
-    It states if the accuracy in the column `<accuracy>_mean` is not above the latter. It is "" if the share of the
-    largest class is unknown.
+    The text says so if the accuracy in the column `<accuracy>_mean` is not above that of always predicting the largest
+    class. It is "" if the share of this class is unknown.
     """
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:

@@ -237,7 +237,10 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 
 def deviation(values: Any) -> Any:
-    """Return the sample standard deviation of a column or of groups; NaN for one value, 0 if only rounding differs."""
+    """Return the sample standard deviation of a column or of groups.
+
+    It is NaN for a single value, and 0 if the values differ only by rounding.
+    """
     std = values.std(ddof=1)
     return std * (std > ROUNDING * abs(values.mean()))
 

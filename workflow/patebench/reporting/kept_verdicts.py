@@ -31,7 +31,7 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per published value, in their order, with its verdict and the other columns `EVIDENCE`.
+    """Return one row per value in `published`, in the same order, with its verdict and the other columns `EVIDENCE`.
 
     If several kept runs or settings measured a value, the first of their verdicts in the order of `COUNTING` counts. A
     value that was not measured is `not comparable` or `not run`, with the reason.
@@ -54,9 +54,9 @@ def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def count_verdicts(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper: a column per verdict with the number of its values in `evidence`, and their sum.
+    """Return one row per paper, with the number of its published values by verdict, and in total as `published`.
 
-    `evidence` is the frame of `best_evidence`.
+    `evidence` is the frame of `best_evidence`. Each verdict has a column.
     """
     counts = count_by_paper(evidence, list(dict.fromkeys(evidence["paper"])))
     return counts.assign(published=counts.drop(columns="paper").sum(axis=1))
@@ -97,7 +97,7 @@ def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
-    """Return `verdict` and `why` for a value that no kept run measured; `datasets` are those of the kept runs."""
+    """Return `verdict` and `why` of a value that no kept run measured; `datasets` are the data sets of kept runs."""
     if value.not_comparable:
         return {"verdict": str(Verdict.NOT_COMPARABLE), "why": value.not_comparable}
     if value.not_run:

@@ -57,15 +57,18 @@ def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
 def outcomes(records: Records) -> pd.DataFrame:
     """Return one row per student setting and δ, sorted; the frame is cached and must not be changed.
 
-    The columns are `STUDENT`, `delta`, `seeds` (their number), and `…_mean` and `…_std` over the seeds of `answered`
+    The columns are `STUDENT`, `delta`, `seeds` (number of seeds), and `…_mean` and `…_std` over the seeds of `answered`
     (queries), `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy` (of
-    the best model without privacy). Each ε is of the student's labels, by the tightest accountant or, if it is
-    data-dependent, by that of the mechanism's paper, if known; `…_accountant` names it, and `adjacency` is the change
-    that ε protects. `add_or_remove` is the smallest worst-case ε if a teacher's votes are added or removed.
-    `may_publish` is "yes" if the labels are a release that may be published with the worst-case ε. `uncovered` names
-    the classes without a label in at least one seed.
-    `private_records` is the number of private records. The columns `BESIDE_ACCURACY` accompany accuracies. Missing
-    values are NaN.
+    the best model without privacy).
+
+    Each ε is the cost of the student's labels. The worst-case ε is computed by the tightest accountant, and the
+    data-dependent ε by the accountant of the mechanism's paper or, if that is unknown, by the tightest. `…_accountant`
+    is the name of the accountant, and `adjacency` the change that ε protects. `add_or_remove` is the smallest
+    worst-case ε if a teacher's votes are added or removed. `may_publish` is "yes" if the labels are a release that may
+    be published with the worst-case ε.
+
+    `uncovered` names the classes without a label in at least one seed. `private_records` is the number of private
+    records. The columns `BESIDE_ACCURACY` accompany accuracies. Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
@@ -94,9 +97,10 @@ def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
 def private_models(records: Records) -> pd.DataFrame:
     """Return one row per private model and bound on its ε, sorted.
 
-    The columns are `PRIVATE_MODEL`, `seeds` (their number), and `…_mean` and `…_std` over the seeds of `epsilon`,
-    `add_or_remove` (ε if a record is added or removed), `seconds`, `answered`, `baseline_accuracy` (of the best model
-    without privacy), `accuracy` and `label_accuracy`, the last two with the columns of `BESIDE_ACCURACY`.
+    The columns are `PRIVATE_MODEL`, `seeds` (number of seeds), and `…_mean` and `…_std` over the seeds of `epsilon`,
+    `add_or_remove` (ε if a record is added or removed), `seconds`, `answered`, `accuracy`, `label_accuracy` and
+    `baseline_accuracy` (of the best model without privacy). The columns `BESIDE_ACCURACY` accompany `accuracy`, and
+    `BESIDE_LABELS` accompany `label_accuracy`.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "add_or_remove", "seconds", *_MEASURED])
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
@@ -118,14 +122,17 @@ def protects_replaced_record(model: str, partition: object) -> bool:
 def protects_added_record(model: str, partition: object, alone: bool) -> bool:
     """Return True if the ε `add_or_remove` of labels protects one added or removed record, not only a teacher.
 
-    This is so if each teacher is one record (`alone`), and `partition` does not add a new record to an existing shard,
-    whose teacher's votes could then change in any way.
+    This is so if each teacher is one record (`alone`), and `partition` adds no new record to an existing shard. A
+    record added to a shard could change the votes of this shard's teacher in any way.
     """
     return protects_replaced_record(model, partition) and alone and Change.ADD not in protected_changes(partition)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return how the student of a row uses unlabelled public samples ("features, queries"), and how many it uses."""
+    """Return (uses, number) of the unlabelled public samples for a student, such as ("features, queries", 9000).
+
+    `student` is the row of the student.
+    """
     strategy, method = student["strategy"], student["method"]
     features = (
         votes_by_record(student["model"])
@@ -138,7 +145,7 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, other than the pool, on which the encoders of a method in `row` were trained, or "none".
+    """Return the public data, except the pool, on which the encoders of the method in `row` were trained, or "none".
 
     `uses` is the text of `public_use`. The encoder of the pool counts only if `uses` contains "features".
     """
@@ -154,22 +161,22 @@ def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """Return (accountant, conversion) with which the paper of `mechanism` computes ε; None if neither is known."""
+    """Return (accountant, conversion) with which the paper of `mechanism` computes ε; None if they are unknown."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
 def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
-    """Return True for each row of `bounds` with the accountant and the conversion of its mechanism's paper."""
+    """Return a boolean per row of `bounds`: True if accountant and conversion are those of the mechanism's paper."""
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
     how = bounds[["mechanism", "accountant", "conversion"]].itertuples(index=False, name=None)
     return pd.Series([known[name] == tuple(account) for name, *account in how], index=bounds.index, dtype=bool)
 
 
 def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
-    """Return True for each student on the Pareto front of accuracy and worst-case ε of its data set and split.
+    """Return a boolean per student: True if it is on the Pareto front of its data set and split.
 
-    No other student is then as accurate at the same or a smaller ε. Of students with equal accuracy and ε, only the
-    first is on the front; students with an infinite ε are not.
+    A student is on the front if no other student is as accurate at the same or a smaller worst-case ε. Of students with
+    equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on the front.
     """
     ranked = students.assign(better=-students["accuracy_mean"], place=range(len(students)))
     ranked = ranked.sort_values(["worst_case_epsilon_mean", "better", "place"])
@@ -180,9 +187,9 @@ def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataFrame:
-    """Return the accuracy over the seeds of the best learner for each combination of the columns `by`.
+    """Return the accuracy of the best learner for each combination of the columns `by`.
 
-    Its columns are `<name>_mean` and `<name>_std`.
+    The columns `<name>_mean` and `<name>_std` are mean and standard deviation over the seeds.
     """
     learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
@@ -263,7 +270,10 @@ def audited(records: Records) -> pd.DataFrame:
 
 
 def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
-    """Return a mapping from the columns of ε lower bounds in `frame`, from `audited`, to the audit methods' labels."""
+    """Return the label of the audit method of each column of ε lower bounds in `frame`, by column name.
+
+    `frame` is the result of `audited`.
+    """
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 

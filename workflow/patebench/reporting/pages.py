@@ -155,7 +155,8 @@ def _sections(
 ) -> list[dict[str, Any]]:
     """Return the template's data on each section of the page with content; each paper is a part of "papers".
 
-    `figures` and `tables` are the template's data on these, and `papers` is the frame of the table `papers`.
+    `figures` and `tables` are the template's data on figures and tables, and `papers` is the frame of the table
+    `papers`.
     """
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
@@ -250,7 +251,10 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
 
 
 def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    """Return (common heading, its neighbouring columns) in order; a column without one is alone, with heading ""."""
+    """Return pairs of a common heading and its neighbouring columns, in order.
+
+    A column without a common heading has its own pair, with the heading "".
+    """
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)

@@ -60,9 +60,9 @@ class Student:
 class Release:
     """Released labels with all facts that may be published.
 
-    `labels` (queries,) contains a class, or `NO_ANSWER`, per query; `facts` is the metadata of their file. `bounds` are
-    the bounds on their ε, and `protection` is the unit that ε protects, as text. `pool` is the metadata of the public
-    pool.
+    `labels` (queries,) contains a class, or `NO_ANSWER`, per query, and `facts` is the metadata of the file of labels.
+    `bounds` are the bounds on the ε of the labels, and `protection` is the unit that ε protects, as text. `pool` is the
+    metadata of the public pool.
     """
 
     labels: Sequence[int]

@@ -296,6 +296,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values of ε as entries of the file, without those for changed copies of data sets."""
+    """Return the printed ε `values` as entries of the file of rows, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

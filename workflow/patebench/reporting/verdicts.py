@@ -42,7 +42,10 @@ from patebench.reporting.wording import (
 
 
 class Verdict(StrEnum):
-    """Verdict on a number printed in a paper, compared with this run's measurement; the module defines each."""
+    """Verdict on a number printed in a paper, compared with this run's measurement.
+
+    The docstring of the module defines each verdict.
+    """
 
     REPRODUCED = "reproduced"
     BETTER = "better"
@@ -101,14 +104,20 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of `frame`, from `verdicts`, per printed number: that with the first verdict by `COUNTING`."""
+    """Return one row of `frame` per printed number: the row whose verdict is first in the order of `COUNTING`.
+
+    `frame` is the result of `verdicts`.
+    """
     ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
     ranked = frame.sort_values("verdict", key=lambda verdicts: verdicts.map(ranks), kind="stable")
     return ranked.drop_duplicates(NUMBER)
 
 
 def count_by_paper(best: pd.DataFrame, papers: Sequence[str]) -> pd.DataFrame:
-    """Return one row per paper, with a column per verdict: the number of the paper's rows in `best` with it."""
+    """Return one row per paper in `papers`, with the number of its rows in `best` by verdict, one column per verdict.
+
+    `best` has one row per printed number.
+    """
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     counts = counts.reindex(index=list(papers), columns=[str(verdict) for verdict in COUNTING], fill_value=0)
     return counts.rename_axis(index="paper", columns=None).reset_index()
@@ -269,9 +278,10 @@ class _Measures:
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return True for each (`epsilon`, `delta`) comparable with the privacy printed beside `value` in its row.
+        """Return a boolean per pair of `epsilon` and `delta`: True if it is comparable with the printed ε and δ.
 
-        `epsilon` must be 90 % to 100 % of the printed ε, and `delta` at most the printed δ.
+        These are printed in the same row as `value`. `epsilon` must be 90 % to 100 % of the printed ε, and `delta` at
+        most the printed δ.
         """
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
@@ -302,7 +312,10 @@ class _Measures:
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> pd.DataFrame:
-        """Return PET-DL students in the setting of `value`, limited to those near the ε printed for it, if any are."""
+        """Return PET-DL students in the setting of `value`.
+
+        If some have an ε of 90 % to 100 % of the ε printed for this setting, only these are returned.
+        """
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -355,8 +368,8 @@ def _rows_of_setting(
     """Return the rows of `frame` whose columns `keys` equal the fields of `value` that are not None.
 
     The new column "measured" is a copy of the column named by `measured`. The new column "how" describes each row's
-    setting by its values in the columns `how`, after the run if there is a column `run`. Settings with the same
-    description that differ in more than the seed get these differences added, so that only seeds are averaged.
+    setting by its values in the columns `how`, after the run if there is a column `run`. If rows with the same
+    description differ in more than the seed, their differences are added to it, so that only seeds are averaged.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -386,9 +399,9 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`, of which equal ones are extended by the words in `others` that differ.
+    """Return the descriptions `words`; equal descriptions are extended by the words in `others` that differ.
 
-    `words` and `others` contain one tuple per row; `others` are further words on its setting.
+    Both contain one tuple per row: `words` the description of its setting, and `others` further words on it.
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -73,7 +73,7 @@ def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def recall_in_words(recall: Any) -> str | None:
-    """Return the recalls, fractions by class, as text in per cent, such as "healthy 98.1, severe 4.5"; None without."""
+    """Return the recalls, fractions by class, as text in per cent: "healthy 98.1, severe 4.5"; None if unknown."""
     if not isinstance(recall, Mapping):
         return None
     shown = {name: "—" if share is None else f"{100 * share:.1f}" for name, share in recall.items()}
@@ -81,7 +81,7 @@ def recall_in_words(recall: Any) -> str | None:
 
 
 def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return a text per setting (a list of words): those of its words that are not in every setting, with commas."""
+    """Return, per setting (a list of words), its words that are not in every setting, as a text with commas."""
     shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
     return [", ".join(word for word in words if word not in shared) for words in settings]
 

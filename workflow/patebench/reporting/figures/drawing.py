@@ -24,8 +24,8 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
     """Return a mapping from each combination of values in the columns `by` of `frame` to the title of its panel.
 
-    A title names the split only if its data set has several splits or ε protects only labels in it, and the partition
-    only if it is not "iid".
+    A title names the split only if its data set has several splits, or if ε protects only labels in this split. It
+    names the partition only if this is not "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
@@ -102,7 +102,7 @@ def note(axis: Axes, x: float, y: float, words: str) -> None:
 def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) -> None:
     """Draw a dashed horizontal line at the reference `accuracy`, with a band of ± `deviation` around it.
 
-    NaN is not drawn.
+    If `accuracy` is NaN, the line is left out; if `deviation` is NaN, the band is left out.
     """
     if accuracy == accuracy:
         axis.axhline(accuracy, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label=label)
@@ -112,7 +112,10 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 
 
 def accuracy_over(axis: Axes, across: str, upright: str) -> None:
-    """Label the axes of a drawn panel: `across`, made logarithmic, and `upright`, for accuracies in percent."""
+    """Label the axes of a panel whose data are drawn: the horizontal axis `across`, the vertical axis `upright`.
+
+    The horizontal axis becomes logarithmic, and the vertical axis shows accuracies in percent.
+    """
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
     axis.set_xlabel(across)

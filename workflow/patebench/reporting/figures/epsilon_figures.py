@@ -44,8 +44,9 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the ε of the first T queries against T by accountant, one panel per label set with a student and δ.
+    """Draw the ε of the first T queries against T, one line per accountant and kind of bound.
 
+    There is one panel per δ and label set on which a student was trained.
     Solid lines with filled markers are worst-case bounds, which alone may be published with released labels.
     """
     records = records.of_whole_pool()
@@ -73,8 +74,8 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the bounds of at most `_MOST` panels.
 
-    With more panels, only the noise setting whose worst-case ε for all queries is nearest to 1 is kept for each
-    ensemble, mechanism and δ, and of these the `_MOST` with an ε nearest to 1.
+    With more panels, one noise setting per ensemble, mechanism and δ is kept: the one whose worst-case ε for all
+    queries is nearest to 1. Of these settings, the `_MOST` with an ε nearest to 1 are kept.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds

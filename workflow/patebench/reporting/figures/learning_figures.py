@@ -42,7 +42,7 @@ def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
     """Draw the accuracy of labels released by `mechanism` for the whole pool against its noise `parameter`.
 
-    There is one panel per data set, split and kind of teacher.
+    There is one panel per data set, split, partition, and model and recipe of the teachers.
     """
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[(label_sets["mechanism"] == mechanism) & label_sets["label_accuracy"].notna()]
@@ -102,11 +102,11 @@ def draw_gap(records: Records, published: Published) -> Figure:
 
 
 def draw_distance(records: Records, published: Published) -> Figure:
-    """Draw Figure 2 of NZC (Sun et al. 2020), on the distance of queries: the gap between their two largest counts.
+    """Draw Figure 2 of NZC (Sun et al. 2020). The distance of a query is the gap between its two largest vote counts.
 
-    The panels show (a) the accuracy of ensembles and single teachers against the number of teachers, (b) the share of
-    queries with a distance of at least k against k, for the largest number of teachers, and (c) the share of queries
-    with a distance of at least 3 against the number of teachers.
+    Panel (a) shows the accuracy of ensembles and single teachers against the number of teachers. Panel (b) shows the
+    share of queries with a distance of at least k against k, for the largest number of teachers. Panel (c) shows the
+    share of queries with a distance of at least 3 against the number of teachers.
     """
     ensembles = trained(records.ensembles)
     if ensembles.empty:
@@ -149,7 +149,7 @@ def _draw_over_teachers(
 def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, name: str) -> None:
     """Draw the share of queries whose two largest vote counts differ by at least k votes, against k.
 
-    A line shows the mean over the rows of `ensembles`, one per seed, and a band their range.
+    A line shows the mean over the rows of `ensembles`, one per seed. A band shows the range from minimum to maximum.
     """
     if ensembles.empty:
         return

@@ -177,8 +177,8 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     """Return the style of each line in `panels` by its label.
 
-    A line has the style of its form of PET-DL, unless a panel has first lines of one form with different numbers of
-    teachers; then all styles differ.
+    A line has the style of its form of PET-DL. If a panel has lines of one form with different numbers of teachers,
+    each line in `panels` has a style of its own instead.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -189,7 +189,10 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """Return the groups of rows of `students` that differ only in the seed and the setting `name`, if that varies."""
+    """Return groups of rows of `students` that differ only in the seed and the setting `name`.
+
+    Groups with a single value of `name` are left out.
+    """
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -201,7 +204,7 @@ def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
     """Yield each of `lines`, along which the setting `name` varies, with its label.
 
     The label names the form of PET-DL and, unless it varies, the number of teachers. If several lines have the same
-    form and number, all labels but the first also name the settings in which they differ from the first.
+    form and number, the labels of all but the first also name the settings that differ from those of the first line.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:

@@ -66,7 +66,10 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the test accuracy of each method at the largest ε within each target value of ε."""
+    """Draw the test accuracy of each method against ε.
+
+    For each target ε in `TARGETS`, the method's setting with the largest ε that does not exceed the target is drawn.
+    """
     return draw_table(EQUAL_EPSILON.build(records, published))
 
 
@@ -252,7 +255,8 @@ def _named(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
     """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the Pareto front.
 
-    `other` is "mechanism" or "method", whichever colours do not show; labels name it unless it is the most frequent.
+    Colours show either the column "mechanism" or "method", and `other` is the other one. Labels name its value unless
+    this value is the most frequent one.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
@@ -273,10 +277,10 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
 
 
 def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
-    """Return a note on each student by its index in `students`: the number of queries and differing settings.
+    """Return a note on each student by its index in `students`: the number of queries, and settings that differ.
 
-    The settings are the value of the column `other`, unless it is the most frequent one, the number of teachers, and
-    noise parameters that distinguish notes which would otherwise be equal.
+    The note starts with the value of the column `other`, unless this value is the most frequent one. It states the
+    number of teachers if it differs between students. Noise parameters distinguish notes that would otherwise be equal.
     """
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1

@@ -145,8 +145,8 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 def build_active_learning(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting, strategy of selecting queries and δ, with the student's accuracy.
 
-    `gain_mean` and `gain_std` are over the differences from the student with random queries and the same seed. Settings
-    with a single strategy are left out.
+    `gain_mean` and `gain_std` are mean and standard deviation of the gain in accuracy over the student with random
+    queries and the same seed. Settings with a single strategy are left out.
     """
     rounds = records.students[records.students["rounds"] != ""]
     random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
@@ -192,8 +192,8 @@ ACTIVE_LEARNING = Table(
 def build_distillation(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per setting of a distilled student, kind of label and number of samples, with its accuracy.
 
-    `gain_mean` and `gain_std` are over the differences from the student trained on plurality labels of the same samples
-    with the same seed.
+    `gain_mean` and `gain_std` are mean and standard deviation of the gain in accuracy over the student trained on
+    plurality labels of the same samples with the same seed.
     """
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})

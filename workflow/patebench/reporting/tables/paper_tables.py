@@ -227,7 +227,7 @@ _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per ensemble with labels by NZC's immutable noisy argmax, with accuracies measured and printed."""
+    """Return one row per ensemble labelled by NZC's immutable noisy argmax, with measured and printed accuracies."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

@@ -143,7 +143,7 @@ def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student or private model and δ, with a reference accuracy at ε = 0 as `named_accuracy_…`.
 
     The reference labels each cluster of the public pool with its most frequent true label. It has as many clusters as
-    the student queries, if its queries are clusters, otherwise the largest number of clusters in the run.
+    the student's queries if these are clusters, and otherwise the largest number of clusters in the run.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -234,7 +234,7 @@ _COMPARED = "accuracy_at_epsilon"
 def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per method, measured or printed in a paper, with ε and accuracy for each target in `TARGETS`.
 
-    They are those of the method's setting with the largest ε that does not exceed the target; NaN if all exceed it.
+    Both belong to the method's setting with the largest ε that does not exceed the target; NaN if every ε exceeds it.
     """
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
@@ -335,9 +335,9 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Return `frame` followed by copies of rows with the ε and adjacency of an added or removed record.
+    """Return `frame`, followed by copies of some rows with ε and adjacency of one added or removed record.
 
-    Rows are copied if `by_record` is True for them and they have a value in `add_or_remove`, that ε.
+    A row is copied if `by_record` is True for it and this ε, in the column `add_or_remove`, is known.
     """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
