@@ -28,8 +28,8 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
     """Return the likeliest labeling (queries,) and the marginals ln Pr[label | table] (queries, classes).
 
     `log_likelihood` (queries, classes) is ln Pr[row of the table | label] per query. Marginals are averaged over all
-    values of β and ρ. The labeling is the likeliest one for the most likely β and ρ, and may differ from the labels
-    with the greatest marginals.
+    values of β and ρ, the parameters of the random field (see the module). The labeling is the likeliest one for the
+    most likely β and ρ, and may differ from the labels with the greatest marginals.
     """
     rng = np.random.default_rng(0)
     before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
@@ -42,8 +42,8 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 class _Labelings:
     """Sample of weighted labelings (labelings, queries) in sequential Monte Carlo.
 
-    A field is a pair of values of β and ρ; each has the same number of labelings. The exponent `on` of the field's
-    probability rises from 0 to 1 during sampling.
+    A field is a pair of values of β and ρ (see the module); each field has the same number of labelings. The exponent
+    `on` of the field's probability rises from 0 to 1 during sampling.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:

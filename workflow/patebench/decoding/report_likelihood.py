@@ -41,7 +41,8 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
     mechanism, classes = make_mechanism(facts["mechanism"], facts["parameters"]), int(facts["classes"])
     if not isinstance(mechanism, LocalMechanism):
         raise PatebenchError(
-            f"{facts['mechanism']} is not a local mechanism, so it releases no teachers' reports; use a local mechanism"
+            f"{facts['mechanism']} is not a local mechanism, so it releases no teachers' reports; use a local one,"
+            " such as randomised-response"
         )
     channels = [channel.matrix for channel in mechanism.channels(len(reports), classes)]
     result = np.zeros((samples, classes))
@@ -67,8 +68,8 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
     """Return ln Pr[all reports on a query | class], and the expected number of correct votes, each (queries, classes).
 
-    The expectation is given the class and the reports. `accuracy` is a teacher's probability of a correct vote;
-    `reports` and `channels` are as in `log_likelihood`.
+    The expected number is conditional on the class and the reports. `accuracy` is a teacher's probability of a correct
+    vote; `reports` and `channels` are as in `log_likelihood`.
     """
     classes = len(channels[0])
     log_p, expected_right = np.zeros((2, reports.shape[1], classes))

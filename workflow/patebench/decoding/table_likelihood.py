@@ -129,7 +129,7 @@ def read(
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
-    """Return the noise on each count of the table that belongs to labels with the metadata `facts`.
+    """Return the noise on each count of the released table; `facts` are the metadata of its labels.
 
     In the `facts` of a secure release, `ensemble` is the number of all teachers, and `teachers` the number of teachers
     who sent shares. Raises PatebenchError if the mechanism releases no table.
@@ -137,7 +137,7 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)
     if not isinstance(mechanism, SparseArgmax):
-        raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts; use a mechanism that does")
+        raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts; use sparse-gnmax")
     sent = facts.get("teachers")
     return mechanism.noise_of(facts.get("ensemble", sent), sent)
 

@@ -75,7 +75,7 @@ learns_nothing = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the encoder class registered as `name`, or `NetworkEncoder`, for a user's own network, for other names."""
+    """Return the encoder class registered as `name`; any other name means a user's own network, `NetworkEncoder`."""
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 

@@ -195,5 +195,5 @@ class Directions:
 
     @cached_property
     def total(self) -> Array:
-        """Return factors (queries,) for the rows of a table, which then add up to the number of records per class."""
+        """Return the factor (queries,) by which each row of a table counts in the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -73,7 +73,7 @@ class GraphEncoder(Encoder):
         shape, weights = tuple(int(size) for size in arrays["shape"]), arrays["weights"]
         size = len(contrast.ContrastEncoder.for_shape(shape).arrays()["weights"])
         if len(weights) <= size or (len(weights) - size) % (2 * contrast.WIDTH):
-            raise PatebenchError("the arrays are not those of a graph encoder; learn the encoder again")
+            raise PatebenchError("its arrays are not those of a graph encoder")
         base = contrast.ContrastEncoder.of({**arrays, "weights": weights[:size]})
         anchors, smoothed = weights[size:].reshape(2, -1, contrast.WIDTH)
         return cls(base, anchors, smoothed)

@@ -86,7 +86,10 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Return weights and offset that map a patch to its products with all clusters and their mirror images."""
+        """Return weights (inputs, 2 · clusters) and offset (2 · clusters,) of a linear map of patches.
+
+        The map returns a patch's inner products with all clusters and with their mirror images.
+        """
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
         return weights, -(self.centre @ weights)

@@ -121,8 +121,8 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` (samples, height, width).
 
-    A gradient's length is divided between the two of the DIRECTIONS nearest to its own. Remaining pixels at the right
-    and at the bottom are in no cell.
+    The length of a gradient is divided between the two of the DIRECTIONS nearest to the gradient's direction. Remaining
+    pixels at the right and at the bottom are in no cell.
     """
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)

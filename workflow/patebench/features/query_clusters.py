@@ -89,7 +89,7 @@ class Clustering:
 class Choice:
     """Result of `choose`: the compared clusterings `looked_at`, in ascending number of clusters.
 
-    `teachers` is the number of votes, and `sigma` the standard deviation of the noise on a count.
+    `teachers` is the number of teachers with one vote each, and `sigma` the standard deviation of the noise on a count.
     """
 
     teachers: int
@@ -193,7 +193,7 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
-    """Return the class of each cluster (classes,), each class used once, that makes the most samples correct.
+    """Return the class of each cluster (classes,), by the one-to-one assignment with the most correct samples.
 
     `member` (samples,) is the cluster of each sample, one of `classes` clusters, and `truth` (samples,) its true label.
 

@@ -144,7 +144,7 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _halve(spectrum: Tensor) -> Tensor:
-    """Return the Fourier transform of an image reduced to every second row and column; `spectrum` is the image's."""
+    """Return the Fourier transform of every second row and column of the image with the transform `spectrum`."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4

@@ -122,8 +122,8 @@ class LinearHead:
         """Return the mean squared leave-one-out error of the ridge regression with this `penalty`.
 
         `variance` (samples,) and `axes` (samples, samples) are the eigenvalues and eigenvectors of the centred vectors'
-        inner products, `targets` (samples, classes) the centred one-hot labels, and `along` these along the axes. The
-        fitted mean counts as one parameter.
+        inner products, `targets` (samples, classes) the centred one-hot labels, and `along` the coordinates of
+        `targets` along `axes`. The fitted mean counts as one parameter.
         """
         kept = variance / (variance + penalty)
         leverage = np.square(axes) @ kept + 1 / len(targets)

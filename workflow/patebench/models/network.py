@@ -98,7 +98,7 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Return the training on samples `x` with labels `y` (samples,), not started; the caller runs its epochs.
+        """Return a training on samples `x` with labels `y` (samples,) without starting it; the caller runs its epochs.
 
         `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. By default,
         `loss` is the cross-entropy with the recipe's label smoothing.
@@ -232,8 +232,8 @@ def steps(samples: int, recipe: Recipe) -> int:
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return the random order (samples,) of the samples in one epoch, and the random numbers of their affine maps.
 
-    The random numbers (samples, numbers) are in that order; see `augment.draw`. Without augmentation, there are none:
-    (samples, 0).
+    The random numbers (samples, numbers) are in the same order; see `augment.draw`. Without augmentation, their array
+    is empty: (samples, 0).
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)

@@ -98,7 +98,7 @@ class Stack:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the outputs (networks, samples, features) of `layer` of each network for samples `x`."""
+        """Return the hints (networks, samples, features) of each network's `layer` for samples `x`; see `WithHints`."""
         net = WithHints(self.net, layer).eval()
         weights = {f"net.{name}": each for name, each in self.weights.items()}
         batches = [self._outputs(net, weights, batch)[1].flatten(2).float().cpu() for batch in self._batches_of(x)]

@@ -66,7 +66,7 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return, by sort of summand, the number of noisy sums released by training on `samples` public samples."""
+        """Return the number of noisy sums, by sort of summand, that training on `samples` public samples releases."""
 
     @abstractmethod
     def gradients(
@@ -74,7 +74,7 @@ class Form(ABC):
     ) -> tuple[Backward, Backward]:
         """Return two functions that set the gradients of `student` for a batch: for hint learning and for distillation.
 
-        `noise` draws the noise on what they use of the teachers' outputs, `knowledge`.
+        `knowledge` are the teachers' outputs, and all noise is drawn from `noise`.
         """
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:

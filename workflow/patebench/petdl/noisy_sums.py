@@ -49,7 +49,9 @@ def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least `noise` of `mu` for which the ε of all `releases` together at `delta` is at most `target`.
+    """Return the least noise for which the ε of all `releases` together at `delta` is at most `target`.
+
+    The noise is a standard deviation divided by the clipping norm, and `releases` is as in `mu`.
 
     Raises PatebenchError if no noise reaches the target.
     """

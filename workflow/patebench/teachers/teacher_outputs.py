@@ -51,9 +51,9 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return the array "soft" of an ensemble, the sum of the arrays "soft" of all its `chunks`; none if they have none.
+    """Return {"soft": sum of the arrays "soft" of all `chunks`}, or an empty mapping if the chunks have none.
 
-    The arrays (temperatures, queries, classes) are sums of the teachers' softened probabilities.
+    The arrays (temperatures, queries, classes) are sums of softened probabilities over the teachers of a chunk.
     """
     if not chunks[0].meta.get("temperatures"):
         return {}
@@ -72,7 +72,7 @@ class TeacherKnowledge:
     """Class probabilities and hints of each teacher of a chunk on the pool, for PET-DL.
 
     Probabilities are (teachers, queries, classes). Hints, the outputs of one layer, are (teachers, queries, features).
-    `wanted` is the name of that layer, `PROBABILITIES` for no hints, or None for neither.
+    `wanted` is the name of that layer, `PROBABILITIES` to store no hints, or None to store nothing.
     """
 
     def __init__(self, wanted: str | None) -> None:
@@ -83,7 +83,7 @@ class TeacherKnowledge:
     def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
         """Store the outputs of fitted `teachers` for the samples `queries` (queries, …).
 
-        `positions` are those of the teachers in the chunk.
+        `positions` are the positions of these teachers in the chunk.
         """
         if self.wanted is None:
             return

@@ -111,7 +111,7 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
 ) -> Stack:
-    """Return a stack of the teachers at positions `places`, whose results contain only those that are also `members`.
+    """Return a stack for the positions `places`, whose results contain only the teachers that are also `members`.
 
     All other teachers are replaced by placeholders, so that a stack always has the same shape. The shape changes
     rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
@@ -128,8 +128,8 @@ def _train_in_halves(
 ) -> Iterator[tuple[list[int], Stack]]:
     """Train the teachers at the positions `members` among `places` as one stack, halved until it fits into memory.
 
-    Yields as `train` does. `stack_of` builds the stack for positions, and `ready` is the number of teachers of the
-    chunk that are already trained.
+    Yields as `train` does. `stack_of` returns an untrained stack for given positions, and `ready` is the number of
+    teachers of the chunk that are already trained.
     """
     positions = [place for place in places if place in members]
     if not positions:
