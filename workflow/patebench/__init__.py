@@ -65,7 +65,7 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        """Return a name of `__all__` from the module that defines it."""
+        """Return the object called `name`, which must be in `__all__`, from the module that defines it."""
         if name not in __all__:
             raise AttributeError(f"module 'patebench' has no attribute '{name}'")
         from importlib import import_module

@@ -146,13 +146,13 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """Audit a mechanism: test whether a lower bound on ε exceeds one of its stated bounds, which would refute it.
+    """Audit a mechanism: test whether a lower bound on its ε exceeds, and so refutes, one of its stated bounds.
 
     The audit covers one query and each number of queries in `queries`. It searches for the worst pair of neighbouring
-    votes and computes the ε of this pair exactly. It also draws labels from two neighbouring votes many times and
-    derives a lower bound on ε from them. Each of the `findings` contains the `stated` bounds. Each of these has a
-    `verdict`: `holds` (not contradicted), `violated`, `disagrees` (labels do not follow the stated distribution, so the
-    bound may not apply), or `vacuous` (too large to test). See `audit.verdict.run_audit`.
+    votes and computes the ε of this pair exactly. It also draws many labels from two neighbouring votes and derives a
+    lower bound on ε from these labels. The result has a list of `findings`, each with its `stated` bounds. Each stated
+    bound has a `verdict`: `holds` (not contradicted), `violated`, `disagrees` (labels do not follow the stated
+    distribution, so the bound may not apply), or `vacuous` (too large to test). See `audit.verdict.run_audit`.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def calibrate(
     Raises
     ------
     PatebenchError
-        If the target cannot be reached, if more or less than one number is left to find, and for `release` of a
+        If the target cannot be reached, if the arguments leave no or several numbers to find, and for `release` of a
         mechanism without a discrete form.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
@@ -303,7 +303,7 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Raise PatebenchError for a `release` at δ ≥ 1/teachers; warn without `release` or if `teachers` is None."""
+    """Raise PatebenchError for a `release` if δ ≥ 1/teachers; only warn without `release` or `teachers`."""
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)
@@ -311,7 +311,7 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
 
 
 def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """Return a table as `Votes`; raise PatebenchError if its number of teachers shows that it may be transposed."""
+    """Return `votes` as `Votes`; raise PatebenchError if the number of teachers suggests a transposed table."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
     converted = _read_votes(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):
@@ -325,7 +325,7 @@ def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int 
 def _read_votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
     if isinstance(votes, Votes):
         if classes not in (None, votes.classes):
-            raise PatebenchError(f"the votes have {votes.classes} classes, not {classes}; leave classes out")
+            raise PatebenchError(f"the votes have {votes.classes} classes, not {classes}; leave out classes=…")
         return votes
     table = check_array("votes", votes)
     if classes is not None:
