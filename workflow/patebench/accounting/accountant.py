@@ -41,7 +41,8 @@ class Accountant(ABC):
     source : paper and theorem
     failure : function that returns the probability that the theorem fails on the first T queries; it is subtracted
         from δ
-    label : column head in tables, shared by accountants with the same label; default: the entry in `_LABELS`, or `name`
+    label : heading of the accountant's column in tables; accountants with the same label share one column. Default: the
+        entry in `_LABELS`, or `name`
     """
 
     name: str
@@ -74,7 +75,10 @@ class Accountant(ABC):
         """Return one or more bounds on ε at `delta` for the first T queries, for each T in `queries`."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return `bounds`; if `added` is set, `add_or_remove` of each is the ε for votes that are added or removed."""
+        """Return the result of `bounds`; if `added` is set, with the ε of adding or removing a teacher's votes.
+
+        That ε is the field `add_or_remove` of each bound.
+        """
         bounds = self.bounds(queries, delta)
         if self.added is None:
             return bounds
@@ -176,7 +180,7 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that hold for discrete noise, or their `discrete` if that is an accountant."""
+    """Return the accountants that hold for discrete noise; an accountant in the field `discrete` replaces its owner."""
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
@@ -196,7 +200,10 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return `totals(numbers T, orders)` for queries with the same curve: `times(T)`·`curve`, by default T·`curve`."""
+    """Return the function `totals` of `RenyiAccountant` for queries that all have the Rényi curve `curve`.
+
+    The divergence of the first T queries is `times(T)`·`curve`, by default T·`curve`.
+    """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         return np.multiply.outer([float(times(T)) for T in queries], curve(orders))
@@ -205,7 +212,7 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return `totals(numbers T, orders)` for queries with different Rényi curves: the sum of the first T curves.
+    """Return the function `totals` of `RenyiAccountant` for queries with different Rényi curves, which it adds up.
 
     `rows` has one row of data per query, and `curve(rows, orders)` returns the curves (queries × orders) of some rows.
     """

@@ -19,8 +19,8 @@ CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
 def classic(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order α: ε(α) + ln(1/δ)/(α−1), with ε(α) the Rényi divergence in `curve` (Mironov 2017, Prop. 3).
 
-    For α = l + 1 and ε(α) = α_M(l)/l, with α_M(l) the l-th log moment of PATE 2017, this is the tail bound of that
-    paper, (α_M(l) + ln(1/δ))/l.
+    With the l-th log moment α_M(l) of PATE 2017, α = l + 1 and ε(α) = α_M(l)/l, this is the tail bound of PATE 2017:
+    (α_M(l) + ln(1/δ))/l.
     """
     return curve - np.log(delta) / (orders - 1)
 
@@ -37,7 +37,7 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order by the formula of the conversion `how`, negative where the formula is, to compare orders."""
+    """Return ε per order by the conversion `how`; negative values are not raised to 0, so orders can be compared."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)

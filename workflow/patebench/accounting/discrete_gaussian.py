@@ -91,7 +91,7 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
     """Return an accountant for discrete noise only, whose ε of T queries is `epsilon(T, δ)`.
 
-    `how` describes the privacy loss of T queries, as the end of the citation in `source`.
+    `how` describes the privacy loss of T queries in words; it ends the citation in `source`.
     """
     return DirectAccountant(
         name="pld",
@@ -137,11 +137,11 @@ class _Losses:
     beyond: float = math.exp(-_CUT)
 
     def least_epsilon(self) -> float:
-        """Return the least ε, rounded up, with δ(ε) at most the target δ; at least the ε at y₀ = `lowest`.
+        """Return the least ε, rounded up, at which δ(ε) is at most the target δ; never below the loss of `lowest`.
 
-        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below the target between
-        the integers y₀ = k − 1 and y₀ = k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at
-        y₀ = k.
+        δ(ε) is the δ of all counts together. At ε = (N/2 + y₀)/σ², it is Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀.
+        δ(ε) falls below the target between the integers y₀ = k − 1 and y₀ = k. At y₀ = k − s, with 0 ≤ s ≤ 1, it is
+        A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k] and D is δ(ε) at y₀ = k.
         """
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -167,7 +167,7 @@ class _Losses:
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
     """Return the losses of N = `cells` counts with the sum of their noise treated as one discrete Gaussian.
 
-    The values of the sum start one scale σ√N below the value whose loss is the ε of continuous noise.
+    Sums more than about one scale σ√N below the sum whose loss is the ε of continuous noise are left out.
     """
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
@@ -236,7 +236,10 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return c at which Chernoff's bound on Pr[mean of N draws ≥ mean of `_tilted` around c] is e^{−N·rate}."""
+    """Return the centre c for `_tilted` at which Chernoff's bound is e^{−N·`rate`} for a sum of N draws.
+
+    It bounds the probability that the mean of N draws of scale `sigma` reaches the mean of `_tilted(sigma, c)`.
+    """
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
@@ -254,7 +257,7 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_value(cells: int) -> int:
-    """Return the least sum of the noise of `cells` counts to consider, at which the privacy loss is at most 0."""
+    """Return the least sum of the noise of `cells` counts to consider; the privacy loss there is at most 0."""
     return -(cells // 2) - 1
 
 
@@ -264,7 +267,10 @@ def _greatest_value(scale: float, delta: float) -> int:
 
 
 def _log_difference(sigma: float, cells: int) -> float:
-    """Return τ ≥ |ln Pr[Y = y] − ln Pr[Z = y]|: Y is a sum of `cells` draws of scale σ, and Z one of scale σ√cells."""
+    """Return τ, a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y.
+
+    Y is a sum of `cells` discrete Gaussians of scale `sigma`, and Z is one discrete Gaussian of scale sigma·√cells.
+    """
     turns = math.pi * sigma
     return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
@@ -298,9 +304,9 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 
     The shares of a count have variance σ²/`shares` each. Two counts change by one each per query; for a table in which
     each teacher has m votes, T is m. With τ the `share_difference`, the probabilities of the noise of 2T counts equal
-    those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q
-    be the distributions with shares, and P° and Q° those with discrete Gaussians: if P ≤ e^x P° and Q ≥ e^{−x} Q°, then
-    δ(ε) ≤ e^x δ°(ε − 2x). The result is this ε or that of `shared_counts`, whichever is smaller.
+    those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q be the distributions with
+    shares, and P° and Q° those with discrete Gaussians. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x).
+    The result is this ε or that of `shared_counts`, whichever is smaller.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))

@@ -93,9 +93,9 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
     `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes); `multiplicity` is that of `Pairs`.
 
-    With r = ln P − ln Q and Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), where
-    f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
-    f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so enlarging |r| and P by their errors rounds outward.
+    As Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), with r = ln P − ln Q and
+    f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so the
+    result is rounded up if |r| and P are enlarged by their errors.
     """
     log_weight, ratio = _round_outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
@@ -208,8 +208,8 @@ class ExactDivergence:
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
         """Return the divergences at `orders` summed over the first T queries, for each T in `stops`.
 
-        `stops` are ascending, and `wanted` (stops × orders) selects orders. A selected order of some T is also computed
-        for all smaller T. At other orders the result is ∞.
+        `stops` are ascending, and `wanted` (stops × orders) selects the orders for each T. An order selected for some T
+        is also computed for all smaller T. At other orders the result is ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -322,7 +322,10 @@ class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
 
 
 def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
-    """Return the divergences summed over a piece: per query (2 × orders) and per teacher (teachers × 2 × orders)."""
+    """Return the divergences summed over a piece: per query (2 × orders) and per teacher (teachers × 2 × orders).
+
+    The second result is None without a vote matrix.
+    """
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
     else:
@@ -374,7 +377,10 @@ class _Block:
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def per_teacher(self, times: Array, table: Array) -> Array:
-        """Return for each teacher the sum over its votes of `table` (histograms × ranks × …), weighted by `times`."""
+        """Return, per teacher, the weighted sum over queries of the entry of `table` for the teacher's vote.
+
+        `table` is (histograms × ranks × …), and `times` (queries,) are the weights of the queries.
+        """
         from scipy.sparse import csr_array
 
         assert self.matrix is not None

@@ -46,7 +46,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Return indices and weights of sampled queries; indices below T represent the first T queries, T ≤ `queries`."""
+    """Return the indices and weights of a sample of `queries` queries, whose indices below T represent the first T."""
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
@@ -90,7 +90,10 @@ class OrderSearch:
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergence of the larger direction (numbers of queries × orders), per query (0) or teacher (1)."""
+        """Return the divergence in the larger direction (numbers of queries × orders).
+
+        The sums are per query if `form` is 0, and per teacher if it is 1 (see `Directions`).
+        """
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
@@ -201,9 +204,9 @@ def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
 def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
     """Return divergences (2 × numbers of queries × orders) at the `COARSE` orders; ∞ where ε cannot be least.
 
-    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion turns a divergence D
-    of order α into an ε of at least D + ln(1 − 1/α) − δ. Orders beyond the first one at which this lower bound exceeds
-    the least ε so far are skipped.
+    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3). Every conversion turns a divergence D of
+    order α into an ε of at least D + ln(1 − 1/α) − δ. Orders are skipped beyond the first one at which this lower bound
+    exceeds the least ε so far.
     """
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))

@@ -61,10 +61,9 @@ def gaussian_dp(mu: float, delta: float) -> float:
 def _log_delta(t: float, mu: float) -> float:
     """Return ln δ of μ-GDP at ε = μt + μ²/2, accurate in the tail.
 
-    δ is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8), which equals φ(t)·(R(t) − R(t + μ)) with the
-    Mills ratio R(x) = (1 − Φ(x))/φ(x). For small μ, where the difference would cancel, it is computed as the integral
-    of −dR/dx = 1 − xR(x) from t to t + μ by Gauss's rule,
-    whose error at μ ≤ 1/2 is far below rounding.
+    δ is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8). This equals φ(t)·(R(t) − R(t + μ)) with the
+    Mills ratio R(x) = (1 − Φ(x))/φ(x). For small μ, the difference would cancel, so it is computed as the integral of
+    −dR/dx = 1 − xR(x) from t to t + μ. Gauss's rule has an error far below rounding at μ ≤ 1/2.
     """
     log_density = -t * t / 2 - _LOG_SQRT_2PI
     if mu <= 0.5:
@@ -138,9 +137,9 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
     This is the optimal composition of Dong, Durfee, Rogers 2020.
 
-    In the worst case, the privacy loss of a step is t or t − η. If the steps do not depend on earlier results, as with
-    a fixed list of queries, t may be assumed to be the same in all of them. For the event that at most ℓ of T losses
-    are t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which no ℓ gives more than δ.
+    In the worst case, the privacy loss of a step is t or t − η. The steps do not depend on earlier results, as with a
+    fixed list of queries, so t may be assumed to be the same in all steps. For the event that at most ℓ of T losses are
+    t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which no ℓ gives more than δ.
     """
     curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
     high = min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))

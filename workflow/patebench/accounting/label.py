@@ -56,9 +56,10 @@ class _Noise:
 
     Parameters
     ----------
-    inside : function of s that returns the cells of the leads u and v of two classes, with bounds for each cell
-    one_count : function of (s, order) that returns the Rényi divergence of one noisy count
-    far : function of (s, order, reach) that bounds the contribution of noise beyond `reach`, as `_gaussian_far` does
+    inside : function of s that returns cells of u and v with bounds for each cell; u and v are the counts of classes a
+        and b minus the largest noisy count of all other classes, in noise scales
+    one_count : function of (s, order) that returns the Rényi divergence of one noisy count that changes by s
+    far : function of (s, order, reach) that bounds the contribution of noise beyond `reach`; see `_gaussian_far`
     reach : noise beyond which outcomes are treated as improbable, in noise scales
     least : value of s below which the cost of the counts is used for the label
     discrete : True for noise on the integers
@@ -73,14 +74,14 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return bounds on the contribution of noise beyond `reach` if one score changes by `s`, and if both do.
+    """Return two bounds on the contribution of noise beyond `reach`: if one score changes by `s`, and if both do.
 
-    The contribution is to e^{(α−1)D} − 1, with D the Rényi divergence, and is divided by α(α−1)s²/2.
+    The contribution is to e^{(α−1)D} − 1, with D the Rényi divergence of order α, and is divided by α(α−1)s²/2.
 
     Let p and q be the densities of a score before and after the vote changes. p^α q^{1−α} is e^{γ(γ+s)/2} times a
-    normal density whose mean is γ = (α−1)s away from that of p, per score. With y the distance from that mean,
-    the log ratio r = ln(p/q) is s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q, with
-    γ = −s.
+    normal density whose mean is γ = (α−1)s away from the mean of p, per score. With y the distance from this mean, the
+    log ratio r = ln(p/q) is s(y + γ + s/2) for one score. For both scores, it is s(y_a − y_b + 2γ + s). The density
+    p·e^{−r} = q is the case γ = −s.
     """
     tilt = (order - 1) * s
 
@@ -96,7 +97,7 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
 
 def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return the bounds of `_gaussian_far` for Laplace noise, for which a score's log ratio is from −s to s."""
+    """Return the bounds of `_gaussian_far` for Laplace noise, where the log ratio of one score is from −s to s."""
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
 
@@ -131,10 +132,10 @@ _DISCRETE_LAPLACE = replace(
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
     """Return a bound on the Rényi divergence of one label for all votes that the cells of `noise.inside` do not cover.
 
-    Apart from improbable outcomes, one outcome is nearly certain under both distributions. Its log ratio is at most
-    2s·f(X − s)/F(X − s) in size, with X = `noise.reach`, f the density and F the distribution function of the noise.
-    With integer noise, means may be off by a vote, and sums over half-lines are below integrals that begin a vote
-    earlier; sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
+    Apart from improbable outcomes, one outcome is nearly certain under both distributions. The absolute value of its
+    log ratio is at most 2s·f(X − s)/F(X − s). X is `noise.reach`, f the density and F the distribution function of the
+    noise. With integer noise, means may be off by a vote, and sums over half-lines are below integrals that begin a
+    vote earlier; sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
     """
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)

@@ -74,7 +74,10 @@ class IntegerDistribution:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return cells for discrete Gaussian noise that cover all integer leads u, v ≥ −9σ with |u − v| ≤ 18σ."""
+    """Return cells for discrete Gaussian noise of scale σ that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
+
+    u and v are the counts of classes a and b minus the largest noisy count of all other classes, up to ties.
+    """
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -84,7 +87,10 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return cells for discrete Laplace noise that cover all integer leads u, v ≥ −18 scales, |u − v| ≤ 36 scales."""
+    """Return cells for discrete Laplace noise that cover all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales.
+
+    u and v are those of `gaussian`.
+    """
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))
@@ -94,10 +100,10 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules; the edges `w` of u + v and `t` of u − v are in noise scales.
+    """Return cells for both tie rules, κ = 0 and κ = 1, with edges `w` of u + v and `t` of u − v in noise scales.
 
-    `scale` is the noise scale, and `out` the largest |u| and |v| of the cells of `far`, in noise scales. Edges
-    are rounded to integers.
+    u and v are those of `gaussian`. `scale` is the noise scale, and `out` the largest |u| and |v| of the cells of
+    `far`, in noise scales. Edges are rounded to integers.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -109,9 +115,10 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells between integer edges `w` of u + v, the last one unbounded, and `t` of u − v, for κ = `tie`.
+    """Return cells between the integer edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie`.
 
-    At each end of a cell of t, two values of t are evaluated, one for each parity of w.
+    u and v are those of `gaussian`; the last cells of u + v are unbounded. At each end of a cell of t, two values of t
+    are evaluated, one for each parity of w.
     """
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
@@ -153,9 +160,9 @@ class _Rows:
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
         """Compute `low`, `high` and `ratio` of `_Rows` for a block of values `t` and κ = `tie`.
 
-        The step to u − 1 and v + 1 removes from P_a the outcomes with Z_a + u = 0 and those in which a leads b by less
-        than 2. The second part grows with w. The first part is p(u)F(−v − κ), where p is largest for u nearest to 0,
-        and F at the least w.
+        If u becomes u − 1 and v becomes v + 1, P_a loses two parts: outcomes with Z_a + u = 0, and outcomes in which a
+        is ahead of b by less than 2. The first part is p(u)F(−v − κ); p is largest for u nearest to 0, and F at the
+        least w. The second part grows with w.
         """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
@@ -204,9 +211,9 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells with edges `edge` of u and of v that reach below u + v = `below`, for κ = `tie`.
+    """Return square cells with edges `edge` of u and of v that reach below u + v = `below`, for the tie rule κ = `tie`.
 
-    Each square is bounded at its corners by lemma 1 of the proof.
+    u and v are those of `gaussian`. Each square is bounded at its corners by lemma 1 of the proof.
     """
 
     def wins(u: Integers, v: Integers, tie: int) -> Array:

@@ -90,7 +90,10 @@ class Cells:
         return (blocks[:, None] * self.size + np.arange(self.size)).ravel()
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Return a bound per cell on Σ P·f(r), with f of `excess`: every P at its upper bound, or one from ΣP = 1."""
+        """Return an upper bound per cell on Σ P·f(r) over the three outcomes, with f that of `excess`.
+
+        It is the least of three bounds: with every P at its upper bound, and with P_a or P_b computed from Σ P = 1.
+        """
         low, high = self.low[:, where], self.high[:, where]
         first, second, above, below = excess(self.ratio[:, where], order)
         neither = np.maximum(above, below)
@@ -133,8 +136,9 @@ _STEEP = 1e12
 class Table:
     """Bounds for cells of w = u + v (rows; the last is unbounded) at edges of t = u − v (columns), symmetric about 0.
 
-    P_a, P_b and P_o are the probabilities that a, b or neither wins; P_b at t equals P_a at −t. All arrays are
-    (cells of w, edges of t), except `t`, (edges of t,).
+    u and v are the counts of classes a and b minus the largest noisy count of all other classes. P_a, P_b and P_o are
+    the probabilities that a, b or neither wins; P_b at t equals P_a at −t. All arrays are (cells of w, edges of t),
+    except `t`, (edges of t,).
 
     Parameters
     ----------
@@ -174,9 +178,9 @@ def both_signs(t: Array) -> Array:
 def gaussian() -> Table:
     """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24.
 
-    ln P_a is concave. Its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, so over half the width of a
-    cell, the slope of ln P_a falls by at most a quarter of the width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has
-    slopes between 0 and 1.
+    ln P_a is concave. Its second derivative along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a = u + noise
+    and S_b = v + noise. So over half the width of a cell, the slope falls by at most a quarter of this width. P_o is
+    Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0 and 1.
     """
     w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
@@ -197,12 +201,12 @@ def _density(x: Array) -> Array:
 def _gaussian_wins(w: Array, t: Array) -> Array:
     """Return Pr[a wins] for Gaussian noise, ∫ φ(u)Φ(−v)/2 dw up to each w, by quadrature on panels of width ≤ 1/4.
 
-    In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. On the ellipse of ρ about a
-    panel of half width ℓ, with half axes below a = ℓ(ρ + 1/ρ)/2, the integrand is at most e^{a²/4 + ka} times that at
-    the middle, with k < 18 its steepest slope in ln. With N nodes the error is below (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of
-    this maximum (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ = 1/8,
-    ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The omitted part, below u = −20 + t/2, is below 1e-14 of the
-    integral.
+    In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. The ellipse of ρ about a panel
+    of half width ℓ has half axes of at most a = ℓ(ρ + 1/ρ)/2. On this ellipse, the integrand is at most e^{a²/4 + ka}
+    times its value at the middle, with k < 18 the steepest slope of ln(integrand). With N nodes the error is below
+    (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of this maximum (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*,
+    Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The omitted part, below
+    u = −20 + t/2, is below 1e-14 of the integral.
     """
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -280,7 +284,10 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_crossing(w: Array, t: Array) -> Array:
-    """Return G, the density of S_a − S_b at 0 where both are above 0: ∫_{z > c} f(z) f(z + |t|) dz, c = −max(u, v)."""
+    """Return G, the density at S_a − S_b = 0 of outcomes with S_a > 0 and S_b > 0, for Laplace noise.
+
+    S_a is u + noise, and S_b is v + noise. G is ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v) and noise density f.
+    """
     apart = np.abs(t)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
     tie, down = np.exp(-apart), np.exp(-np.maximum(c, 0))

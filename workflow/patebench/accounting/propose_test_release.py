@@ -42,13 +42,13 @@ def gaps(counts: Counts) -> NDArray[np.int64]:
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
-    """Return k, the least k ≥ 0 with Σ cost[max(gap − 2k, 0)] > `budget`; None if there is none.
+    """Return the least number k of changed teachers with Σ cost[max(gap − 2k, 0)] > `budget`; None if no k exists.
 
     Parameters
     ----------
     gap : (queries,) gaps between the two largest counts
-    cost : (teachers + 1,) G at gaps 0 … teachers, non-increasing
-    budget : the budget B
+    cost : (teachers + 1,) bound G on the Rényi divergence of one label at gaps 0 … teachers, non-increasing
+    budget : bound B on the divergence of the labels of all queries
     """
 
     def exceeds(k: int) -> bool:
@@ -98,7 +98,7 @@ class Decision:
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
         """Return the Rényi divergence of the release if the labels have a divergence of at most `labels` (… × orders).
 
-        The result is the maximum over every k that a neighbour may have, and over both directions.
+        `k` is that of `steps`. The result is the maximum over every k that a neighbour may have, and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]

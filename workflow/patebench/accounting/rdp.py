@@ -91,8 +91,8 @@ def laplace(gamma: float, orders: ArrayLike) -> Array:
 def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
     """Return the Rényi divergence, rounded up, if one count with Laplace noise of scale 1/γ changes by one.
 
-    It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6). The terms of first order
-    in γ cancel, so the formula is evaluated as ln(1 + x), where x > 0 is the sum of the higher-order terms of both
+    It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6). Terms of first order in
+    γ cancel. So the formula is evaluated as ln(1 + x), with x > 0 the sum of the higher-order terms of both
     exponentials.
     """
     orders = np.asarray(orders, dtype=np.float64)

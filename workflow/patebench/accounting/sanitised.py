@@ -44,7 +44,7 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Return a bound on the Rényi divergence, between adjacent data, of the noisy bound f̂; ∞ unless α(1−e^{−2β}) < 1.
+    """Return a bound on the Rényi divergence, between adjacent data, of the noisy bound f̂; ∞ if α(1−e^{−2β}) ≥ 1.
 
     `order` is α. f̂ has a shift of ⌈s·`noise`·`margin`⌉ grid steps and noise of scale s·`noise`, with s − 2 the
     β-smooth sensitivity in grid steps and β = `beta`.
@@ -300,8 +300,8 @@ class _Releasing(Accountant):
 class SanitisedAccountant(_Releasing):
     """Accountant that releases a data-dependent bound with noise, with a design for the made-up counts of `profile`.
 
-    For each T, the bounds by the classic and by the tight conversion come from one draw, so both may be published
-    together, unless the noise is seeded.
+    For each T, the bounds by the classic and by the tight conversion come from one draw. So both may be published
+    together if the noise is not seeded.
     """
 
     noise: SanitisingNoise = fresh

@@ -47,12 +47,12 @@ class PerQuery:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Table of the largest change of a theorem's bound by one vote, by even gap; the table does not depend on votes.
+    """Table of the largest change of a theorem's bound by one vote; the table does not depend on votes.
 
-    `change` (orders × nodes) is an upper bound on the change of a query's bound by one vote. It is linear
-    between the nodes, rises up to the node `peak` and falls after it, so its maximum over an interval is its value at
-    the point nearest to the peak. At orders where the data-independent bound is ∞, `change` has no meaning, as there is
-    no bound to release.
+    Each node is a lead that the plurality of a query has over every other class (an even gap). `change` (orders ×
+    nodes) is an upper bound on the change of the query's bound by one vote. Between the nodes, it is linear. It rises
+    up to the node `peak` and then falls, so its maximum over an interval is its value at the point nearest to the peak.
+    At orders where the data-independent bound is ∞, `change` has no meaning, as there is no bound to release.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -127,8 +127,8 @@ def smooth(local: Array, beta: Array | float) -> Array:
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
 
-    `ordered` are counts in descending order. For any two adjacent histograms, at least one of them within d votes of
-    the query, the node of the one with the smaller probability of a wrong label lies between the two nodes returned.
+    `ordered` are counts in descending order. Of two adjacent histograms, let at least one be within d votes of the
+    query. The node of the histogram with the smaller probability of a wrong label lies between the two returned nodes.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))

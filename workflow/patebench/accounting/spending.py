@@ -111,8 +111,8 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
     """Return the divergences of `queries` queries at `conversion.ORDERS`.
 
-    If the accountant states only its own orders, the value at its next higher order is used, since a Rényi divergence
-    does not decrease in the order (van Erven & Harremoës 2014, Theorem 3).
+    If the accountant states only its own orders, the value at its next higher order is used. This is valid because a
+    Rényi divergence does not decrease in the order (van Erven & Harremoës 2014, Theorem 3).
     """
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)

@@ -55,7 +55,7 @@ class SubsampledGaussian:
         if not self.noise >= 0:
             raise PatebenchError(f"noise = {self.noise} is out of range; give a noise multiplier of at least 0")
         if not 0 < self.rate <= 1:
-            raise PatebenchError(f"rate = {self.rate} is out of range; give a sampling probability above 0, at most 1")
+            raise PatebenchError(f"rate = {self.rate} is out of range; give a probability above 0 and at most 1")
         if self.steps < 0:
             raise PatebenchError(f"steps = {self.steps} is out of range; give a number of steps of at least 0")
 

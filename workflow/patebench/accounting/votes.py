@@ -59,7 +59,7 @@ class WeightedVotes:
     def of(
         cls, weights: NDArray[np.integer], labels: NDArray[np.integer], teachers: NDArray[np.integer], classes: int
     ) -> Self:
-        """Create weighted votes from the arrays of the class; rows of the same teacher and label are added up."""
+        """Create weighted votes from the three arrays; rows of the same teacher and label are added up."""
         rows = (len(weights),)
         if weights.ndim != 2 or weights.dtype.kind != "i" or labels.shape != rows or teachers.shape != rows:
             raise PatebenchError(
@@ -77,7 +77,7 @@ class WeightedVotes:
         return cls(sums, distinct % classes, distinct // classes)
 
     def limited(self, most: float) -> Self:
-        """Return the votes with each teacher's weights scaled down, if necessary, to a squared L2 norm of `most`.
+        """Return the votes with each teacher's weights scaled down to a squared L2 norm of at most `most`.
 
         The norm is over all rows and queries of the teacher; a single vote of weight 1 has norm 1.
         """
@@ -99,7 +99,7 @@ class WeightedVotes:
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the three arrays of the class by the names that they have in files of the kinds CHUNK and VOTES."""
+        """Return the three arrays by their names in files of the kinds CHUNK and VOTES."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
@@ -183,7 +183,7 @@ class Votes:
         )
 
     def first(self, queries: int) -> "Votes":
-        """Return the votes on the first `queries` queries; PatebenchError if that is only a part of votes in rounds."""
+        """Return the votes on the first `queries` queries; raise PatebenchError if votes in rounds would be cut."""
         if queries == self.queries:
             return self
         if self.rounds:
@@ -237,8 +237,8 @@ class Votes:
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
     """Raise PatebenchError if the table of `votes` may imply a wrong number of teachers, and so a wrong ε.
 
-    That is if the number differs from `teachers` or, without `teachers`, if the table may be transposed or have a
-    column of totals.
+    With `teachers`, the table is wrong if its number of teachers differs. Without `teachers`, it may be wrong if it
+    looks transposed or seems to contain a column of totals.
 
     Parameters
     ----------
@@ -319,9 +319,9 @@ def capped(
 ) -> NDArray[np.integer]:
     """Return the first `most` votes of each teacher per round, with abstentions in place of all others.
 
-    Teacher i votes first on query i modulo the number of queries of the round and wraps around, so that queries get
-    equally many votes. Abstentions do not count. Each row of the result depends only on the same row of `votes` and its
-    place, so neighbours still differ in one row.
+    In each round, teacher i's votes are taken in the order of queries, starting at query i modulo the number of queries
+    and wrapping around, so that queries get equally many votes. Abstentions are not counted. Each row of the result
+    depends only on the same row of `votes` and its place, so neighbours still differ in one row.
 
     Parameters
     ----------
