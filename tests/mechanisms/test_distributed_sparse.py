@@ -141,5 +141,5 @@ def test_what_it_can_not_do_is_one_line():
             DistributedSparseGNMax(*wrong)
     with pytest.raises(PatebenchError, match="tolerance = 5 must be below the number of teachers, 5"):
         DistributedSparseGNMax(1, 2.0, 5).bounds(world(ROWS[-1]), [3], 1e-5)
-    with pytest.raises(PatebenchError, match="releases one table whole"):
+    with pytest.raises(PatebenchError, match="releases its table as a whole"):
         check_budget("distributed-sparse-gnmax", DistributedSparseGNMax(1, 2.0, 0), 9, 2)

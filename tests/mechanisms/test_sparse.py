@@ -170,6 +170,6 @@ def test_what_it_can_not_do_is_one_line():
         SparseGNMax(np.inf, 2.0)
     with pytest.raises(PatebenchError, match="only counts are available"):
         SparseGNMax(1, 2.0).release(Votes.from_counts(np.array([[3, 1]])), np.random.default_rng(0))
-    with pytest.raises(PatebenchError, match="releases one table whole, so it cannot stop at a budget"):
+    with pytest.raises(PatebenchError, match="releases its table as a whole, so it cannot stop at a budget"):
         check_budget("sparse-gnmax", SparseGNMax(1, 2.0), 9, 2)
     assert all(np.isposinf(b.epsilon) for b in SparseGNMax(1, 0.0).bounds(world(ROWS[-1]), [3], DELTA))

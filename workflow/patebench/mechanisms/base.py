@@ -150,7 +150,7 @@ class Mechanism(ABC):
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return the student's own label for each query, used if it is unanswered, (queries,); by default NO_ANSWER."""
+        """Return the label that the student uses for each query without an answer, (queries,); by default NO_ANSWER."""
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
@@ -207,11 +207,11 @@ class Mechanism(ABC):
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants whose data-dependent bounds may be published, since `noise` is added; by default, none."""
+        """Return accountants whose data-dependent bounds may be published, since `noise` is added; by default, []."""
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return one record of single teachers' ε at `delta` per T in `queries`; [] if all teachers have the same ε."""
+        """Return, for each T in `queries`, a record of single teachers' ε at `delta`; [] if all have the same ε."""
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
@@ -366,7 +366,7 @@ def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
-    """Raise PatebenchError if no theorem of the mechanism covers abstentions, weights or private labels alone."""
+    """Raise PatebenchError if a keyword argument is True and no theorem of the mechanism covers such votes."""
     if labels_only:
         check_labels_only(type(mechanism))
     name = type(mechanism).__name__
@@ -423,9 +423,9 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
     """
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
-            f"the mechanism '{name}' releases one table whole, so it cannot stop at a budget; its cost is known "
-            "beforehand: find the noise with `patebench calibrate`, and limit the ε of all "
-            "releases together in their ledger (ledger: {budget: …, delta: …} in a configuration)"
+            f"the mechanism '{name}' releases its table as a whole, so it cannot stop at a budget; find the noise for "
+            "a target ε with `patebench calibrate`, and limit the ε of all releases together in their ledger (ledger: "
+            "{budget: …, delta: …} in a configuration)"
         )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
@@ -470,7 +470,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
 
 
 def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return a bound equal to `epsilon`, the budget at `delta` that the filter guarantees, per T in `queries`."""
+    """Return one bound per T in `queries`: `epsilon`, the budget at `delta` that the Rényi filter guarantees."""
     promise = DirectAccountant(
         name="rdp-filter",
         label="Rényi filter",

@@ -69,9 +69,9 @@ class ConfidentGNMax(Mechanism):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Return `pairs`, which have the answer's distributions, with the test included: "no answer" is last.
+        """Return `pairs`, the distributions of the answer alone, with the test and a last outcome "no answer" added.
 
-        `statistic` (neighbours,) is the test statistic of each row's histogram, `statistic_neighbour` its neighbour's.
+        `statistic` and `statistic_neighbour` (neighbours,) are the test statistics of each histogram and neighbour.
         """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
@@ -122,10 +122,10 @@ class ConfidentGNMax(Mechanism):
     def data_dependent(self, rows: Array, orders: Array) -> Array:
         """Return the Rényi curve of test and answer together (queries × orders), at most the data-independent curve.
 
-        `rows` (queries, 2) has the test statistic and `log_q` of each query. With s = Pr[answered], s′ the same on the
-        neighbour and D the bound of Scalable PATE, Theorem 6, on the divergence of the answer, the divergence is at
-        most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′ that one vote can
-        cause.
+        `rows` (queries, 2) contains the test statistic and `log_q` of each query. Let s be Pr[answered], s′ the same
+        for the neighbour, and D the bound of Scalable PATE, Theorem 6, on the divergence of the answer. The divergence
+        of both is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′ that
+        one vote can cause.
         """
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -199,7 +199,7 @@ class ConfidentGNMax(Mechanism):
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants of an upper bound: the test's worst case, plus the cost of always answering."""
+        """Return sanitised accountants of the test's worst case plus the data-dependent cost of always answering."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self.test_cost(orders),
@@ -267,7 +267,10 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Return `pairs`, which name ranks, with one row per pair of classes; `rank` is (queries × classes)."""
+    """Return `pairs` with classes instead of ranks: one row per query, class that loses a vote and class that gains it.
+
+    `rank` (queries × classes) is the rank of each class.
+    """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)
@@ -280,7 +283,10 @@ def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """Return the largest of the `differences` counts − n·p (queries × classes) for each neighbour in `pairs`."""
+    """Return the largest difference (neighbours,) of each neighbour in `pairs`.
+
+    `differences` (queries × classes) are counts − n·p for n teachers and the student's predicted probabilities p.
+    """
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1

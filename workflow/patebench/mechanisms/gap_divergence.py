@@ -78,7 +78,7 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """One outcome, of probability P and P′ on neighbours, for the divergence of P from P′.
+    """Terms of one outcome, of probabilities P and P′ on two neighbours, in the divergence of P from P′.
 
     `log_weight`: ln P, rounded up; `ratio`: r = ln(P/P′), moved away from 0 by its error; `change`: P·(e^{−r} − 1).
     """
@@ -114,7 +114,10 @@ class _Outcome(NamedTuple):
     error_of_ratio: Array
 
     def side(self, *, backward: bool) -> _Side:
-        """Return this outcome from D to D′ or, `backward`, from D′ to D; impossible outcomes have weight 0."""
+        """Return the terms of this outcome in the divergence from D to D′, or from D′ to D if `backward`.
+
+        Impossible outcomes have weight 0.
+        """
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
             ratio = np.where(here > -np.inf, here - there, 0.0)
@@ -126,8 +129,9 @@ class _Outcome(NamedTuple):
 class _Window:
     """Distribution of the noise on the relevant scores: ln Pr[noise = z] and ln Pr[noise ≤ z] from z = `start`.
 
-    Scores are those of D, relative to the count of the first class. Sums run over scores from `low` to `summed`, and Y
-    ranges from `low` to `high`. No moment exceeds e^`exponent`.
+    Scores are those of D, relative to the count of the first class. Sums run over scores from `low` to `summed`. Y, the
+    largest noisy score of the classes whose counts do not change, ranges from `low` to `high`. No moment of the label
+    exceeds e^`exponent`.
     """
 
     noise: LatticeNoise
@@ -176,9 +180,10 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the numbers of classes t, b and J, which decides ties, stored as steps to add to y and x.
+    """One order of the indices of classes t, b and J, which decides ties, stored as steps to add to y and x.
 
-    t has the largest count and loses a vote to b; J has the largest noisy score of all other classes.
+    t has the largest count and loses a vote to b. J has the largest noisy score y of all other classes. x is the number
+    of votes by which b is behind t.
 
     `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` are the steps in y
     of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
@@ -264,7 +269,8 @@ class _Sums:
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
     """Return a bound on the moment minus 1 if the first class loses the vote: the largest E M(Y*) − 1 over x = γ … n.
 
-    x is the distance of b behind the first class. The result (orders × (n + 1)) is the larger of both directions.
+    M and Y* are those of the module, and b is x votes behind the first class. The result, (orders × (n + 1)), is the
+    larger of both directions.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
@@ -285,7 +291,10 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … `most` (columns); for y = low it is set to 1."""
+    """Return Pr[Y* ≥ y], with Y* of the module, for y = low … high − 1 (rows) and γ = 0 … `most` (columns).
+
+    For y = low, it is set to 1.
+    """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
@@ -293,7 +302,10 @@ def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1 for y = low … high − 1 (columns): the running maximum of m(y) − 1 over all class orders."""
+    """Return M(y) − 1 for y = low … high − 1 (columns): the running maximum of m(y) − 1, with m of the module.
+
+    m(y) is the largest over all orders of the classes.
+    """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
@@ -327,10 +339,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
     """Return C(u) for u from low + 2 to n + `summed`: the moment minus 1 of noise z that is observed only if z ≥ u.
 
-    If z < u, only this fact is observed. On D′ the score of a class that loses (`step` 1) or gains (−1) a vote is
-    z + `step`, which is observed if it is at least u + `step`. C(u) is replaced by its largest value at u or above.
-    Beyond the returned range C(u) decreases, as do the probability of an observation and the ratio of the probabilities
-    of z < u.
+    If z < u, only this fact is observed. `step` is 1 for a class that loses a vote and −1 for a class that gains one.
+    On D′ the score of this class is z + `step`, which is observed if it is at least u + `step`. C(u) is replaced by its
+    largest value at u or above. Beyond the returned range C(u) decreases, as do the probability of an observation and
+    the ratio of the probabilities of z < u.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     observed = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)

@@ -175,8 +175,8 @@ class LocalMechanism(Mechanism):
         """Return the score of each class (queries × classes) from the reports; the joint label has the largest score.
 
         With `unbiased` = 0, the score of class j is c_j, the number of reports of class j (equation 3). With 1, it is
-        the sum over teachers of the estimated vote (the report's row of the channel's inverse), weighted by the inverse
-        of its variance. These weights minimise the variance of the sum (Aitken 1936, generalised least squares). Each
+        the sum over teachers of the estimated vote (the report's row of the channel's inverse), weighted by 1/variance
+        of this estimate. These weights minimise the variance of the sum (Aitken 1936, generalised least squares). Each
         variance is computed for equally likely votes, so the weights are public.
         """
         result = np.zeros((votes.queries, votes.classes))
@@ -193,7 +193,7 @@ class LocalMechanism(Mechanism):
     def outcome_probabilities(self, votes: Votes) -> Array | None:
         """Return the probabilities of a single teacher's reports, (queries, classes + 1); None for several teachers.
 
-        They assume that the teacher takes part in each query, so "no answer" has probability 0.
+        The teacher is assumed to take part in each query, so "no answer" has probability 0.
         """
         if votes.teachers != 1:
             return None
@@ -253,9 +253,9 @@ class LocalMechanism(Mechanism):
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
         """Return the costs of the first `queries` queries for the teachers with the least, median and largest T_n·ε_n.
 
-        For each of the three teachers, the record contains the number of queries in which the teacher takes part (such
-        as `asked_least`), the teacher's ε per query, and the total ε at δ: by basic composition, as in distributed
-        PATE, and by exact composition.
+        For each of these three teachers, the record contains the number of queries in which the teacher takes part
+        (such as `asked_least`) and the teacher's ε per query. It also contains the teacher's total ε at δ by basic
+        composition, as in distributed PATE, and by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")

@@ -95,10 +95,11 @@ def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int
 
 
 def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
-    """Return the histogram, losing rank and gaining rank, (neighbours,) each, of all neighbours of histograms.
+    """List all neighbours of histograms, as three arrays (neighbours,).
 
-    All histograms have the same number of ranks. `multiplicity` (histograms × ranks) is the number of classes of each
-    rank; `least` (histograms,) is the lowest count.
+    The arrays are the index of the histogram, the rank that loses a vote and the rank that gains this vote. All
+    histograms have the same number of ranks. `multiplicity` (histograms × ranks) is the number of classes of each rank;
+    `least` (histograms,) is the lowest count.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False

@@ -63,7 +63,7 @@ class Noise(ABC):
         return self.scale == 0
 
     def mu(self, difference: Array) -> float | None:
-        """Return the μ of Gaussian DP of noisy counts if true counts differ by `difference`; None if not Gaussian."""
+        """Return the μ of Gaussian DP of noisy counts if true counts differ by `difference`; None for other noise."""
         return None
 
     def one_count(self, size: int) -> tuple[Array, Array]:
@@ -81,7 +81,7 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the edges between `number` about equally likely ranges of the noise, and their probabilities."""
+        """Return the edges between `number` about equally likely ranges of the noise, and the ranges' probabilities."""
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
         below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
@@ -266,7 +266,7 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return the Rényi divergence, (orders,), of a query's noisy counts if a vote moves; it bounds a label's."""
+        """Return the Rényi divergence, (orders,), of noisy counts if one vote moves, which bounds that of the label."""
 
     def log_normaliser(self) -> float:
         """Return ln Σ_z exp(`log_weights(z)`), so that ln Pr[z] = `log_weights(z)` minus this value."""

@@ -105,7 +105,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the accountant of all noisy counts, of which a teacher changes `counts` per query by one each."""
+        """Return the accountant by Gaussian DP of the noisy counts, if a teacher changes `counts` per query by one."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,

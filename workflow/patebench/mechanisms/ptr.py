@@ -83,7 +83,7 @@ class ProposeTestRelease(Mechanism):
 
     @property
     def total(self) -> float:
-        """Return R, the largest divergence of this `order` at which the whole release is (`epsilon`, `failure`)-DP."""
+        """Return R, the largest Rényi divergence at `order` with which the release is (`epsilon`, `failure`)-DP."""
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property

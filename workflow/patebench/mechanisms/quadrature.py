@@ -195,8 +195,8 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
     """Return panels for Laplace noise, which lie between neighbouring counts and above the largest count.
 
     Between two adjacent counts the integrand is smooth and does not decrease; above all counts it decreases like e⁻ˣ.
-    So each interval is cut off where ln(integrand) is low enough, and split where the distribution functions of the
-    counts below still bend and at the counts of neighbours. A neighbour's integrand differs by a factor of at most
+    So each interval is cut off where ln(integrand) is low enough. It is split at the counts of neighbours, and where
+    the distribution functions of the counts below still bend. A neighbour's integrand differs by a factor of at most
     e^{2·shift}, so the cut-off is valid for neighbours too.
     """
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
@@ -217,7 +217,10 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return the least slope of ln(integrand) of any class: 0 for above all counts, then just below each count."""
+    """Return the least slope of ln(integrand) over all classes, (queries, 1 + distinct counts).
+
+    The first column, 0, stands for the interval above all counts; the others are slopes just below each count.
+    """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))

@@ -58,7 +58,7 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact noise of each count in seeded mode: `IntegerNoise` if integers are added there, too."""
+        """Return the exact noise of each count in seeded mode; `IntegerNoise` if integers are added in seeded mode."""
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
@@ -134,12 +134,12 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants if tables of T queries differ by one each in at most `cells(T)` cells."""
+        """Return worst-case accountants for neighbours whose tables differ by one in at most `cells(T)` cells."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the exact cost if tables of T queries differ by one each in `cells(T)` cells.
+        """Return accountants of the largest privacy cost of any neighbour of given votes; by default, [].
 
-        Some pair of tables has this cost, and no pair has more. By default, there are none.
+        The worst neighbour's table of T queries differs by one in `cells(T)` cells, and no neighbour's in more cells.
         """
         return []
 
