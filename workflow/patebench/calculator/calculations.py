@@ -221,7 +221,7 @@ def _noise_for(
 
 
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, float], queries: int) -> str:
-    """Return the name of the only missing parameter, the noise to find; raise PatebenchError if not exactly one is."""
+    """Return the name of the missing parameter (the noise); raise PatebenchError if none or several are missing."""
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
@@ -237,8 +237,9 @@ class Account:
     """Bounds on ε at `delta` for the labels of `queries` queries to a mechanism.
 
     `bounds` are for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
-    worst-case bound for discrete noise, or None if the mechanism has no discrete form, δ is not below 1/`teachers`, or
-    only the labels of the records are private. `unreleasable` is the reason why no release may be drawn, or None.
+    worst-case bound for discrete noise. It is None if the mechanism has no discrete form, if δ is not below
+    1/`teachers`, or if only the labels of the records are private. `unreleasable` is the reason why no release may be
+    drawn, or None.
     """
 
     mechanism: str
@@ -301,8 +302,7 @@ def epsilon(
         check_releasable(mechanism, type(checked))
         if noise is not None:
             raise PatebenchError(
-                "sanitised bounds are not valid for the discrete noise of a release; leave out the release or the "
-                "sanitised bounds"
+                "sanitised bounds are not valid for the discrete noise of a release; give noise=None or release=False"
             )
     (count,) = check_queries([queries or votes.queries], votes.queries)
     votes = votes.first(count)

@@ -134,5 +134,5 @@ def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemb
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(
             f"only {len(teachers)} of {ensemble} teachers sent shares, but the stated noise needs {needed}; "
-            "wait for more, or start again with a mechanism that tolerates more missing teachers"
+            "wait for more, or start again with a larger tolerance"
         )
