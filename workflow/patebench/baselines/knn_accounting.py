@@ -62,7 +62,7 @@ class KNNSettings:
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """Return the bound on the ε of the sound form at `delta`, with all tests and the maximum number of answers.
+    """Return the ε bound of Private-kNN's sound form at `delta`, with all tests and the maximum number of answers.
 
     The number of answers actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the
     tests and answers actually computed, cost more than this bound assumes.
@@ -78,7 +78,7 @@ def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussia
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the ε at `delta` that the authors' code computes if `answered` queries are answered; it has no proof.
+    """Return the ε at `delta`, without proof, that the authors' code computes if `answered` queries are answered.
 
     The code assumes a separate Poisson subset for each test and answer, adds up their Rényi divergences and converts
     the sum by Mironov 2017, Proposition 3. But the code draws subsets of a fixed size, and a test and its answer share

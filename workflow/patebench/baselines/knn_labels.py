@@ -84,14 +84,14 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the largest vote count for `query` before noise; adding or removing a record changes it by at most 1."""
+    """Return the largest of `_counts`; adding or removing a record changes it by at most 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the vote counts (classes,) for `query` before noise.
+    """Return the vote counts (classes,) for `query` of the records at positions `chosen`, before noise.
 
-    Adding or removing a record changes them by at most √2 in L2 norm.
+    Adding or removing a record changes the counts by at most √2 in L2 norm. `clip` is not used.
     """
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 

@@ -145,8 +145,8 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
     """Return a mask (queries,) that is True where the noise hides the label: where its probability is below 1/2.
 
-    `log_likelihood` (queries, classes) is ln of the probability of each class. In a class with fewer than 3 other
-    labels, none counts as hidden, since doubtful labels help more there than they harm.
+    `log_likelihood` (queries, classes) is ln of the probability of each class. In a class with fewer than 3 labels
+    of probability 1/2 or more, no label counts as hidden, since doubtful labels help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])

@@ -65,8 +65,8 @@ def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[
     """Return the model's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
     `noise` is the standard deviation of the Gaussian noise on the hidden layers of the fully connected discriminator.
-    The noise on its input is 0.6 times as large, 0.3 by default, as in the paper. The convolutional discriminator has
-    dropout instead.
+    The noise on the discriminator's input is 0.6 times as large, 0.3 by default, as in the paper. The convolutional
+    discriminator has dropout instead.
     """
     if convolutional(shape):
         return "salimans-cnn", _convolutional_discriminator(shape, classes), _convolutional_generator(shape)

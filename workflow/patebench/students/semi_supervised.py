@@ -63,14 +63,14 @@ class SemiSupervisedSettings:
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
     """Return the settings "batch", the number of samples per step, and "epochs", by `epochs_for`.
 
-    A step has `batch` samples, or an eighth of a smaller pool, but at least 16.
+    In a small pool, `batch` is reduced to an eighth of the pool, but not below 16.
     """
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
 
 
 def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """Return the number of epochs in `config` or, if None, `large` if the pool has `LARGE` samples, else `small`."""
+    """Return `config.epochs` or, if None, `large` for a pool of at least `LARGE` samples, and else `small`."""
     return config.epochs or (small if len(data.pool) < LARGE else large)
 
 

@@ -105,7 +105,8 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 
     The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated, and the
     likelihood of the released labels for this share is used. The trainer's settings record the two cases as channel
-    "public" and "estimated", and the share as "wrong labels".
+    "public" and "estimated", and the estimated share as "wrong labels".
+
     Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)

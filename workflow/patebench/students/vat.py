@@ -42,7 +42,8 @@ class VATSettings(SemiSupervisedSettings):
 class VirtualAdversarial:
     """Objective: cross-entropy of released labels, divergence under adversarial changes, and entropy of predictions.
 
-    The divergence is KL from the prediction for a sample to that for the sample moved in its adversarial direction.
+    The divergence is KL(p ‖ q), with p the prediction for a sample, and q the prediction for the sample moved in its
+    adversarial direction.
     """
 
     def __init__(self, settings: VATSettings) -> None:

@@ -24,7 +24,7 @@ Scores = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class PrivateRecords:
-    """Features (records, features) of private records, each computed alone, and their labels (records,)."""
+    """Features (records, features), each computed from its own private record alone, and labels (records,)."""
 
     features: Array
     labels: NDArray[np.integer]

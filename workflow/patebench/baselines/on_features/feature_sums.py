@@ -42,8 +42,8 @@ def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UN
 class Scaling:
     """Public map from features to vectors of at most unit length.
 
-    Features minus the pool's `mean` are projected on `axes` (features, dimensions), if there are any, divided by a
-    `length`, and clipped.
+    Features minus the pool's `mean` are projected on `axes` (features, dimensions), unless `axes` is None. They are
+    then divided by `length` and clipped to length 1.
 
     With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). The
     class sums of this coordinate are then c times the number of records of the class. If one record of a class replaces
