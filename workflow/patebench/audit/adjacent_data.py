@@ -45,8 +45,8 @@ class World:
     records : private records by column
     holders : (records,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    protects : kinds of change (`Change`) of which the partition claims that they alter at most one shard; empty if the
-        partition depends on labels, in which case a replaced shard keeps its labels
+    protects : kinds of change (`Change`) that, as the partition claims, alter at most one shard; empty if the partition
+        depends on labels (a replaced shard then keeps its labels)
     chunk : number of teachers that are trained together
     """
 
@@ -68,7 +68,8 @@ class World:
         private labels. The record is drawn with `shared`, so most kinds choose the same record for the same state of
         `shared`, and the same teachers are trained on the unchanged data. Two kinds replace this record: "outlier" by
         a record of the smallest shard, drawn with `own`, if that shard is smaller by at least two records; "outliers"
-        by a record of the first teacher of the chunk, where accidental sharing of data between teachers mostly starts.
+        by a record of the first of the `chunk` teachers that are trained together, where accidental sharing of data
+        between teachers mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))

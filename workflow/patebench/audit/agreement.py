@@ -161,7 +161,7 @@ def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[
 
 
 def lags(queries: int) -> list[int]:
-    """Return the lags at which labels of `queries` queries are compared: `queries`/2, and powers of two up to it."""
+    """Return the lags at which `queries` labels are compared: the powers of two up to `queries`/2, and `queries`/2."""
     powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
@@ -196,7 +196,7 @@ def most_likely_lag(outcomes: Outcomes) -> int:
 
 
 def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield one test per query: of its outcomes in several releases of the same votes.
+    """Yield one test per query, of the outcomes of this query in several releases of the same votes.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def binary(likely: float, rare: float, queries: int, delta: float) -> float:
 
     The event has a probability of at least `likely` on one data set, and of at most `rare` on its neighbour. The number
     of queries with the event is binomial on both data sets, and the likelihood ratio rises with this number, so the
-    best test compares it with a threshold.
+    best test compares this number with a threshold.
     """
     from scipy.special import gammaln
 
@@ -238,10 +238,10 @@ class _Corners(NamedTuple):
 class Rates:
     """Counts of an event in `runs` runs on D (`positives`) and `runs` runs on D′ (`false_positives`).
 
-    The event's probabilities P on D and Q on D′ are bounded jointly, by a sum of the evidence against both (Stouffer et
-    al. 1949) with weights √w and √(1 − w), where w = `weight` was chosen before counting, and separately with a small
-    part of α = 1 − `confidence` (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities
-    bounded together".
+    The event's probabilities P on D and Q on D′ are bounded jointly, by the sum of their two z-scores (Stouffer et al.
+    1949) with weights √w and √(1 − w), where w = `weight` was chosen before counting. A small part of the failure
+    probability α = 1 − `confidence` serves to bound P and Q separately (Clopper & Pearson 1934). Proof:
+    docs/explanation/proofs-systems.md, "Two probabilities bounded together".
     """
 
     positives: float

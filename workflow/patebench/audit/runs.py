@@ -39,7 +39,7 @@ class AuditSetting:
     Parameters
     ----------
     name : name of the mechanism in the registry
-    teachers, classes : numbers of teachers and classes; the audit covers all their votes
+    teachers, classes : numbers of teachers and classes of the audited votes
     delta : δ of every ε
     runs : number of runs on each of two adjacent data sets
     confidence : probability with which the ε lower bounds hold
@@ -60,7 +60,7 @@ class AuditSetting:
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield the outcomes (queries,) of each release, `labels` in total; `votes(T)` returns votes on T queries."""
+        """Yield outcomes (queries,) of releases of `labels` labels in total; `votes(T)` returns votes on T queries."""
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
@@ -233,7 +233,9 @@ class Goal:
     delta: float
 
     def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the event of largest expected ε among the sets, for all k, of the k outcomes with the largest P/Q.
+        """Return the event of largest expected ε.
+
+        The events are the sets of the k outcomes with the largest P/Q, for k = 1, 2, …
 
         Parameters
         ----------
@@ -277,9 +279,10 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination Σ (P − Q)²/(P + Q) of three groups of outcomes, which end at `cut`.
+    """Return the triangular discrimination Σ (P − Q)²/(P + Q) of three groups of outcomes.
 
-    P and Q are the probabilities of a group on D and on D′; `p` and `q` cumulate those of the ordered outcomes.
+    P and Q are the probabilities of a group on D and on D′. `p` and `q` (outcomes,) are the cumulative probabilities of
+    the ordered outcomes, and `cut` has the indices of the last outcomes of the first two groups.
     """
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

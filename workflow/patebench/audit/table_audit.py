@@ -180,7 +180,7 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of equal vote tables D = D′, to test the noise alone: one without any conflict, and one of ties.
+    """Return pairs of equal vote tables D = D′, to test the noise alone: one where all teachers agree, and one of ties.
 
     There are at most `k` queries, since at most `k` votes of a teacher count.
     """
@@ -235,7 +235,7 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _drawn(self, queries: int) -> int:
-        """Return the maximum number of queries of a sampled table, at most `queries`."""
+        """Return `queries`, or the maximum number of queries of a sampled table if this is smaller."""
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
@@ -264,7 +264,8 @@ class TableAudit(AuditSetting):
     def sampled(self, queries: int) -> Sampled:
         """Return the result of runs on the pair whose sums of released counts (see `_sums`) differ most.
 
-        The event is that the sum lies in some of about equally likely ranges. Separate runs choose and count the event.
+        The event is that the sum lies in some of `_SUMS` ranges, which are about equally likely. Separate runs choose
+        and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
@@ -401,7 +402,7 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Return, by axis, the numbers (2,) of disjoint adjacent pairs of cells with noise of one and of two groups."""
+        """Return, by axis, the numbers (2,) of disjoint adjacent pairs of cells with noise in one group and in two."""
         groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))

@@ -117,8 +117,8 @@ def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], c
     """Return a lower bound on μ from the numbers of values on D and on D′ (`sides`) that exceed a threshold.
 
     The first runs choose the threshold, a key of `thresholds`, and the other runs count the values above it. The values
-    of `thresholds` are the weights of `Rates`.
-    `rate` is the probability that the audited sample takes part in a step (see `Rates.mu`).
+    of `thresholds` are the weights of `Rates`. `rate` is the probability that the audited sample takes part in a step
+    (see `Rates.mu`).
     """
 
     def mu(runs: slice, threshold: float) -> float:

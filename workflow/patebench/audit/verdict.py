@@ -294,9 +294,9 @@ def _compare(
     """Compare every stated bound with the audited ε of the worst pair, or of a pair on which it is violated more.
 
     Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
-    pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement.
-    A bound for votes that are added or removed is compared with the ε between D with and D without the differing vote,
-    and is part of the result only if it is violated.
+    pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement. A bound for
+    votes that are added or removed is compared with the ε between D with and D without the differing vote, and is part
+    of the result only if it is violated.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -357,7 +357,8 @@ def _pair_to_json(pair: Pair) -> dict[str, Any]:
 def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
     """Return the counts of an event for JSON; `wider` is a second event that contains the first.
 
-    The number of classes stands for "no answer"; outcomes of transcripts are arbitrary numbers.
+    Among outcomes, the number of classes stands for "no answer". If queries depend on each other, an outcome is a
+    number that is derived from a whole release.
     """
     rates, event, wider = sampled.rates, sampled.event, None
     if sampled.wider is not None and event is not None and event.wider is not None:

@@ -126,7 +126,7 @@ class Agreement(NamedTuple):
     Parameters
     ----------
     counts : (classes,) counts
-    leading : number of classes, from the first, that share the largest count (before a vote moved)
+    leading : number of classes, from the first, that share the largest count; in a neighbour, before the vote moved
     """
 
     counts: Counts
@@ -140,7 +140,7 @@ class Agreement(NamedTuple):
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Return the sums (3,) of `outcomes` (classes + 1,) over `GROUPS`, if classes were shifted `by` places."""
+        """Return the sums (3,) of `outcomes` (classes + 1,) over `GROUPS`, undoing a class shift `by` places."""
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
 
@@ -169,7 +169,7 @@ class Search:
     asked: int = 1
 
     def asking(self, queries: int) -> "Search":
-        """Return a search over releases of `queries` queries, or this one if their number influences no answer."""
+        """Return a search over releases of `queries` queries, or this search if the number of queries is irrelevant."""
         return replace(self, asked=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
@@ -182,9 +182,9 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the worst pairs for `queries` independent queries, each of one of `histograms` and a neighbour of it.
+        """Return the worst pairs for `queries` independent queries in which D or D′ has the counts of a histogram.
 
-        The counts of each histogram are in descending order.
+        `histograms` have counts in descending order.
         """
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
@@ -369,7 +369,7 @@ def _change(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return ln P and ln Q, −∞ if P > Q and P ≤ `least`: such outcomes dominate Rényi curves but hardly matter at δ."""
+    """Return ln P and ln Q, −∞ where `least` ≥ P > Q: such outcomes dominate Rényi curves but hardly matter at δ."""
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)

@@ -170,7 +170,7 @@ class _Expansion:
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
-                line = f"it has no theorem if only labels are private ({self.where}.protects: labels); leave the key out"
+                line = f"no theorem covers it if only labels are private ({self.where}.protects); leave the key out"
                 raise PatebenchError(line, code="labels", where=f"{self.where}.{key}")
         for where, ensembles in _entries(f"{self.where}.ensembles", self.settings.ensembles):
             if Change.REPLACE not in PARTITIONS.fact(ensembles.partition.strategy, "protects"):
