@@ -106,9 +106,9 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 class Bound:
     """(ε, δ) for the first `queries` queries of one label set, with all facts needed to interpret it.
 
-    For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α that
-    gives the smallest ε, or None; the moment of order l belongs to α = l + 1. `label` is the accountant's heading in
-    tables, by default its name. `variant` marks an accountant that is shown only to compare it with a similar one.
+    For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α that gives the
+    smallest ε, or None; the moment of order l belongs to α = l + 1. `label` is the heading of the accountant in tables,
+    by default the accountant's name. `variant` marks an accountant that is shown only to compare it with a similar one.
     `exact` marks an accountant that computes the divergence for these votes exactly instead of bounding it.
 
     `epsilon` is for the `adjacency` of this bound. If the adjacency is the replacement of one teacher's votes or of one

@@ -90,8 +90,8 @@ class Rehearsal(Entropy):
     """Source of constant values, to check all noise scales of a mechanism before it draws real noise.
 
     If `most` is True, noise is 2⁴⁰ and uniform numbers are 0; else noise is −2⁴⁰ (2⁴⁰ if exponential) and uniform
-    numbers are 1 − 2⁻⁵³. Scales are checked as in `Entropy`. Run a mechanism once with each, since it may draw some
-    noise only if an earlier value passes a threshold.
+    numbers are 1 − 2⁻⁵³. Scales are checked as in `Entropy`. Run a mechanism once with each value of `most`, since it
+    may draw some noise only if an earlier value passes a threshold.
     """
 
     def __init__(self, most: bool) -> None:

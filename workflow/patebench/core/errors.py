@@ -25,7 +25,7 @@ class PatebenchError(Exception):
 
 
 class FaultsError(PatebenchError):
-    """Several errors found together. The message is that of the first; commands print each of `faults` as one line."""
+    """Several errors found together. The message is that of the first error; commands print one line per error."""
 
     def __init__(self, faults: Sequence[PatebenchError]) -> None:
         first = faults[0]
@@ -53,7 +53,10 @@ def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
 
 
 class ArtefactError(PatebenchError):
-    """Error about a file that is missing, damaged, or not the file that the stage needs; `where` is its path."""
+    """Error about a file that is missing, damaged, or not the file that the stage needs.
+
+    The message contains the path, `fault` and the advice `fix`, by default to recreate or replace the file.
+    """
 
     def __init__(self, path: Path | str, fault: str, fix: str | None = None, *, code: str = "artefact") -> None:
         super().__init__(f"{path}: {fault}; {fix or _fix(Path(path))}.", code=code, where=path)

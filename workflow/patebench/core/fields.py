@@ -109,7 +109,8 @@ class Parameters(BaseModel):
     def parts(self, *others: str) -> list[Part]:
         """Return these parameters as the parts of a slug, except the names in `others` and parameters `NOT_IN_PATH`.
 
-        A text value is a part without its name; other values are pairs of name and value. A slug leaves out None.
+        A text value is a part without its name, and None stays None, which a slug leaves out. Other values are pairs of
+        a name and a value.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
         values = {name: getattr(self, name) for name in names}

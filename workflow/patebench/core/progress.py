@@ -17,7 +17,7 @@ _bars = 0
 
 
 class Report(Protocol):
-    """Callback that receives the number of units done so far and, if it was unknown at the start, their total."""
+    """Callback that receives the number of units done so far and, if unknown at the start, the total number."""
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 
