@@ -477,7 +477,7 @@ class _Expansion:
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
-    """Return the user's data set `name`; raise PatebenchError if the name is that of a built-in one or `reserved`."""
+    """Return the user's data set `name`; raise PatebenchError if a built-in data set or `reserved` has this name."""
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
         line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
@@ -505,7 +505,7 @@ def check_own_files(name: str, settings: DatasetSettings) -> None:
 
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
-    """Return one setting per mechanism in `grid` and combination of its listed parameter values."""
+    """Return one setting for each mechanism in `grid`, at the key `where`, and each combination of listed values."""
     settings = []
     for name, values in grid.items():
         here = key_path(where, name)
@@ -522,7 +522,7 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
-    """Raise PatebenchError if `value`, at the key `where`, is not in `allowed`; `what` names the allowed values."""
+    """Raise PatebenchError, "`value` is not `what`", if `value`, at the key `where`, is not in `allowed`."""
     names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
         line = f"{show(value)} is not {what}{nearest(value, names)}; choose one of {', '.join(names)}"

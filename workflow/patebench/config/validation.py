@@ -54,7 +54,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
     Parameters
     ----------
-    written : settings as read from YAML, with or without Snakemake's changes
+    written : settings as read from YAML, or as Snakemake passes them
     files : False to skip the check of all files
 
     Raises
