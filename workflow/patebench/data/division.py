@@ -97,7 +97,7 @@ class PublicSplit:
     """Positions of the samples of the pool and of the test set.
 
     `test` are positions in the public data. `pool` are positions in the public data or, if the pool is drawn from the
-    samples with private labels, positions in these. `in_pool` is the number of public samples that are left out of the
+    samples with private labels, among those samples. `in_pool` is the number of public samples that are left out of the
     test set because the pool contains a copy.
     """
 

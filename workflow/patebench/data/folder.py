@@ -60,7 +60,7 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Check the names and headers of the images and return their outline, with the parameters and errors of `load`."""
+    """Return the outline of the images from their names and headers; parameters and errors are those of `load`."""
     parameters = ImageParameters.read(images, "images")
     own, shown, _ = _listed(private, public, index, class_names, [])
     size, mode = _headers(own, shown, parameters)

@@ -141,8 +141,8 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
     """Return a mask (records,) that is True for public records.
 
-    Public are about the fraction `share` of the people in the column `owner`, or of the records if `owner` is None. A
-    hash of the person or record decides, so adding or removing one does not move any other.
+    About the fraction `share` of the people in the column `owner` becomes public, or of the records if `owner` is None.
+    A hash of the person or record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -250,7 +250,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
-    """Return each entry's position in `values` (records,): `other` if it is not in `values`, −1 if it is missing."""
+    """Return the position (records,) of each entry in `values`; `other` if it is not there, −1 if it is missing."""
     positions = {value: i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
     return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)
