@@ -293,8 +293,8 @@ def release_cost(
     partition : digest of the partition, the result of `shards_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
-    budget : (ε, δ) budget at which the release stops answering; the Rényi filter that enforces it limits the divergence
-        at its order and at all lower orders
+    budget : (ε, δ) budget at which the release stops answering; the Rényi filter that enforces this budget limits the
+        divergence at the filter's order and at all lower orders
 
     Raises
     ------
@@ -321,7 +321,7 @@ def release_cost(
 def enter_draw(
     folder: Path, records: str, entry: Entry, limit: LedgerParameters | None, private: str | None = None
 ) -> Ledger:
-    """Add `entry` to the ledger before the draw is made, and return the ledger; PatebenchError if it is not allowed.
+    """Add `entry` to the ledger before the draw is made; return the ledger, or raise PatebenchError to forbid the draw.
 
     Parameters
     ----------
@@ -381,8 +381,8 @@ def name_ledger(path: Path, private: str) -> None:
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
     """Raise ArtefactError for a first draw without `limit` if another ledger in `folder` may be of the same data.
 
-    With the name `private`, this may be any ledger without a name; without it, any ledger. If there are other ledgers
-    but no error, a warning states that the draw is counted separately from these.
+    If the data has the name `private`, only ledgers without a name may be of the same data; otherwise any ledger may.
+    If there are other ledgers but no error, a warning states that the draw is counted separately from these.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     doubtful = [other for other in ledgers if private is None or other.private is None]
@@ -454,7 +454,7 @@ def _together(now: Sequence[Spending], delta: float, order: float) -> str:
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if `before` and `last` together cost more than either; False if they use disjoint teachers."""
+    """Return True if the costs of `before` and `last` add up; False if their teachers are disjoint."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 
