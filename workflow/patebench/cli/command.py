@@ -147,8 +147,8 @@ def file_option(name: str, help: str = "", *, needed: bool = True, several: bool
 def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
     """Return a decorator that adds one option per field of `model`.
 
-    The command's function receives the checked model as the argument `name`. If `needed` is False and no option is
-    given, it receives None.
+    The command's function receives the checked model as the argument `name`. The argument is None if `needed` is False
+    and no option is given.
     """
     fields = model.model_fields
 
