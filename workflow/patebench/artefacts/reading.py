@@ -60,7 +60,7 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return the facts about its inputs that a private model's result stores: digests, data set, split and `seed`."""
+    """Return what the result of a private model stores about its inputs: digests, data set, split and `seed`."""
     return {
         "private": private.digest,
         "pool": pool.digest,
@@ -156,8 +156,8 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
     """Return the VOTES in `path`, as an artefact and as `Votes`.
 
-    Raises PatebenchError for abstentions, unless the artefact states that its teachers may abstain, a public property
-    of their model. If queries were selected in rounds, the votes include the number of queries of each round.
+    If queries were selected in rounds, the votes include the number of queries of each round. Raises PatebenchError if
+    a teacher abstains although the artefact does not state that its teachers may abstain.
     """
     source = read_arrays(path, VOTES)
     with located(path):
@@ -212,7 +212,7 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 
 
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
-    """Raise ArtefactError if the facts in LABELS show that they were not drawn from `votes`, the votes of `source`.
+    """Raise ArtefactError if the facts in LABELS show that the labels are not from `votes`, the votes of `source`.
 
     Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not, so other
     votes are not detected if they have the same pool, classes, number of teachers, partition rule and way of voting.
