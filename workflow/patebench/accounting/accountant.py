@@ -180,7 +180,10 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that hold for discrete noise; an accountant in the field `discrete` replaces its owner."""
+    """Return the accountants that hold for discrete noise.
+
+    If the field `discrete` of an accountant is itself an accountant, that one is returned instead.
+    """
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 

@@ -152,7 +152,7 @@ class _Losses:
         return self._epsilon(k, min(part, 1.0))
 
     def _spent(self, at: int) -> float:
-        """Return δ(ε)/δ, with δ the target, for ε = (N/2 + y₀)/σ² with y₀ = `lowest` + `at`."""
+        """Return δ(ε), divided by the target δ, at ε = (N/2 + y₀)/σ², where y₀ = `lowest` + `at`."""
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -236,9 +236,9 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return the centre c for `_tilted` at which Chernoff's bound is e^{−N·`rate`} for a sum of N draws.
+    """Return the centre c for `_tilted` at which Chernoff's bound for N draws is e^{−N·`rate`}.
 
-    It bounds the probability that the mean of N draws of scale `sigma` reaches the mean of `_tilted(sigma, c)`.
+    The bound is on the probability that the mean of N draws of scale `sigma` reaches the mean of `_tilted(sigma, c)`.
     """
     log_sum = _tilted(sigma, 0.0)[2]
 
@@ -305,8 +305,8 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     The shares of a count have variance σ²/`shares` each. Two counts change by one each per query; for a table in which
     each teacher has m votes, T is m. With τ the `share_difference`, the probabilities of the noise of 2T counts equal
     those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q be the distributions with
-    shares, and P° and Q° those with discrete Gaussians. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x).
-    The result is this ε or that of `shared_counts`, whichever is smaller.
+    shares, and P° and Q° those with discrete Gaussians. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x),
+    with δ° for P° and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))

@@ -36,7 +36,7 @@ class PerQueryCost(NamedTuple):
     threshold_test: Curve | None = None
 
     def both(self, orders: Array) -> Array:
-        """Return the cost of an answered query at each order: that of the test, if there is one, and of the answer."""
+        """Return the cost of an answered query at each order: the cost of its test, if any, plus that of the answer."""
         if self.threshold_test is None:
             return self.answer(orders)
         return self.threshold_test(orders) + self.answer(orders)

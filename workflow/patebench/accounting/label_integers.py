@@ -136,7 +136,7 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Bounds for cells of w = u + v (rows) at values `t` of u − v (columns).
+    """Bounds for cells of w = u + v (rows) at values `t` of u − v (columns), with u and v those of `gaussian`.
 
     `low` and `high` bound the probability P_a that class a wins; `ratio` bounds the log ratio of P_a from above.
     """

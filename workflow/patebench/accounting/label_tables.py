@@ -313,7 +313,7 @@ class _Parts:
 
 
 def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> Table:
-    """Create a table from edges of w and t; `bend` and `slope` bound the slopes of the hazard and of ln f."""
+    """Create a table from edges of w and t; `bend` bounds the slope of the hazard f/F(−·), and `slope` that of ln f."""
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
     above_u, above_v = parts.below(-u), parts.below(-v)
     hazard_u, hazard_v = parts.density(u) / above_u, parts.density(v) / above_v
@@ -360,7 +360,7 @@ def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @lru_cache(maxsize=2)
 def _cells_without_ratios(table: Table) -> Cells:
-    """Return the cells of `cells` with bounds on P, which do not depend on s, and all log ratios 0."""
+    """Return the result of `cells` with the bounds on P, which do not depend on s, and with all log ratios 0."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))

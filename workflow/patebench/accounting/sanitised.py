@@ -336,8 +336,8 @@ class SanitisedAccountant(_Releasing):
 class OptimisedAccountant(_Releasing):
     """Accountant of the ε at the median of the noisy bound, with the best design for the votes, as in Scalable PATE.
 
-    Design and median depend on the votes without noise, so this ε must not be published. It shows how much a design
-    gains that is chosen with knowledge of the votes.
+    Design and median depend on the votes without noise, so this ε must not be published. It shows how much is gained
+    by choosing the design with knowledge of the votes.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

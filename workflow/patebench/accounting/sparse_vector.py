@@ -40,7 +40,7 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
     """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Laplace noise, at each order.
 
     The threshold has noise of scale `threshold_scale` and each score of scale `test_scale`; B = 0 in the theorem of the
-    module. The limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂, with b₁ and b₂ the two scales.
+    module. The limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂, with scales b₁ and b₂, and at most c failures.
     Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
