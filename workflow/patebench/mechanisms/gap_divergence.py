@@ -321,8 +321,8 @@ def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
     """Return a bound on the moment minus 1, for γ = 0 … n, if the vote moves between two classes other than the first.
 
-    The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of t. C and C′ are those of
-    `_observed_moment` for the two classes. The result is the larger of both directions.
+    The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of the first class. C and C′ are
+    those of `_observed_moment` for the two classes. The result is the larger of both directions.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)

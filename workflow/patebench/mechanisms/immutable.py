@@ -54,7 +54,7 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """Return the accountant of a proven bound: ∞ if `certain`, else from the true sensitivity, which grows with c.
+        """Return the accountant of a proven bound: ∞ if `certain`, else by the true sensitivity, which grows with c.
 
         One vote changes two counts by 1 and, if the plurality changes, moves the constant from one class to another. So
         counts with the constant change by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper states c + 1 for L1).

@@ -71,7 +71,7 @@ class Channel:
 
     @cached_property
     def variance(self) -> float:
-        """Return Σ_j Var[estimate of class j], for the unbiased estimate (row of `inverse`) of a uniform vote."""
+        """Return Σ_j Var[estimate of class j] for equally likely votes; the unbiased estimate is a row of `inverse`."""
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
 

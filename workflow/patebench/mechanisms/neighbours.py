@@ -168,7 +168,10 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
 
 
 def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
-    """Return nodes and ln weights (rows × nodes); rows with fewer panels are padded with empty ones."""
+    """Return the nodes and ln weights of the quadrature on the panels `where`, (rows × nodes) each.
+
+    Rows with fewer panels than others get empty panels.
+    """
     panels_per_row = np.bincount(where.row, minlength=rows)
     place = np.arange(len(where.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
     low, width = np.zeros((2, rows, panels_per_row.max()))
@@ -186,12 +189,12 @@ def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Return, per row, the sum over nodes of `left` × `right` for every pair of their columns."""
+    """Return, per row and for each column of `left` and each column of `right`, the sum over nodes of their product."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
 def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` (rows, outcomes) with any ln P near 0 computed from the other outcomes, more precisely."""
+    """Return `log_p` (rows, outcomes), with any ln P near 0 replaced by a more precise value from other outcomes."""
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

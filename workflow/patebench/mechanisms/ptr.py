@@ -200,7 +200,10 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least ε, rounded up, at which votes with `steps` = `k` pass with `probability`; None if ≥ `below`."""
+    """Return the least ε, rounded up, at which the test passes with `probability` for votes whose `steps` are `k`.
+
+    It is None if this ε is not less than `below`.
+    """
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])

@@ -177,7 +177,7 @@ def _bend(distance: Array, slope: Array) -> Array:
 def _gaussian_modes(histograms: Histograms) -> Array:
     """Return the mode of the integrand for a class of each distinct count (queries × distinct counts).
 
-    Newton's method on the slope of ln(integrand), convex and decreasing, starts at the class's count and increases.
+    The slope of ln(integrand) is convex and decreasing, so Newton's steps from the class's count never overshoot.
     """
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])

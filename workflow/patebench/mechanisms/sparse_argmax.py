@@ -35,9 +35,9 @@ _COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDiction
 class SparseArgmax(Mechanism):
     """Base class of mechanisms that release one table of noisy counts, whose largest count per query is the label.
 
-    In each round, the first `k` votes of each teacher count, in a public order (`votes.capped`). Votes with weights are
-    instead scaled down to a squared norm of at most `k` per teacher. The mechanism enforces this cap itself, so its
-    cost does not depend on any teacher's honesty.
+    In each round, only the first `k` votes of each teacher are counted, in a public order (`votes.capped`). Votes with
+    weights are instead scaled down to a squared norm of at most `k` per teacher. The mechanism enforces this cap
+    itself, so its cost does not depend on any teacher's honesty.
 
     Whether a vote counts depends on the teacher's earlier votes, so queries are not independent, and there is no cost
     per query.
@@ -134,7 +134,7 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants for neighbours whose tables differ by one in at most `cells(T)` cells."""
+        """Return worst-case accountants if neighbours' tables of T queries differ in at most `cells(T)` cells, by 1."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
         """Return accountants of the largest privacy cost of any neighbour of given votes; by default, [].

@@ -108,7 +108,7 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the exact divergence of the tests alone, whose δ also covers unequal pluralities.
+        """Return accountants of the exact divergence of the tests alone; δ covers neighbours with another plurality.
 
         δ includes `failure` for each query whose plurality one teacher may change.
         """
@@ -168,7 +168,7 @@ class SparseVector(Mechanism):
 
     @property
     def failures(self) -> int:
-        """Return `cutoff`, the number of queries failing the test after which no query is answered."""
+        """Return `cutoff`, the number of failed tests after which no query is answered."""
         return int(self.parameters()["cutoff"])
 
     def release(self, votes: Votes, rng: Source) -> Labels:
