@@ -7,7 +7,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 def grave_violations(page: Any, options: dict[str, Any] | None = None) -> list[tuple[str, str]]:
-    """Return the violations of axe-core's rules of serious or critical impact: rule, and the first element."""
+    """Return axe-core's violations of serious or critical impact on `page`: (rule, HTML of the first element) each."""
     from axe_playwright_python.sync_playwright import Axe
 
     violations = Axe().run(page, options=options).response["violations"]

@@ -49,7 +49,7 @@ def browser() -> Iterator:
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """Return the folder with MNIST/, from the environment variable PATEBENCH_DATA; skip if there is none."""
+    """Return the folder of data sets, from the variable PATEBENCH_DATA; skip the test if the folder lacks MNIST."""
     root = Path(os.environ.get("PATEBENCH_DATA", "data"))
     if not (root / "MNIST" / "raw" / "train-images-idx3-ubyte").is_file():
         pytest.skip("no MNIST under PATEBENCH_DATA")
@@ -74,7 +74,7 @@ def write_samples(tmp_path: Path) -> Callable[..., Path]:
 def tiny(tmp_path: Path, write_samples: Callable[..., Path]) -> Path:
     """Return a folder with private, public, pool, truth, test and partition: 60 + 40 images (1, 4, 4) of 3 classes.
 
-    20 queries, 20 test samples, 6 teachers. The labels can be learnt: class k is bright in row k.
+    The pool and the test set have 20 images each, and there are 6 teachers. In images of class k, row k is bright.
     """
     rng = np.random.default_rng(0)
     for role, samples in (("private", 60), ("public", 40)):

@@ -21,7 +21,7 @@ _COMMAND = "Shell command: patebench "
 
 @dataclass(frozen=True)
 class Job:
-    """One job: its rule, its files, and the words of its command, the stage first."""
+    """One job: its rule, its files, and the `words` of its command after "patebench"; the first word is the stage."""
 
     rule: str
     inputs: tuple[str, ...]
@@ -43,7 +43,7 @@ def planned(configuration: Path, folder: Path, *arguments: str) -> list[Job]:
 
 
 def make(configuration: Path, folder: Path, *arguments: str) -> None:
-    """Run the jobs of a configuration in `folder`, one after another in this process, which imports everything once."""
+    """Run the jobs of a configuration in `folder` one after another, all in this process, to import modules once."""
     jobs = planned(configuration, folder, *arguments)
     with contextlib.chdir(folder):
         for job in jobs:

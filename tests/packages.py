@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def install(folder: Path, entry_points: str, package: str = "toys", **modules: str) -> Path:
-    """Write modules by name and the metadata of a package into `folder`; return the folder."""
+    """Write a package to `folder`: the sources `modules` by name, and metadata with `entry_points`; return `folder`."""
     info = folder / f"{package}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

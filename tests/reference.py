@@ -44,7 +44,7 @@ def command(folder: str, run: Mapping[str, Any], cores: str = "all") -> list[str
 
 
 def run_all(runs: Mapping[str, Mapping[str, Any]], cores: str = "all") -> list[str]:
-    """Run them in their order; returns the folders whose run failed, after which the others went on."""
+    """Run all `runs` in order, also after a failure; return the folders of the failed runs."""
     failed = []
     for number, (folder, run) in enumerate(runs.items(), 1):
         words = command(folder, run, cores)
@@ -60,10 +60,10 @@ def is_clean(made_by: Mapping[str, Any] | None) -> bool:
 
 
 def keep(folder: str, root: Path = ROOT) -> str:
-    """Put the results of one run in place of those that are kept, and say of which commit they are.
+    """Replace the kept results of `folder` by those of its newest run; return the commit of this run.
 
-    The files that are kept stay the same ones; of a new folder these are the manifest and all small tables. SystemExit,
-    and nothing is changed, where one is missing or the run was not of one clean commit.
+    The same files as before are kept; for a new folder, the manifest and all small tables. Raises SystemExit, and
+    changes no file, if a file is missing or the jobs did not all run at one clean commit.
     """
     made, kept = root / "results" / folder, root / KEPT / folder
     manifest = made / "manifest.json"
@@ -72,14 +72,18 @@ def keep(folder: str, root: Path = ROOT) -> str:
     content = read_json(manifest, "manifest")
     made_by = content["commit"]
     if not is_clean(made_by):
-        raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it again to keep it")
+        raise SystemExit(
+            f"{made}: its jobs did not all run at one clean commit; run all of them again in a fresh clone"
+        )
     if kept.is_dir():
         names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file() and path.name != RECORDS)
     else:
         small = [path for path in (made / "tables").glob("*.csv") if path.stat().st_size < _MOST_BYTES]
         names = [path.relative_to(made) for path in [manifest, *sorted(small)]]
     if missing := [str(name) for name in names if not (made / name).is_file()]:
-        raise SystemExit(f"{made}: it lacks {', '.join(missing)}, which {KEPT / folder} keeps; remove it there first")
+        raise SystemExit(
+            f"{made}: it lacks {', '.join(missing)}, which {KEPT / folder} keeps; delete these files there first"
+        )
     for name in names:
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / name, kept / name)
@@ -88,7 +92,7 @@ def keep(folder: str, root: Path = ROOT) -> str:
 
 
 def _store_records(paths: Sequence[str], root: Path, archive: Path) -> None:
-    """Store files below `root`, with the same bytes for the same records."""
+    """Store the files `paths`, relative to `root`, in `archive`; equal files give the same bytes."""
 
     def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = member.mtime = 0
@@ -102,7 +106,7 @@ def _store_records(paths: Sequence[str], root: Path, archive: Path) -> None:
 
 
 def rebuild(folder: str, root: Path = ROOT) -> Path:
-    """Write page, tables and figures of a kept run again from its records, in `results/<folder>/`; return the page."""
+    """Write page, tables and figures of a kept run from its records to `results/<folder>/`; return the page's path."""
     kept, made = root / KEPT / folder, root / "results" / folder
     if not (kept / RECORDS).is_file():
         raise SystemExit(f"{kept}: it stores no {RECORDS}; run `make reference RUNS={folder}`")
@@ -115,10 +119,14 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
         for member in stream:
             target, stored = root / member.name, stream.extractfile(member)
             if stored is None or not target.resolve().is_relative_to((root / "results").resolve()):
-                raise SystemExit(f"{kept / RECORDS}: {member.name} is no record of a run; put a good copy back")
+                raise SystemExit(
+                    f"{kept / RECORDS}: {member.name} is not a record of a run; restore the archive by git checkout"
+                )
             record = stored.read()
             if target.exists() and target.read_bytes() != record:
-                raise SystemExit(f"{target}: it differs from the kept record; move your results away first")
+                raise SystemExit(
+                    f"{target}: it differs from the kept record; move your results to another folder first"
+                )
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(record)
     page = made / "report.html"
@@ -133,7 +141,7 @@ def _selected(wanted: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     runs: dict[str, Mapping[str, Any]] = yaml.safe_load(RUNS.read_text(encoding="utf-8"))
     for name in wanted:
         if name not in runs:
-            raise SystemExit(f"no run is called {name}{nearest(name, runs)}; {RUNS.relative_to(ROOT)} names them")
+            raise SystemExit(f"no run is called {name}{nearest(name, runs)}; {RUNS.relative_to(ROOT)} lists the names")
     return {name: run for name, run in runs.items() if name in wanted or not wanted}
 
 
@@ -155,7 +163,9 @@ def main() -> None:
         return
     found = commit()
     if not found or found["dirty"]:
-        raise SystemExit("a reference run is of one commit: use a fresh clone (`git status` tells what was changed)")
+        raise SystemExit(
+            "a reference run needs a clean commit: commit the changes that `git status` lists, or use a fresh clone"
+        )
     if failed := run_all(runs, given.cores):
         sys.exit(f"{plural(len(failed), 'run')} of {len(runs)} failed: {', '.join(failed)}")
 

@@ -11,7 +11,7 @@ from patebench.core.errors import PatebenchError
 
 @contextmanager
 def refuses(code: str, where: Path | str | None = None) -> Iterator[pytest.ExceptionInfo[PatebenchError]]:
-    """Fail unless a PatebenchError with this `code` is raised, and with this `where` if it is given."""
+    """Require that the block raises a PatebenchError with this `code` and, if not None, this `where`."""
     with pytest.raises(PatebenchError) as caught:
         yield caught
     assert caught.value.code == code, caught.value

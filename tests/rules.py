@@ -8,7 +8,7 @@ _RULE = re.compile(r"^ *(?:use )?rule (\w+)(?: as (\w+) with)?:$", re.MULTILINE)
 
 
 def _bodies() -> dict[str, str]:
-    """Return rule → its text; of a rule that uses another, the other's text comes first."""
+    """Return the text of each rule by name; the text of a rule that uses another rule begins with the other's text."""
     found: dict[str, str] = {}
     for path in sorted(_FOLDER.glob("*.smk")):
         _, *parts = _RULE.split(path.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ OF_VOTES = {
 
 
 def aggregate(votes: Path, mechanism: str, parameters: Mapping[str, float], seed: int, stream: str, out: Path) -> None:
-    """Draw seeded labels of the whole pool."""
+    """Run the stage `aggregate`: draw seeded labels of the whole pool."""
     aggregate_stage.run(votes=votes, mechanism=mechanism, parameters=parameters, seed=seed, stream=stream, out=out)
 
 
@@ -33,6 +33,6 @@ def account(
     out: Path,
     **more: Any,
 ) -> None:
-    """Compute bounds on seeded labels."""
+    """Run the stage `account`: compute bounds on ε of seeded labels."""
     accounting = AccountParameters(queries=tuple(queries), delta=delta)
     account_stage.run(votes=votes, labels=labels, accounting=accounting, seed=seed, stream=stream, out=out, **more)

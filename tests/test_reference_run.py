@@ -148,7 +148,7 @@ def test_a_kept_file_that_was_not_made_is_told_and_nothing_changed(made: Path, t
 @pytest.mark.parametrize("commit", [None, *({**COMMIT, **one} for one in UNCLEAN)])
 def test_what_is_not_of_one_commit_is_not_kept(made: Path, tmp_path: Path, commit: dict[str, Any] | None) -> None:
     write_json(made / "manifest.json", "manifest", {"commit": commit})
-    with pytest.raises(SystemExit, match="not all of it was made by one clean commit"):
+    with pytest.raises(SystemExit, match="did not all run at one clean commit"):
         reference.keep("nzc", tmp_path)
     assert not (tmp_path / reference.KEPT).exists()
 

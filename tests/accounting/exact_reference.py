@@ -49,7 +49,7 @@ CASES = [
 
 
 def neighbours(counts):
-    """One neighbour for each kind of change: classes with equal counts are alike."""
+    """Yield one neighbour of `counts` for each pair of values of the counts that lose and gain a vote."""
     changes = {}
     for loses, gains in permutations(range(len(counts)), 2):
         if counts[loses] > 0:
@@ -61,7 +61,7 @@ def neighbours(counts):
 
 
 def probabilities(kind, scale, counts):
-    """P of every class."""
+    """Return the probability of each class to have the largest noisy count."""
     if kind == "laplace":
         with mp.extradps(20 + int(3 * max(counts) / scale)):
             return [mp.exp(log_p) for log_p in exact_laplace(counts, scale)]
@@ -89,7 +89,7 @@ def divergence(p, other, order):
 
 
 def worst(kind, scale, counts):
-    """Per direction and order: the largest divergence between a histogram and a neighbour."""
+    """Return the largest Rényi divergence between `counts` and a neighbour, for both directions and each order."""
     gap = (max(counts) - sorted(counts)[-2]) / scale
     with mp.workdps(DIGITS + int(gap if kind == "laplace" else gap**2 / 8)):
         p = probabilities(kind, scale, counts)

@@ -24,9 +24,9 @@ from patebench.mechanisms.stable_argmax import StableArgmax, StableSVT, distance
 
 
 def fault(sound, release=None, **members):
-    """Return the mechanism `sound` with some members replaced and all other statements unchanged.
+    """Return the mechanism `sound` with `release` and `members` replaced.
 
-    Functions among the members are methods that receive `sound` as self.
+    Functions among `members` become methods that are called with `sound` in place of self.
     """
     members |= {"release": release} if release else {}
     methods = {name: _method(sound, each) if callable(each) else each for name, each in members.items()}
@@ -55,7 +55,7 @@ def where(chosen, labels, others):
 
 
 def noise(change: Callable = lambda votes, noise: noise, scores: Callable = np.add, size=None):
-    """Return a release of the largest of `scores(counts, change(votes, noise))`, by Gaussian noise of shape `size`."""
+    """Return a release of the argmax of `scores(counts, change(votes, noise))` with Gaussian noise of shape `size`."""
 
     def release(sound, votes, rng):
         drawn = rng.normal(scale=sound.sigma, size=size(votes) if size else votes.counts.shape)
@@ -65,7 +65,7 @@ def noise(change: Callable = lambda votes, noise: noise, scores: Callable = np.a
 
 
 def without(label):
-    """Return a change that removes the noise of one class."""
+    """Return a function of votes and noise that sets the noise of the class `label` to 0."""
     return lambda votes, noise: np.where(np.arange(votes.classes) == label, 0, noise)
 
 
@@ -84,12 +84,12 @@ def half(chosen):
 
 
 def seeded(seed):
-    """Return a release with a generator of its own."""
+    """Return a release whose generator has the seed `seed(votes)`."""
     return lambda sound, votes, rng: sound.release(votes, np.random.default_rng(seed(votes)))
 
 
 def repeating(rows, of=lambda votes: np.arange(votes.queries)):
-    """Return a release with noise for `rows(votes)` queries, of which the others have it again: query q, that of q'."""
+    """Return a release that draws n = `rows(votes)` rows of noise; query q gets row `of(votes)[q]` modulo n."""
 
     def release(sound, votes, rng):
         drawn = rng.normal(scale=sound.sigma, size=(rows(votes), votes.classes))
@@ -169,13 +169,13 @@ def stopping(failures, thresholds=lambda votes: 1):
 
 
 def voting(change):
-    """Return a release of other votes."""
+    """Return a release of the votes that `change(vote matrix)` returns."""
     return lambda sound, votes, rng: sound.release(Votes.of(change(votes.matrix), votes.classes), rng)
 
 
 @dataclass(frozen=True)
 class ThreeBallots(Mechanism):
-    """A sound mechanism: the vote of three teachers drawn without replacement if they agree, else any class."""
+    """Sound mechanism that draws three teachers; it returns their common vote if they agree, else a random class."""
 
     answering: ClassVar[Answering] = Answering.ALONE
     honest: float = parameter(low=0, high=0.99)
@@ -198,7 +198,7 @@ def in_release_mode(rng):
 
 
 def handed_out(release):
-    """Return a release that is wrong in release mode only."""
+    """Return a method that calls `release` in release mode, and the sound release for seeded labels."""
 
     def method(sound, votes, rng):
         return release(sound, votes, rng) if in_release_mode(rng) else sound.release(votes, rng)
@@ -222,7 +222,7 @@ def another_test(sound, votes, rng):
 
 
 def stating(epsilon):
-    """Return accountants of a mechanism that state `epsilon(sound, T, δ)`."""
+    """Return a method `accountants` whose only accountant states the ε `epsilon(sound, T, δ)` for T queries."""
 
     def accountants(sound, votes):
         known = {"name": "planted", "kind": Kind.WORST_CASE, "source": "planted"}
@@ -232,7 +232,7 @@ def stating(epsilon):
 
 
 def half_if_added(sound, votes):
-    """Return the sound accountants, with half the ε of votes that are added or removed by the first one."""
+    """Return the sound accountants, with half the ε for added or removed votes in the first accountant."""
     first, *others = sound.accountants(votes)
     added = replace(first.added, epsilon=lambda T, delta: first.added.epsilon(T, delta) / 2)
     return [replace(first, added=added), *others]
@@ -297,7 +297,10 @@ def without_noise(sound, votes, noisy, rng):
 
 
 def weighted(**members):
-    """Return a `SparseGNMax` with other methods for votes with weights; their first argument must be the votes."""
+    """Return a `SparseGNMax` whose methods are replaced by `members` if votes have weights.
+
+    The arguments of each replaced method must begin with the votes.
+    """
 
     def only(name, method):
         return lambda sound, votes, *more: (

@@ -16,7 +16,7 @@ _PATIENCE = 60.0
 
 
 class Hangs(BaseException):
-    """It takes too long. Not an Exception, so that nothing that is tried can catch it."""
+    """Error for a case that takes too long; not an Exception, so that tested code does not catch it."""
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def _impatient() -> Iterator[None]:
 
 @dataclass
 class Tally:
-    """What came of the cases so far; the last three should stay empty."""
+    """Results of the cases so far; the lists of failed cases should stay empty."""
 
     tried: int = 0
     accepted: int = 0
@@ -45,7 +45,10 @@ class Tally:
     hangs: list[str] = field(default_factory=list)
 
     def attempt(self, case: str, use: Callable[[], str | None]) -> None:
-        """Try one case. `use` says why what was accepted should not have been, or None where it is right."""
+        """Try one case by calling `use`.
+
+        If `use` accepts its input, it returns None, or the reason why the input should have been refused.
+        """
         self.tried += 1
         try:
             with _impatient():
@@ -74,7 +77,7 @@ class Tally:
 
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
-    """Counts what comes of the cases; at the end all must have been refused in one line or rightly accepted."""
+    """Yield a tally of cases; fail at the end unless each was refused in one line or correctly accepted."""
     found = Tally()
     yield found
     found.show(request.node.name)
@@ -82,6 +85,6 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
 
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> Callable[[int], range]:
-    """The numbers of the cases: so many, or as many as `--cases` asks for."""
+    """Return a function from a default number of cases to the range of case numbers; `--cases` replaces the default."""
     asked: Any = request.config.getoption("--cases")
     return lambda few: range(asked or few)

@@ -54,12 +54,12 @@ def planned(configuration: Path) -> list[Job]:
 
 
 def kept(name: str) -> list[Job]:
-    """Return the kept list of a configuration."""
+    """Return the stored list of jobs of the configuration `name`."""
     return [json.loads(line) for line in gzip.decompress(_file(name).read_bytes()).decode().splitlines()]
 
 
 def write(name: str) -> None:
-    """Write the list of a configuration, one JSON object per line."""
+    """Store the list of jobs of the configuration `name`, one JSON object per line."""
     lines = "".join(json.dumps(job, sort_keys=True, ensure_ascii=False) + "\n" for job in planned(CONFIGURATIONS[name]))
     _file(name).write_bytes(gzip.compress(lines.encode(), mtime=0))
 
@@ -69,7 +69,7 @@ def _file(name: str) -> Path:
 
 
 def _summary(job: dry_run.Job, home: str) -> Job:
-    """Return the files of a job, its stage, and its options except those whose value is one of the files."""
+    """Return a job's files, stage and options, without options whose value is a file; `home` is the repository."""
     inputs, outputs = (sorted(path.replace(home, "<home>") for path in paths) for paths in (job.inputs, job.outputs))
     stage, *rest = (word.replace(home, "<home>") for word in job.words)
     options: list[str] = []

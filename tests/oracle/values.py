@@ -92,7 +92,7 @@ _READERS = {".npz": _arrays, ".json": _numbers, ".csv": _cells}
 
 
 def main() -> int:
-    """Write a summary, or compare with one; return 1 if there are differences."""
+    """Write a summary of results, or compare results with a summary; return the exit status, 1 for differences."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("summary", type=Path)

@@ -11,7 +11,7 @@ FEATURES = 20
 
 
 def pool(samples: int = SAMPLES) -> tuple[Tensor, Tensor]:
-    """Images (samples, 1, 8, 8) whose class is the third that is bright, and these classes."""
+    """Return images (samples, 1, 8, 8) and their classes (samples,); rows 2k to 2k + 2 of class k are bright."""
     rng = torch.Generator().manual_seed(0)
     y = torch.arange(samples) % CLASSES
     x = 40 * torch.rand((samples, 1, 8, 8), generator=rng)
@@ -21,7 +21,7 @@ def pool(samples: int = SAMPLES) -> tuple[Tensor, Tensor]:
 
 
 def knowledge(y: Tensor, seed: int = 1, hints: bool = True) -> Knowledge:
-    """Teachers that are nearly right, and hints that depend on the class."""
+    """Return outputs of teachers that are nearly always right, with hints that depend on the class if `hints`."""
     rng = torch.Generator().manual_seed(seed)
     logits = 4.0 * torch.eye(CLASSES)[y] + torch.randn((TEACHERS, len(y), CLASSES), generator=rng)
     centres = torch.randn((CLASSES, FEATURES), generator=rng)
@@ -36,7 +36,7 @@ def student(x: Tensor, seed: int = 0, width: int = 4) -> PetdlStudent:
 def learnt(
     form: object, settings: Settings, known: Knowledge | None = None, seed: int = 5
 ) -> tuple[PetdlStudent, float]:
-    """A student of that form, and its accuracy on the pool."""
+    """Return a student trained by `form`, and its accuracy on the pool."""
     x, y = pool()
     made = student(x)
     form.learn(made, made.samples(x), known or knowledge(y), settings, seed, lambda epoch: None)  # type: ignore[attr-defined]

@@ -64,13 +64,13 @@ def ensemble_record(facts: dict[str, Any], mean: float = 0.95) -> dict[str, Any]
 
 
 def label_set(facts: dict[str, Any], mechanism: str, value: float) -> dict[str, Any]:
-    """Return the fields that all records of labels of the whole pool share."""
+    """Return the common fields of all records on labels of the whole pool; `value` is γ or σ."""
     name = {"lnmax": "gamma", "gnmax": "sigma"}[mechanism]
     return facts | WHOLE_POOL | {"mechanism": mechanism, "noise": f"{name}-{value:.12g}", "parameters": {name: value}}
 
 
 def selected(facts: dict[str, Any], *rounds: tuple[str, int]) -> dict[str, Any]:
-    """Return the fields that all records of labels of queries selected in `rounds` share."""
+    """Return the common fields of all records on labels of queries selected in `rounds`: (strategy, queries) each."""
     name = "_".join(f"{strategy}-{queries}" for strategy, queries in rounds)
     selection = [{"strategy": strategy, "queries": queries} for strategy, queries in rounds]
     last = {"strategy": rounds[-1][0], "round": len(rounds) - 1}
@@ -116,7 +116,7 @@ def selected_student_record(
 
 
 def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:
-    """Return a record of a model of all private data."""
+    """Return a record of a model trained on all private data without privacy."""
     training = {"model": "small-cnn", "recipe": "modern", "epochs": None}
     facts = {"dataset": dataset, "seed": seed, "split": {"pool": 9000, "test": None}, "training": training}
     return {**facts, **training, "epochs": 10, "true_labels": None, "accuracy": accuracy}
@@ -211,12 +211,12 @@ def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int
 
 
 def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
-    """Return records as the stages read them."""
+    """Return the records in these files, read as the stages read them."""
     return read_records([Path(path) for path in (*collected, *baselines, *audits, *models)])
 
 
 def write_manifest(path: Path, config: Any = None, *, modes: Any = None, **sources: Any) -> dict[str, Any]:
-    """Write a manifest that lists these records, releases, figures and tables; return its content."""
+    """Write a manifest with the lists in `sources` (records, released, figures, tables, …); return its content."""
     content = read_circumstances(path.parent / "no benchmarks", [])
     content |= {"config": config or {"name": ""}, "seeds": [0, 1], "labels": modes or {}}
     lists: dict[str, Any] = {"records": {}, "released": {}, "copies": {}, "figures": [], "tables": []}
@@ -228,7 +228,7 @@ def write_manifest(path: Path, config: Any = None, *, modes: Any = None, **sourc
 def write_report(
     folder: Path, collected: Any = (), baselines: Any = (), figures: Any = (), tables: Any = (), **more: Any
 ) -> str:
-    """Run the stage `report` on these records and return the page."""
+    """Run the stage `report` on the records in these files; return the HTML of the page."""
     records = {"collected": [str(path) for path in collected], "baselines": [str(path) for path in baselines]}
     write_manifest(folder / "manifest.json", records=records, figures=[*figures], tables=[*tables], **more)
     report.run(
@@ -239,7 +239,7 @@ def write_report(
 
 
 def draw(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
-    """Draw a figure of these files of records."""
+    """Return the figure `name`, drawn from the records in these files."""
     records = load_records(collected, baselines, audits, models)
     with themed():
         figure = FIGURES.load(name)(records, PRINTED)
@@ -253,23 +253,23 @@ def lines(axis: Any) -> dict[str, Any]:
 
 
 def legend(figure: Any) -> list[str]:
-    """Return the labels of the legend."""
+    """Return the labels in the legends of `figure`."""
     return [text.get_text() for each in figure.legends for text in each.get_texts()]
 
 
 def words(figure: Any) -> str:
-    """Return the text of all panels, their titles and the legend."""
+    """Return the text in `figure`: in panels, legends and the titles of panels."""
     texts = [text.get_text() for axis in figure.axes for text in axis.texts]
     return " ".join([*texts, *legend(figure), *(axis.get_title() for axis in figure.axes)])
 
 
 def table(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
-    """Return the frame of a table of these files of records."""
+    """Return the frame of the table `name`, made from the records in these files."""
     return TABLES.load(name).build(load_records(collected, baselines, audits, models), PRINTED)
 
 
 def forms(name: str, *files_of_records: Any) -> tuple[str, str, str]:
-    """Return a table of these files of records as CSV, Markdown and LaTeX."""
+    """Return the table `name`, made from the records in these files, as CSV, Markdown and LaTeX."""
     frame, kind = table(name, *files_of_records), TABLES.load(name)
     return kind.csv(frame), kind.markdown(frame), kind.latex(frame)
 

@@ -21,7 +21,7 @@ LOGISTIC = StudentParameters(method="supervised", model="logistic")
 
 @contextmanager
 def briefly(steps: int = 40) -> Iterator[pytest.MonkeyPatch]:
-    """Train encoders only briefly."""
+    """Train contrastive encoders in `steps` steps within this context."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contrast, "STEPS", steps)
         patch.setattr(contrast, "PASSES", 1)
@@ -29,7 +29,7 @@ def briefly(steps: int = 40) -> Iterator[pytest.MonkeyPatch]:
 
 
 def change_record(path: Path, record: int, white: int = 255) -> None:
-    """Invert a private image and give it another label."""
+    """Replace a record in the file `path`: `white` minus the image, and its label plus 1 modulo 10."""
     private = read_arrays(path, SAMPLES)
     x, y = private["x"].copy(), private["y"].copy()
     x[record], y[record] = white - x[record], (y[record] + 1) % 10
@@ -67,7 +67,7 @@ class Digits(Divided):
         return path
 
     def turned(self) -> Path:
-        """Return the test set with other labels, so that correct predictions become wrong."""
+        """Return the path of the test set with each label increased by 1, so that correct predictions become wrong."""
         test, path = read_arrays(self.test, SAMPLES), self.folder / "turned.npz"
         write_arrays(path, SAMPLES, {**test.arrays, "y": (test["y"] + 1) % 10}, test.meta)
         return path

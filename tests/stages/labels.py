@@ -30,7 +30,7 @@ def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: 
 
 
 def write_weighted_votes(path: Path, teachers: int = 50, queries: int = 12, classes: int = 4, **more: Any) -> Path:
-    """Write VOTES with weights in which each teacher has the same weight on each query, for a class of its own."""
+    """Write VOTES with weights; teacher i has the same weight on every query, for the class i modulo `classes`."""
     each = np.arange(teachers)
     weights = np.full((teachers, queries), UNIT // 4, dtype=np.int16)
     facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], "abstentions": True}
@@ -59,6 +59,6 @@ def state_bounds(
 
 
 def draw_release(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:
-    """Draw a release with a ledger of its own."""
+    """Release labels of `votes`; the ledger is a new file beside `out`."""
     ledger = {"ledger": out.with_name(f"{out.stem}-ledger")}
     return release_labels(votes, mechanism, parameters, out, release=True, **{**ledger, **more})

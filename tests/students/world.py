@@ -9,7 +9,7 @@ from patebench.students.interface import NoisyTable, StudentData
 
 
 def images(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images (samples, 1, 8, 8) of bytes and their four classes."""
+    """Return images (samples, 1, 8, 8) of bytes, and their classes 0 … 3 (samples,)."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 4, samples)
     x = rng.integers(0, 100, (samples, 1, 8, 8))
@@ -20,20 +20,23 @@ def images(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A table (samples, 6) of floats and its two classes."""
+    """Return a table (samples, 6) of floats, and the classes 0 and 1 of its rows (samples,)."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, samples)
     return (rng.normal(size=(samples, 6)) + 3 * y[:, None]).astype(np.float32), y
 
 
 def student_data(x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> StudentData:
-    """The samples as a pool of which the first `answered` have their label."""
+    """Return a pool of the samples `x`, in which only the first `answered` samples have their label."""
     labels = np.where(np.arange(len(x)) < answered, y, -1)
     return StudentData(pool=x, labels=labels, classes=classes)
 
 
 def told(method: str, x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> StudentData:
-    """The same; for a method that reads tables, also the one in which each image voted on the two nearest of these."""
+    """Return `student_data` and, for a method that reads tables, a noisy table of votes on the `answered` samples.
+
+    Each sample votes for its class on the two nearest of the answered samples.
+    """
     data = student_data(x, y, answered, classes)
     if not reads_table(method):
         return data
@@ -46,7 +49,7 @@ def told(method: str, x: np.ndarray, y: np.ndarray, answered: int, classes: int 
 
 
 def features(x: np.ndarray) -> np.ndarray:
-    """Images as unit vectors."""
+    """Return images as unit vectors (samples, pixels), after subtracting the mean of each image."""
     flat = x.reshape(len(x), -1).astype(float)
     flat -= flat.mean(axis=1, keepdims=True)
     return flat / np.linalg.norm(flat, axis=1, keepdims=True)

@@ -25,7 +25,7 @@ PATIENCE = 1200
 
 
 class Workflow:
-    """Working copy with one configuration."""
+    """Copy of the workflow in a folder, with one configuration, `settings`."""
 
     #: Options that set where jobs run.
     where: tuple[str, ...] = ("--cores", "2")
@@ -82,12 +82,12 @@ class Workflow:
         return {file.name: file.read_bytes() for file in files}
 
     def votes(self) -> list[list[int]]:
-        """Return the only votes below the results, (teachers, queries)."""
+        """Return the votes (teachers, queries) in the only file of votes below the results."""
         rows: list[list[int]] = read_arrays(self.find("**/votes.npz"), VOTES)["votes"].tolist()
         return rows
 
     def find(self, pattern: str) -> Path:
-        """Return the only file below the results that matches."""
+        """Return the only file below the results that matches the glob `pattern`."""
         (found,) = (self.folder / "results").glob(pattern)
         return found
 

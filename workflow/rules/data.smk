@@ -28,7 +28,7 @@ rule data:
 rule split:
     input:
         public="<results>/<data>/public.npz",
-        # Needed only if the pool consists of private samples whose labels alone are private.
+        # Needed only with `protects: labels`, where the pool consists of private samples.
         private=used(RUN.label_splits, SPLIT, "<results>/<data>/private.npz"),
     output:
         pool="<results>/<split>/pool.npz",
