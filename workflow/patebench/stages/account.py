@@ -118,7 +118,7 @@ def run(
         if seed is not None and stream is not None:
             noise = seeded_noise(seed, stream)
         elif (seed, stream) != (None, None):
-            line = "only one of --seed and --stream is given; give both to draw sanitised bounds, or none"
+            line = "only one of --seed and --stream is given; give both to draw sanitised bounds, or neither"
             raise PatebenchError(line)
         if noise is not None and release:
             line = (
@@ -268,7 +268,7 @@ def _budget_bounds(
 ) -> list[Bound]:
     """Return the bounds given by the budget (ε, δ) of the labels; an empty list if `delta` is below the budget's δ.
 
-    Raises ArtefactError unless the answered queries of the labels are exactly those that the budget allows.
+    Raises ArtefactError if the answered queries of the labels differ from those that the budget allows.
     """
     budget = labels.meta["budget"]
     cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)

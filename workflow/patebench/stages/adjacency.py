@@ -107,7 +107,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble of an experiment's first seed once, and the distinct first rounds of its query selections."""
+    """Yield each ensemble of an experiment's first seed once, with the first round of each of its query selections."""
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
@@ -123,7 +123,7 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
         if ensemble.split.data.long_tail:
             line = (
                 f"long_tail selects records of {ensemble.split.data.name} by their labels, so a changed record changes"
-                " others; audit the data set without it"
+                " the selection of others; leave long_tail out for the audit"
             )
             raise PatebenchError(line, code="long-tail")
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]
@@ -132,7 +132,10 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
 
 @dataclass(frozen=True)
 class Rerun:
-    """A run of all stages up to the votes, in this process: `run` has the options of each stage, `folder` the files."""
+    """A run of all stages up to the votes, in this process.
+
+    `run` contains the options of each stage, and `folder` the files that the stages write.
+    """
 
     run: Run
     folder: Path
@@ -238,7 +241,10 @@ def _as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """A data set of the configuration and the `traces` of its unchanged data; changed copies are put in `folder`."""
+    """A data set of the configuration, with the `traces` of the stages on its unchanged data.
+
+    Changed copies are written to `folder`.
+    """
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
@@ -348,7 +354,7 @@ class Comparison:
         return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
 
     def _as_written(self, ours: Records) -> Records:
-        """Return the records `ours`; sorted by label, as folders of classes are read, if only labels are private."""
+        """Return the records `ours`, sorted by label (as folders of classes are read) if only labels are private."""
         if self.ensemble.split.parameters.protects is None:
             return ours
         order = np.argsort(ours["y"], kind="stable")
@@ -391,7 +397,7 @@ class Comparison:
         return self.base.vote(before, chunks), changed.vote(after, chunks)
 
     def _chunks(self, teacher: int) -> list[str]:
-        """Return the chunks to train for a change of the shard of `teacher`: its own and a distant one, or all."""
+        """Return the chunks to retrain after a change of the shard of `teacher`: its own and a distant one, or all."""
         chunks = self.ensemble.chunks
         if self.thorough or len(chunks) < 2:
             return chunks

@@ -148,8 +148,8 @@ def _label_pool(
 ) -> tuple[Arrays, Facts]:
     """Enter the draw in the ledger with `write_down`, then label the whole pool.
 
-    Return the arrays of the LABELS by name, and metadata: the keys of the ledger's new entries and, with a `budget`,
-    the budget and the number of queries that were put to the mechanism.
+    Return the arrays for the file of labels by name, and metadata: the keys of the ledger's new entries. With a
+    `budget`, the metadata also contain the budget and the number of queries that were put to the mechanism.
     """
     query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
@@ -167,8 +167,8 @@ def _label_selected(
 ) -> tuple[Arrays, Facts]:
     """Enter the draw in the ledger with `write_down`, then label the `selected` queries.
 
-    Return the arrays of the LABELS by name, and metadata: the keys of the ledger's new entries. The array `kept`
-    (queries,) is True where a label is the student's own prediction.
+    Return the arrays for the file of labels by name, and metadata: the keys of the ledger's new entries. The array
+    `kept` (queries,) is True where a label is the student's own prediction.
     """
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)
@@ -183,8 +183,8 @@ def _label_selected(
 def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
     """Return the labels of earlier rounds, or None if `earlier` is None.
 
-    Raises ArtefactError for labels from another mechanism or other teachers. The labels must come from the same votes
-    as this round or, if each round has its own votes, from the votes of the previous round.
+    Raises ArtefactError if these labels come from another mechanism or other teachers. They must come from the same
+    votes as this round or, if each round has its own votes, from the votes of the previous round.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
@@ -198,7 +198,7 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
     asked = votes.meta.get("queries_files")
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
         raise ArtefactError(
-            votes.path, f"its rounds of votes differ from the rounds up to {earlier or selected.path}", OF_ROUNDS
+            votes.path, f"the rounds of its votes differ from the rounds up to {earlier or selected.path}", OF_ROUNDS
         )
     if before is not None:
         same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS)

@@ -122,10 +122,10 @@ class _LabelSet:
         return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
 
     def measured(self, queries: int) -> Record:
-        """Return the numbers of answers and of kept student labels among the first `queries`, and the labels' accuracy.
+        """Return columns of a record on the first `queries` queries: numbers of labels, and the accuracy of the labels.
 
-        A label of the student counts as a label, not as an answer of the teachers. Accuracies are None if no query was
-        answered, or if the true labels are unknown.
+        `answered` is the number of labels from the teachers, and `kept` the number of labels from the student. The
+        accuracy is that of both. It is None if there are no labels, or if the true labels are unknown.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]

@@ -59,7 +59,7 @@ _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", 
 def compare_records(one: Records, other: Records) -> pd.DataFrame:
     """Return one row per quantity and setting that both runs measured, the clearest differences first.
 
-    A difference is the clearer, the larger it is in units of the width of its interval.
+    The clearness of a difference is its size divided by the width of its interval.
 
     Returns
     -------
@@ -118,7 +118,10 @@ class _Number:
     largest: tuple[list[float], list[float]]
 
     def compared(self) -> list[Any]:
-        """Return the row of `compare_records` for this quantity, from common seeds only if there are at least two."""
+        """Return the row of `compare_records` for this quantity.
+
+        If the runs share at least two seeds, only these seeds are used.
+        """
         one, other = self.sides
         common = sorted(set(one) & set(other))
         paired = len(common) > 1

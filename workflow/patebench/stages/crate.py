@@ -165,7 +165,7 @@ def _file(crate: "ROCrate", source: Path, place: str) -> Any:
 
 
 def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
-    """Add the configuration of the run to the crate; it is read from the manifest, since no file contains it."""
+    """Add `config`, the configuration of the run, to the crate as a file, and return this file's entry in the crate."""
     text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     words = {"name": "configuration of the run", "encodingFormat": "application/json"}
     return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)

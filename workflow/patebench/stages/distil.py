@@ -58,7 +58,7 @@ def run(
         for number, ((name, temperature), target) in itertools.product(sorted(samples), kinds.items()):
             learner = make_learner(model, recipe, classes=classes, epochs=parameters.epochs)
             if not isinstance(learner, Network):
-                raise PatebenchError(f"'{model}' is not a network and cannot learn from probabilities; use mlp")
+                raise PatebenchError(f"--model {model} is no network, so it cannot learn from probabilities; use mlp")
             # Use one seed for all kinds of labels, so that they are comparable.
             fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
             check_learner(f"network of {name} labels", learner, public)

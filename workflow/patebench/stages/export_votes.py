@@ -70,7 +70,7 @@ def run(
     facts = read_json(summary, "join_votes")
     if facts.get("votes") != source.digest:
         raise ArtefactError(
-            summary, f"it was made with other votes than {votes}", "give its own votes", code="mismatch"
+            summary, f"it describes other votes than {votes}", "give the summary of these votes", code="mismatch"
         )
     about = select_entries(summary, facts, _FACTS)
     copies = read_manifest(manifest, "copies")["copies"] if manifest else {}
@@ -104,8 +104,8 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return the Croissant metadata of the files in `folder`, with facts on the votes.
 
-    `about` holds further facts, `digest` is the digest of the votes, and `stated` has licence, creator, citation and
-    URL as the user gave them.
+    `about` contains further facts, from the ensemble's summary. `digest` is the digest of the votes. `stated` contains
+    licence, creator, citation and URL as the user gave them.
     """
     facts = {**about, "queries": votes.queries, "classes": votes.classes, "digest": digest, "patebench": __version__}
     title = f"votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')} of {about['dataset']}"

@@ -39,7 +39,10 @@ def run(
     """
     is_table = parameters.classes is not None
     if {pool is None, truth is None, dataset is not None} != {is_table}:
-        line = "give --classes and --dataset for a table of votes, --pool and --truth for a file of export_votes"
+        line = (
+            "the options fit neither a table of votes nor a file of export_votes; give --classes and --dataset for a"
+            " table, or --pool and --truth for a file of export_votes"
+        )
         raise PatebenchError(line, code="options")
     source, matrix = read_source(votes, True, parameters.classes, teachers)
     kept = ("abstentions", "neighbours", "weighted", "teachers")

@@ -118,7 +118,10 @@ def run(
 
 
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Return the VOTES of the same teachers in all rounds before the round of `chunk`; None in the first round."""
+    """Return the votes in the file `earlier`: those of all rounds before the round of `chunk`; None in the first round.
+
+    Raises ArtefactError if they are missing or come from other rounds or teachers.
+    """
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
@@ -184,9 +187,9 @@ def describe_votes(
 def describe_weighted(
     arrays: Mapping[str, NDArray[Any]], teachers: int, truth: NDArray[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the dict of `describe_votes` for weighted votes.
+    """Return the dict of `describe_votes` for weighted votes, which are in `arrays`.
 
-    Gaps are rounded to whole votes. Accuracies of single teachers are None.
+    Gaps are rounded to whole votes. The accuracy of each single teacher is None.
     """
     weights, labels, owners = (arrays[name] for name in WEIGHTS)
     table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT

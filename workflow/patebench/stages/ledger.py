@@ -44,9 +44,9 @@ def run(
 
 
 def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Return a dict for JSON with all draws of `ledger` and ε of each and of all, at `delta`.
+    """Return a dict for JSON with all draws of `ledger`, the ε of each draw, and the ε of all draws together.
 
-    The default of `delta` is the limit's δ, or 1e-5 without a limit.
+    Each ε is at `delta`; None stands for the δ of the ledger's limit, or 1e-5 without a limit.
     """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)

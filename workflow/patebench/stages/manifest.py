@@ -79,7 +79,7 @@ def commit() -> dict[str, Any] | None:
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Return `commit` with the entry `older_jobs`: the number of jobs that ended before it, hence ran older code.
+    """Return `commit` with the entry `older_jobs`: the number of jobs that ended before this commit, on older code.
 
     `ends` are the Unix times at which the jobs ended.
     """
@@ -96,10 +96,10 @@ def end_times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
 
 
 def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
-    """Return seconds and peak MB per rule, longest first, and the start of the first job and end of the last (UTC).
+    """Return the seconds and the peak MB of each rule, longest first, and the times of the first start and last end.
 
-    `ends` comes from `end_times`. The rule is the first part of a job's name. Snakemake measures only the last run of a
-    job, not the time before it was interrupted and continued from a checkpoint.
+    Both times are in UTC. `ends` comes from `end_times`. The rule is the first part of a job's name. For a job that was
+    interrupted and continued from a checkpoint, Snakemake measures only the last part.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []

@@ -62,8 +62,8 @@ def run(
     strategy = PARTITIONS.load(parameters.strategy)
     if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):
         line = (
-            f"with '{parameters.strategy}', a changed label may move other records to another shard; leave the strategy"
-            " out"
+            f"with '{parameters.strategy}', a changed label may move other records to another shard, so"
+            " --protects labels is not possible; leave --strategy out"
         )
         raise PatebenchError(line, code="labels", where="--strategy")
     samples, others = read_samples(private, "private"), read_samples(public, "public")

@@ -35,8 +35,9 @@ Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """Return a lower bound on the ε at `delta` of a training of `form` with `settings`, and a verdict on its stated ε.
+    """Audit a training of `form` with `settings`; return a dict with the result.
 
+    `audited` is a lower bound on ε at `delta`, `verdict` the verdict on the stated ε, and `audit` contains details.
     `known` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
     """
     reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
@@ -56,7 +57,10 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 
 @dataclass(frozen=True)
 class _ReleaseAudit:
-    """Audit of one release of a noisy sum of the kind `sort`; a training makes `count` such releases."""
+    """Audit of one release of a noisy sum of the kind `sort`; a training makes `count` such releases.
+
+    `by_means` and `by_runs` are the two results: from the two means, and from many runs of the release.
+    """
 
     sort: Summand
     count: int

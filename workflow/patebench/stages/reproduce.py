@@ -69,7 +69,7 @@ def run(
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Return the row named `asked`, or the only row whose name contains its words in this order."""
+    """Return the row named `asked`, or the only row whose name contains the words of `asked` in this order."""
     words = _words(asked)
     matching = [name for name in rows if _words(name) == words]
     if words and not matching:

@@ -82,8 +82,8 @@ def run(
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():
         raise PatebenchError(
-            f"the strategy '{strategy}' must select {selection.queries} distinct samples not selected before, "
-            "but did not; correct the strategy"
+            f"the strategy '{strategy}' did not select {selection.queries} distinct samples that had not been "
+            "selected before; correct the code of the strategy"
         )
     log.info("%s: %d queries after %d", strategy, selection.queries, len(state.queried))
     arrays = {"queries": chosen}
@@ -101,7 +101,7 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """Return the state for an acquisition strategy, with earlier queries, their labels and the student's predictions.
+    """Return the state for the selection strategy: earlier queries, their labels and the student's predictions.
 
     The second result contains the digests of the files `labels` and `predictions`, by name; None in the first round.
     """

@@ -108,7 +108,10 @@ def run(
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the samples `x` and labels `y` of a POOL that consists of private SAMPLES, in the order of the POOL."""
+    """Return the samples `x` and private labels `y` of the `pool`, which was drawn from `samples`, in the pool's order.
+
+    Raises ArtefactError if the pool was drawn from other samples.
+    """
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):

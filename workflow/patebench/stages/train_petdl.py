@@ -76,7 +76,10 @@ def run(
     shape = tuple(samples.shape[1:])
     teacher = make_learner(summary["model"], summary["recipe"], classes=classes)
     if not isinstance(teacher, Network):
-        raise PatebenchError(f"PET-DL needs networks as teachers, but these are '{summary['model']}'; use conv-small")
+        raise PatebenchError(
+            f"PET-DL needs networks as teachers, but these are '{summary['model']}'; set model: conv-small for the"
+            " ensemble in the configuration"
+        )
     size = sum(layer.numel() for layer in teacher.build(shape, classes).parameters())
     width = architectures.width_of(size / (parameters.compression or 1), shape, classes)
     guided = parameters.guided or ("block2" if known.hints is None else layer)
@@ -142,7 +145,9 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
 
     chunks = [read_arrays(path, CHUNK) for path in paths]
     if sorted(chunk.digest for chunk in chunks) != sorted(votes.meta["chunks"]):
-        raise PatebenchError(f"{votes.path} was joined from other chunks than these; pass all of its chunks")
+        raise PatebenchError(
+            f"{votes.path} was joined from other chunks than these; repeat --chunk for all of its chunks"
+        )
     for chunk in chunks:
         chunk.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
         if "probabilities" not in chunk.arrays:

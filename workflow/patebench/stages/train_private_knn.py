@@ -82,7 +82,7 @@ def run(
     answered = labels >= 0
     if not answered.any():
         fault = "it was not written: no query had enough votes for an answer, so no student can be trained"
-        raise ArtefactError(out, fault, "use a lower threshold", code="no-answer")
+        raise ArtefactError(out, fault, "use a lower --threshold", code="no-answer")
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")
     log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right["label_accuracy"])

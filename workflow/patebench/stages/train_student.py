@@ -140,7 +140,7 @@ def run(
 
 
 def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
-    """Return `data` with the stored images of the POOL `samples` as its pool.
+    """Return `data` with the stored images of `samples`, the file of the pool, as its pool.
 
     The features of these images are those computed from `samples["x"]`.
     """
@@ -164,9 +164,9 @@ def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = 
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
-    """Train a student on the POOL `public`, with `labels` (queries,) for its first samples; −1 is no label.
+    """Train a student on the pool `public`, with `labels` (queries,) for its first samples; −1 is no label.
 
-    Return a dict with its model, learning curve and accuracies on `test_set`.
+    Return a dict with the student's model, learning curve and accuracies on `test_set`.
     """
     from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train

@@ -72,7 +72,10 @@ def run(
     check_pool_protection(queries, shards)
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
-        line = f"teachers {first}-{last} are not among the {shards.meta['teachers']} teachers of {partition}"
+        line = (
+            f"teachers {first}-{last} are not among the {shards.meta['teachers']} teachers of {partition}, numbered"
+            " from 0"
+        )
         raise PatebenchError(line, code="teachers", where="--teachers")
     asked = _Asked.read(selected, queries) if selected else None
     if asked is not None and asked.later and not on_queries(training.model):
@@ -144,7 +147,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Queries on which an ensemble votes: one file of QUERIES per round so far, or a single file with all queries."""
+    """Queries on which an ensemble votes: one file per round so far, or a single file with all queries."""
 
     files: Sequence[Artefact]
 
@@ -181,7 +184,7 @@ class _Asked:
 
     @property
     def positions(self) -> NDArray[np.integer]:
-        """Return, for the queries of all rounds so far in order, their positions (queries,) in the pool."""
+        """Return the positions (queries,) in the pool of the queries of all rounds so far, in the order of rounds."""
         return np.concatenate([file["queries"] for file in self.files])
 
     @property
@@ -245,10 +248,9 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of `chunk`; return the arrays of the CHUNK by name, and facts about the training device.
+    """Train the teachers of `chunk`; return their outputs as arrays by name, and facts about the training device.
 
-    The arrays are the votes on queries and test set, and the outputs that `kept` asks for. `randomness` is (seed,
-    stream).
+    The outputs are the votes on queries and test set, and those that `kept` names. `randomness` is (seed, stream).
     """
     from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
