@@ -199,7 +199,7 @@ _EXPECTED: Mapping[str, tuple[str, ...]] = {
 
 
 def _flags(entry: Entry) -> Iterator[Problem]:
-    """Yield the problems of `entry` that need no ε: missing statements, contradictions, and choices on test data."""
+    """Yield the problems that show without computing ε: missing facts, contradictions, and choices on test data."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
         if getattr(privacy, name) is None:

@@ -113,7 +113,7 @@ def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | Non
 
 
 def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
-    """Return the most accurate row whose reported ε is at most `target` and could not be checked; None without one."""
+    """Return the most accurate row whose reported ε could not be checked and is at most `target`; None without one."""
     unchecked = [row for row in rows if row.status is Status.UNCHECKED and row.epsilon <= target]
     return max(unchecked, key=lambda row: row.accuracy, default=None)
 

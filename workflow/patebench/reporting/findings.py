@@ -221,7 +221,7 @@ def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def protected(row: Mapping[Any, Any]) -> str:
-    """Return what the ε of the labels of the student in `row` protects: "the shard of one of 250 teachers"."""
+    """Return what ε protects for the student in `row`, as text: "the shard of one of 250 teachers"."""
     if of_labels(row.get("setting", "")):
         return PROTECTS_LABEL
     return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
@@ -238,14 +238,14 @@ def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
 
 
 def setting(row: Mapping[Any, Any]) -> str:
-    """Return the sentence on a student's `row`: "Setting: GNMax, σ = 40, 100 prototypes, supervised student."."""
+    """Return a sentence on the student in `row`: "Setting: GNMax, σ = 40, 100 prototypes, supervised student."."""
     noise = row.get("noise_in_words")
     parts = [in_words(row["mechanism"]), noise if isinstance(noise, str) else "", answers(row)]
     return f"Setting: {', '.join(filter(None, parts))}, {in_words(row['method'])} student."
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return the mean number of answers in a student's `row` as text: "300 labels", or "13 answers to 300 queries"."""
+    """Return the mean number of answers for the student in `row`: "300 labels", or "13 answers to 300 queries"."""
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]
@@ -255,7 +255,7 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return the mean accuracy of `row` as text, with the share of the largest class in brackets, if known.
+    """Return the mean accuracy of `row` as text, followed by the text of `base_rate` in brackets, if there is one.
 
     `accuracy` is the name of the accuracy's column without `_mean`.
     """
@@ -266,8 +266,8 @@ def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
     """Return a text with the balanced accuracy of `row`, if known, and the accuracy of predicting the largest class.
 
-    The text says so if the accuracy in the column `<accuracy>_mean` is not above that of always predicting the largest
-    class. It is "" if the share of this class is unknown.
+    If the accuracy in the column `<accuracy>_mean` is not above that of this prediction, the text says so. The text is
+    "" if the share of the largest class is unknown.
     """
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:

@@ -165,7 +165,7 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return pairs of an ε printed in the setting `keys` and the accuracy `quantity` in the same row of its table.
+        """Return pairs: an ε printed in the setting `keys`, as `Value`, and the accuracy `quantity` in the same row.
 
         A pair that is printed twice, or quoted by another paper, is returned once.
         """

@@ -111,7 +111,7 @@ def _in_words(value: float) -> str:
 
 
 def name_words(name: str) -> list[str]:
-    """Return a text for each part of a name of the configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
+    """Return a text for each part of a name from a configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
     return (
         [_NAMES[name]]
         if name in _NAMES
@@ -120,7 +120,7 @@ def name_words(name: str) -> list[str]:
 
 
 def in_words(name: str) -> str:
-    """Return a name of the configuration as text for people: "small CNN, modern" for "small-cnn_modern"."""
+    """Return a name from a configuration as text for people: "small CNN, modern" for "small-cnn_modern"."""
     return ", ".join(name_words(name))
 
 

@@ -35,7 +35,7 @@ SUFFIXES = (".npz", ".json")
 _DIGEST = re.compile("[0-9a-f]{64}")
 #: Name of an unfinished file of `core.files.atomic`.
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
-_AGAIN = "delete the older of the two and the files made from it, then run snakemake again"
+_AGAIN = "delete the older of this file and its input, and all files made from it, then run snakemake again"
 
 
 @dataclass

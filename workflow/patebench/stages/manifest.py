@@ -96,10 +96,10 @@ def end_times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
 
 
 def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
-    """Return the seconds and the peak MB of each rule, longest first, and the times of the first start and last end.
+    """Return seconds and peak MB per rule (`rules`, longest first), and the times `started` and `finished` (UTC).
 
-    Both times are in UTC. `ends` comes from `end_times`. The rule is the first part of a job's name. For a job that was
-    interrupted and continued from a checkpoint, Snakemake measures only the last part.
+    These are the start of the first and the end of the last job. `ends` comes from `end_times`. The rule is the first
+    part of a job's name. For a job that was continued from a checkpoint, Snakemake measures only the last part.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []

@@ -46,8 +46,8 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw_epsilon(records: Records, published: Published) -> Figure:
     """Draw the ε of the first T queries against T, one line per accountant and kind of bound.
 
-    There is one panel per δ and label set on which a student was trained.
-    Solid lines with filled markers are worst-case bounds, which alone may be published with released labels.
+    There is one panel per δ and label set on which a student was trained. Solid lines with filled markers are
+    worst-case bounds, which alone may be published with released labels.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -247,7 +247,10 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
 
 
 def _marks(frame: pd.DataFrame) -> Marks:
-    """Return the marks of each column of ε in `frame`; markers are hollow for lower bounds from sampled labels."""
+    """Return label, kind of bound, size and hollow marker for each column of ε in `frame`, by column name.
+
+    Only lower bounds from sampled labels have hollow markers; for other columns, the hollow marker is "".
+    """
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
     for name, label in audit_methods(frame).items():

@@ -104,7 +104,7 @@ def _draw_sweep(
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
     """Return the title of a panel: data set and teachers and, on a second line, the student and further settings.
 
-    `group` contains the panel's settings, and `differ` the positions in it of those that differ between panels.
+    `group` contains the panel's settings. `differ` contains the positions of the settings that differ between panels.
     """
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
@@ -201,10 +201,11 @@ def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
-    """Yield each of `lines`, along which the setting `name` varies, with its label.
+    """Yield (label, first, line) for each of `lines`; along each line, the setting `name` varies.
 
-    The label names the form of PET-DL and, unless it varies, the number of teachers. If several lines have the same
-    form and number, the labels of all but the first also name the settings that differ from those of the first line.
+    The label names the form of PET-DL and, unless it varies, the number of teachers. Of several lines with the same
+    form and number, `first` is True for the first. The labels of the others also name the settings that differ from
+    the first line.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:

@@ -163,10 +163,10 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return the (ε, accuracy) pairs that each paper prints for each system, by label of paper and system.
+    """Return (points, joined) for each paper and system, by a label that names both.
 
-    If a paper compares several models, the accuracy is the best at each ε. The second part of a value is True if a line
-    may join the pairs, because the paper prints every model at every ε.
+    `points` are the (ε, accuracy) pairs that the paper prints for the system. If it prints several models, the accuracy
+    is the best at each ε. `joined` is True if a line may join the points, because every model has every ε.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -321,7 +321,7 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
     """Draw a horizontal line at the mean accuracy in `namings` for the largest number of clusters (ε = 0).
 
-    It is reached by labelling each cluster of the public pool with its most frequent true label.
+    This accuracy is reached by labelling each cluster of the public pool with its most frequent true label.
     """
     if not namings.empty:
         most = namings["clusters"].max()

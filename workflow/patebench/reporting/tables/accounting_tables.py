@@ -32,8 +32,8 @@ _ORDER = (
 def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set of the whole pool, number of queries and δ, with the ε by each accountant.
 
-    The columns `<kind>: <heading>_mean` and `…_std` are over the seeds; each ε is the smallest of the bounds with this
-    kind and heading (`_headings`), or NaN.
+    The columns `<kind>: <heading>_mean` and `…_std` are mean and standard deviation over the seeds. Each ε is the
+    smallest of the bounds with this kind and heading (`_headings`); NaN if there is none.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]

@@ -165,7 +165,7 @@ def _epsilons(records: Records) -> pd.DataFrame:
     """Return stated, worst-case and exact ε over the seeds, per label set, number of queries, δ and kind of stated ε.
 
     The stated ε is the bound by the accountant of the mechanism's paper: data-dependent if there is one, otherwise
-    worst-case. The exact ε is that for the votes.
+    worst-case. The exact ε is the smallest data-dependent bound that is computed exactly.
     """
     bounds = compared_bounds(records).rename(
         columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}

@@ -182,7 +182,10 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return the rows of `build_bits` for private models with a worst-case ε, each with its smallest one."""
+    """Return the rows of `build_bits` for private models, each with its smallest worst-case ε.
+
+    Models without a worst-case ε are left out.
+    """
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
