@@ -141,7 +141,7 @@ def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, re
     seeded = release_labels(
         tmp_path / "a" / "votes.npz", "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", seed=0, stream="s"
     )
-    with pytest.raises(PatebenchError, match="not made with the mode"):
+    with pytest.raises(PatebenchError, match="entry 'mode' does not match"):
         page(tmp_path, {**files, "labels": [seeded]})
     with pytest.raises(PatebenchError, match="the file of its bounds is not among the given files"):
         page(tmp_path, {**files, "bounds": []})

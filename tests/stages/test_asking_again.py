@@ -222,7 +222,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         aggregate.run(**{**second, "earlier": None})
     votes = again.votes(1)
     for changes, fault in (
-        ({"earlier_votes": "0" * 64}, "not made with the votes of"),
+        ({"earlier_votes": "0" * 64}, "entry 'votes' does not match"),
         (
             {"queries_files": ["0" * 64, votes.meta["queries_files"][1]]},
             "its rounds of votes differ from the rounds up to",
@@ -242,8 +242,8 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         join_votes.run(**{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (
-        ({"partition": "another"}, "not made with the partition of"),
-        ({"encoder": "another"}, "not made with the encoder of"),
+        ({"partition": "another"}, "entry 'partition' does not match"),
+        ({"encoder": "another"}, "entry 'encoder' does not match"),
         ({"queries_files": ["0" * 64]}, "its votes are not those of all rounds before"),
     ):
         write_arrays(tmp_path / "earlier.npz", VOTES, earlier.arrays, {**earlier.meta, **changes})
@@ -253,7 +253,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     write_arrays(
         tmp_path / "chunk.npz", CHUNK, chunk.arrays, {**chunk.meta, "queries_files": earlier.meta["queries_files"]}
     )
-    with pytest.raises(ArtefactError, match="not made with the queries_files of"):
+    with pytest.raises(ArtefactError, match="entry 'queries_files' does not match"):
         join_votes.run(**{**join, "chunk": [join["chunk"][1], tmp_path / "chunk.npz"]})
     assert not (again.folder / "refused.npz").exists()
 

@@ -220,7 +220,7 @@ NOT_GIVEN = "is not given as --labels"
     [
         (lambda made: _of_other_votes(made, "bounds"), NOT_GIVEN),
         (lambda made: _of_other_votes(made, "labels"), "other votes than"),
-        (_truth_of_another_pool, "not made with the pool of"),
+        (_truth_of_another_pool, "entry 'pool' does not match"),
         (_bounds_of_other_queries, NOT_GIVEN),
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
         (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),

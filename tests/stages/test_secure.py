@@ -246,8 +246,8 @@ def test_files_that_do_not_belong_together(votes, tmp_path):
     again = cut(tmp_path / "b", votes, 6, 11, release=True)
     out = tmp_path / "sum.npz"
     for given, fault in (
-        ([a[0], b[1]], "not made with the aggregator of"),
-        ([a[0], again[0]], "not made with the mode of"),
+        ([a[0], b[1]], "entry 'aggregator' does not match"),
+        ([a[0], again[0]], "entry 'mode' does not match"),
         ([a[0], a[0], b[0]], "the same teacher"),
     ):
         with pytest.raises(PatebenchError, match=fault):

@@ -97,7 +97,7 @@ class Artefact:
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
-            raise ArtefactError(self.path, f"it was not made with the {entry} of {of}", fix, code="mismatch")
+            raise ArtefactError(self.path, f"its entry '{entry}' does not match {of}", fix, code="mismatch")
 
 
 @contextmanager
