@@ -73,7 +73,7 @@ def test_our_own_artefact(tmp_path):
         (COUNTS[:, :1], "votes|classes"),
         (COUNTS.astype(complex), "dtype complex"),
         (np.vstack([COUNTS, [5, 2, 2]]), "query 0 has 10 votes and query 3 has 9"),
-        (MATRIX, "--votes --classes"),
+        (MATRIX, r"add --classes \(and --votes"),
     ],
 )
 def test_counts_that_are_none(saved, array, message):
