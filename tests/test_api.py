@@ -383,7 +383,7 @@ def test_a_fault_is_one_line(words: str, call: Callable[[], Any]) -> None:
 
 
 class Odd:
-    """An object that raises when converted to an array."""
+    """Object that raises an error when converted to an array."""
 
     def __array__(self) -> NDArray[Any]:
         raise RuntimeError("odd")
@@ -475,7 +475,7 @@ def test_samples_of_any_kind_are_predicted_or_refused_in_one_line() -> None:
 
 def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:
     class Mine(GNMax):
-        """Registered nowhere."""
+        """Mechanism that is not registered."""
 
     mine = Mine(8)
     assert np.array_equal(patebench.label(VOTES, mine, seed=1), patebench.label(VOTES, "gnmax", sigma=8, seed=1))

@@ -48,7 +48,7 @@ TREES = {module_name(path): ast.parse(path.read_text()) for path in sorted(ROOT.
 
 
 def imported_names(tree: ast.AST) -> set[str]:
-    """Full names of all that a module imports, at its top and inside functions."""
+    """Return the full names of all imports of a module, also inside functions."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -60,7 +60,7 @@ def imported_names(tree: ast.AST) -> set[str]:
 
 
 def used_names(tree: ast.AST) -> set[str]:
-    """Every name in a module, with or without the object it is an attribute of."""
+    """Return all names, names of attributes and imported names in a module."""
     nodes = list(ast.walk(tree))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}

@@ -22,7 +22,7 @@ SLACK = 1e-9
 
 
 class Cell(float):
-    """A number of a table as the pages print it: `.1p` is per cent, a minus is a minus sign, 1e-08 is 1e-8."""
+    """Number of a table, formatted as on the pages: `.1p` for per cent, − for minus, and 1e-8 for 1e-08."""
 
     def __format__(self, form: str) -> str:
         if math.isinf(self):
@@ -41,7 +41,7 @@ def table(file: str) -> list[dict[str, str]]:
 
 
 def equal(cell: str, wanted: float | str) -> bool:
-    """Numbers may differ as far as an ε may that was calibrated, and no two settings are as near to one another."""
+    """Return True if `cell` equals `wanted`; numbers may differ by the tolerance of a calibrated ε."""
     return cell == wanted if isinstance(wanted, str) else bool(cell) and math.isclose(float(cell), wanted, rel_tol=1e-6)
 
 
@@ -86,7 +86,7 @@ def check(group: dict[str, Any], claim: dict[str, Any], page: str) -> None:
 
 
 def agree(shown: str, quantity: str, cells: dict[str, Any]) -> None:
-    """Numbers of single seeds have the mean and the standard deviation of the table, as far as they were rounded."""
+    """Assert that the `shown` numbers of seeds have the mean and deviation in `cells`, up to rounding."""
     numbers = [float(number) for number in shown.split(",")]
     unit = 10.0 ** -len(shown.rpartition(".")[2])
     if quantity == "accuracy":  # of 1,000 test samples: nothing was rounded

@@ -201,7 +201,7 @@ def test_the_leaderboard_is_read_without_scripts_and_in_print(browser, address: 
 
 def test_every_page_is_in_the_navigation() -> None:
     class Loader(yaml.SafeLoader):
-        """Reads the names of Python objects as text."""
+        """Loader that reads the names of Python objects as text."""
 
     Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
     config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)

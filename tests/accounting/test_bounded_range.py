@@ -13,7 +13,7 @@ ORDERS = np.array([1.01, 1.5, 2.0, 4.0, 20.0, 100.0])
 
 
 def steps(eta, t):
-    """Probabilities of the losses t and t − η, of the worst steps of that range."""
+    """Return the probabilities of the privacy losses t and t − η in a worst-case step of range η = `eta`."""
     p = np.expm1(t - eta) / np.expm1(-eta)
     return p, 1 - p
 

@@ -10,7 +10,7 @@ from patebench.accounting import discrete_gaussian
 
 
 def summed(share, shares):
-    """Exact probabilities of the sum, all terms positive, and x."""
+    """Return the exact probabilities of the sum of `shares` discrete Gaussians of scale `share`, and its values."""
     x = np.arange(-math.ceil(36 * share), math.ceil(36 * share) + 1)
     one = np.exp(-(x**2) / (2 * share**2))
     one = one[one > 1e-280]

@@ -15,7 +15,7 @@ SCALES = [0.0, 1e-300, 1e-6, 0.1, 1.0, 40.0, 1e6, 1e150, math.inf]
 
 
 def histograms(classes):
-    """Unanimity, ties and a narrow lead for ensembles of 2 to 10⁶ teachers."""
+    """Return histograms (rows, classes) with unanimity, a tie or a narrow lead, of 2 to 10⁶ teachers."""
     rows = []
     for teachers in (2, 3, 250, 5000, 10**6):
         unanimous, tied, narrow = np.zeros((3, classes), dtype=np.int64)

@@ -33,7 +33,7 @@ def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
 
 
 def least_epsilons(epsilon: float, queries: int, deltas: tuple[float, ...]) -> list[mp.mpf]:
-    """Sum over all losses in 60 digits, each term computed from the previous one; return ε for each δ."""
+    """Return the least ε of `queries` queries for each δ, by sums over all losses in 60 digits."""
     with mp.workdps(60):
         falls = mp.exp(-mp.mpf(epsilon))
         p = (1 + falls) ** -queries
@@ -107,7 +107,7 @@ def test_gaussian_dp_is_that_of_dp_accounting(mu, delta):
 
 
 def exact_gaussian_delta(mu, epsilon):
-    """δ(ε) of μ-GDP by mpmath: φ(t)·(R(t) − R(t + μ)) with R the Mills ratio, in digits enough for what cancels."""
+    """Return δ(ε) of μ-GDP by mpmath: φ(t)·(R(t) − R(t + μ)), with t = ε/μ − μ/2 and the Mills ratio R."""
     t = epsilon / mu - mu / 2
 
     def mills(x):

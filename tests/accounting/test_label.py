@@ -99,7 +99,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(120)
 
 
 def three(kind, u, v):
-    """P_a, P_b and P_o for arrays u, v, by quadrature over pieces on which the integrand is smooth."""
+    """Return P_a, P_b and P_o for arrays u, v, by quadrature over pieces on which the integrand is smooth."""
     f = (
         (lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
         if kind == GAUSSIAN
@@ -124,7 +124,7 @@ def three(kind, u, v):
 
 
 def rate(kind, s, order, u, v):
-    """D_α over α s², with nothing cancelled."""
+    """Return D_α/(α s²) for the order α, with a formula in which no terms cancel."""
     p, q = three(kind, u, v), three(kind, u - s, v + s)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r = np.where((p > 1e-200) & (q > 1e-200), np.log(p / q), 0.0)

@@ -27,7 +27,7 @@ def top_of(step):
 
 
 def brute_delta(step, top, queries, epsilon):
-    """Σ over all sequences of outcomes of (p − e^ε q)⁺."""
+    """Return δ(ε) as the sum of (p − e^ε q)⁺ over all sequences of `queries` outcomes."""
     with mp.workdps(50):
         losses = [top * (1 - mp.mpf(2 * i) / (len(step) - 1)) for i in range(len(step))]
         total = mp.mpf(0)

@@ -44,7 +44,7 @@ def table():
 
 
 def divergence(order, mean, scale, other_mean, other_scale):
-    """Rényi divergence of two normal distributions by quadrature."""
+    """Return the Rényi divergence of two normal distributions, by quadrature."""
 
     def density(x, m, s):
         return mp.exp(-(((x - m) / s) ** 2) / 2) / s / mp.sqrt(2 * mp.pi)
@@ -63,10 +63,10 @@ CASES = [(10.0, 0.02, 30.0, 0.0), (10.0, 0.02, 30.0, 4.0), (3.0, 0.15, 2.0, 4.7)
 
 
 def published_cost(order, beta, noise):
-    """Rényi cost of GNSS as Scalable PATE states it: αe^{2β}/σ² + (αβ − ½ ln(1−2αβ))/(α−1), for 1 < α < 1/(2β).
+    """Return the Rényi cost of GNSS in Scalable PATE: αe^{2β}/σ² + (αβ − ½ ln(1−2αβ))/(α−1), for 1 < α < 1/(2β).
 
-    With σ small and 2αβ near 1 it is below a divergence that it should bound, that of two
-    Gaussians (α = 10, β = 0.045, σ = 1: 11.1 against 32.9); elsewhere it is several times what `cost` finds.
+    For small σ and 2αβ near 1, this cost is below the divergence of two Gaussians that it should bound (α = 10,
+    β = 0.045, σ = 1: 11.1 instead of 32.9). Elsewhere, this cost is several times that of `cost`.
     """
     if not 1 < order < 1 / (2 * beta) or noise == 0:
         return np.inf

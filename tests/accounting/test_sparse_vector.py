@@ -28,7 +28,7 @@ def transcripts(queries, cutoff):
 
 
 def probabilities(distances, cutoff, threshold, scales, noise):
-    """Pr of each transcript, by Gauss–Legendre panels over ρ that end where its density or a test's chance bends."""
+    """Return Pr of each transcript, by Gauss–Legendre quadrature over the threshold noise ρ between kinks."""
     density, distribution, reach = noise
     edge = reach * scales[0]
     bends = {-edge, edge, 0.0, *(d - threshold for d in distances), *np.linspace(-edge, edge, 61)}

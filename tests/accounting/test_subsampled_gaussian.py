@@ -23,7 +23,7 @@ DELTA = 1e-5
 
 
 def _tails(x: float, noise: float, rate: float) -> tuple[float, float]:
-    """Pr[Z > x] without the record, and with it, which takes part at this rate."""
+    """Return Pr[Z > x] without the record, and with the record, which is sampled with probability `rate`."""
     without = norm.sf(x / noise)
     return without, (1 - rate) * without + rate * norm.sf((x - 1) / noise)
 
@@ -35,7 +35,7 @@ def _where(loss: float, noise: float, rate: float) -> float:
 
 
 def _one_step_delta(noise: float, rate: float, epsilon: float) -> float:
-    """δ(ε) of one step by its tails, the larger of both directions."""
+    """Return δ(ε) of one step, computed from tails: the larger one of both directions."""
     without, with_it = _tails(_where(epsilon, noise, rate), noise, rate)
     removed = with_it - math.exp(epsilon) * without
     if -epsilon <= math.log1p(-rate):

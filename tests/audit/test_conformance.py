@@ -30,7 +30,7 @@ class ChangesVotes(Sound):
 
 
 class MoreThanSaid(Sound):
-    """A mechanism that answers at random half as often as stated."""
+    """Mechanism that returns a random class half as often as stated."""
 
     def release(self, votes: Votes, rng: Any) -> Any:
         return Sound(self.chance / 2).release(votes, rng)
@@ -53,7 +53,7 @@ class Nothing(Sound):
 
 
 class Discrete(Sound):
-    """A mechanism that declares a discrete form without an accountant for it."""
+    """Mechanism that declares a discrete form, but has no accountant for this form."""
 
     discrete: ClassVar[bool] = True
 

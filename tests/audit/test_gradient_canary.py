@@ -18,9 +18,10 @@ STATED = SubsampledGaussian(noise=0.7, rate=0.9, steps=1)
 
 
 class Toy:
-    """Nine samples without a second feature and, where it is present, a tenth with nothing but a huge one.
+    """Nine samples whose second feature is 0 and, if `present`, a canary with only a huge second feature.
 
-    Along the weights of that feature the canary's clipped gradient has the clipping norm, and no other has anything.
+    Along the weights of the second feature, the canary's clipped gradient has the clipping norm, and all other
+    gradients are 0.
     """
 
     def __init__(self, present: bool) -> None:

@@ -63,7 +63,7 @@ def test_in_the_sound_forms_noise_reaches_the_weights(name: str) -> None:
 
 
 def vectors(sort: Summand) -> tuple[Tensor, Tensor]:
-    """Five teachers on two neighbours: long vectors, opposite or orthogonal ones of the teacher that differs."""
+    """Return long vectors of all teachers on two neighbours; those of one teacher are opposite or orthogonal."""
     here = torch.zeros(TEACHERS, 6)
     here[:, 0] = 10 * CLIP
     there = here.clone()
@@ -82,7 +82,7 @@ def released(form: Form, sort: Summand, settings: Settings = SETTINGS) -> NDArra
 
 
 def verdicts(name: str, sort: Summand, stated: float | None = None) -> tuple[Verdict, Verdict, float]:
-    """Of the exact and the sampled audit, and the sampled μ."""
+    """Return the verdicts of the exact and of the sampled audit, and the sampled μ."""
     form: Form = FORMS.load(name)
     means = released(form, sort, replace(SETTINGS, noise=0.0))[:, 0]
     found = released(form, sort)

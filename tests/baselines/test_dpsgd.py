@@ -38,7 +38,7 @@ def _nothing(chosen, clip):
 
 
 def _spent_of(noisy: NoisySteps, steps: int) -> SubsampledGaussian:
-    """What so many steps that learn nothing cost."""
+    """Return what the accountant gets after `steps` steps with sums of 0."""
     for _ in range(steps):
         noisy.step(_nothing)
     return noisy.spent()
@@ -48,7 +48,7 @@ def _spent_of(noisy: NoisySteps, steps: int) -> SubsampledGaussian:
 
 
 class Faulty:
-    """A sampler that states a rate, and draws by a function of itself and the number of samples."""
+    """Sampler that states `rate`, but draws by the function `how` of the sampler and the number of samples."""
 
     def __init__(self, how, rate: float = 0.1, seed: int = 0) -> None:
         self.rate, self.how, self.rng, self.left = rate, how, _rng(seed), torch.empty(0, dtype=torch.int64)
@@ -58,7 +58,7 @@ class Faulty:
 
 
 def _next_of_epochs(sampler: Faulty, samples: int, size: int) -> torch.Tensor:
-    """The next samples of shuffled epochs, as non-private training has them."""
+    """Return the next `size` samples of shuffled epochs, as in training without privacy."""
     if len(sampler.left) < size:
         sampler.left = torch.cat([sampler.left, torch.randperm(samples, generator=sampler.rng)])
     chosen, sampler.left = sampler.left[:size], sampler.left[size:]
@@ -83,7 +83,7 @@ def _with_replacement(sampler: Faulty, samples: int) -> torch.Tensor:
 
 
 def _paired(pair):
-    """Two samples take part together or not at all; both do at the stated rate."""
+    """Return a sampler at the stated rate that draws both samples of a pair or none."""
 
     def how(sampler: Faulty, samples: int) -> torch.Tensor:
         half = PoissonSampler(sampler.rate, sampler.rng).draw(samples // 2)
@@ -97,13 +97,13 @@ def _order(samples: int) -> torch.Tensor:
 
 
 def _uneven(sampler: Faulty, samples: int) -> torch.Tensor:
-    """One half of the samples takes part three times as often as the other, on average at the stated rate."""
+    """Draw one half of the samples three times as often as the other half, on average at the stated rate."""
     rates = sampler.rate * torch.where(torch.arange(samples) < samples // 2, 1.5, 0.5)
     return _poisson(samples, rates, sampler.rng)
 
 
 def _denser(times: float) -> Faulty:
-    """Draws more than it says."""
+    """Return a sampler that draws at `times` times the stated rate."""
     return Faulty(lambda sampler, samples: _poisson(samples, times * sampler.rate, sampler.rng))
 
 
@@ -201,7 +201,7 @@ def test_what_protects_nothing_is_refused() -> None:
 
 
 def _by_loop(net, standardise, x, y, clip: float) -> torch.Tensor:
-    """The clipped sum, one sample after the other, by plain backward passes."""
+    """Return the sum of clipped gradients, computed by one backward pass per sample."""
     total = torch.zeros(sum(each.numel() for each in net.parameters()))
     for sample, label in zip(torch.from_numpy(x), torch.from_numpy(y), strict=True):
         net.zero_grad()

@@ -39,7 +39,7 @@ def _method(name: str, noise: float = 1.0, **options: Any) -> Any:
 
 
 def _epsilon(mu: float, delta: float = DELTA) -> float:
-    """ε of μ-GDP by the plain formula."""
+    """Return ε of μ-GDP at `delta`, by solving the formula of δ(ε) numerically."""
 
     def gap(epsilon: float) -> float:
         return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)) - delta
@@ -199,7 +199,7 @@ def test_coordinates_keep_the_norm_of_a_symmetric_matrix() -> None:
 
 
 def _probabilities(scores: np.ndarray, rate: float, count: int) -> dict[tuple[int, ...], float]:
-    """Probability of each set of public samples, proportional to e^(rate · smallest score)."""
+    """Return the probability of each set of `count` public samples, proportional to e^(rate · smallest score)."""
     sets = list(itertools.combinations(range(len(scores)), count))
     weights = np.exp([rate * scores[list(each)].min() for each in sets])
     return dict(zip(sets, weights / weights.sum(), strict=True))

@@ -37,7 +37,7 @@ def _rng(seed: int = 0) -> torch.Generator:
 
 
 def _moment(noise: float, rate: float, order: int) -> mpmath.mpf:
-    """E_{N(0, σ²)}[(mixture / N(0, σ²))^α], by numerical integration."""
+    """Return E_{N(0, σ²)}[(mixture / N(0, σ²))^α] for α = `order`, by numerical integration."""
 
     def density(x: mpmath.mpf) -> mpmath.mpf:
         ratio = 1 - rate + rate * mpmath.exp((2 * x - 1) / (2 * noise**2))
@@ -135,7 +135,7 @@ def _votes(present: tuple[int, ...], neighbours: int) -> NearestVotes:
 
 
 def _subsets(votes: NearestVotes, rate: float):
-    """Each subset of the records, with its probability."""
+    """Yield each subset of the records (positions), with its probability under Poisson sampling."""
     for chosen in itertools.product([False, True], repeat=len(votes)):
         yield np.flatnonzero(chosen), rate ** sum(chosen) * (1 - rate) ** (len(votes) - sum(chosen))
 
@@ -147,7 +147,7 @@ def _passed(most: int, settings: KNNSettings) -> float:
 
 @cache
 def _won(counts: tuple[int, ...], sigma: float) -> np.ndarray:
-    """Pr[label] for these counts, by numerical integration over the noise of each label's own count."""
+    """Return Pr[label] (classes,) for `counts`, by numerical integration over the noise on the label's count."""
     z = np.linspace(-10 * sigma, 10 * sigma, 4001)
     differences = z[:, None, None] + np.subtract.outer(np.array(counts), np.array(counts))
     below = norm.cdf(differences / sigma) + np.eye(CLASSES) * (1 - norm.cdf(z / sigma))[:, None, None]
@@ -156,20 +156,20 @@ def _won(counts: tuple[int, ...], sigma: float) -> np.ndarray:
 
 
 def _passes(votes: NearestVotes, query: int, settings: KNNSettings) -> float:
-    """Pr[the test is passed]."""
+    """Return the probability that `query` passes its test."""
     subsets = _subsets(votes, settings.rate)
     return sum(share * _passed(int(votes.counts(query, chosen).max()), settings) for chosen, share in subsets)
 
 
 def _answers(votes: NearestVotes, query: int, settings: KNNSettings) -> np.ndarray:
-    """Pr[label] of an answer."""
+    """Return Pr[label] (classes,) of an answer to `query`."""
     subsets = _subsets(votes, settings.rate)
     found: np.ndarray = sum(share * _won(tuple(votes.counts(query, each)), settings.sigma2) for each, share in subsets)
     return found
 
 
 def _outcomes(votes: NearestVotes, settings: KNNSettings) -> np.ndarray:
-    """The probabilities of all that can come out of two queries, of which the first that passes is answered."""
+    """Return the probabilities of all outcomes of two queries, of which the first one that passes is answered."""
     passed = [_passes(votes, query, settings) for query in range(2)]
     given = [_answers(votes, query, settings) for query in range(2)]
     none = (1 - passed[0]) * (1 - passed[1])
@@ -182,7 +182,7 @@ def _delta(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
 
 
 def _adjacent(records: int):
-    """All pairs of data sets of which one has a record more."""
+    """Yield all pairs of data sets of at most `records` records, of which the first has one more record."""
     for size in range(1, records + 1):
         for larger in itertools.combinations(range(records), size):
             yield from ((larger, tuple(each for each in larger if each != gone)) for gone in larger)
@@ -237,7 +237,7 @@ def test_of_equally_near_records_the_first_vote() -> None:
 
 
 class Unanimous:
-    """Many records that all vote for the first class on every query, as far as seats go."""
+    """40 records, of which at most 10 vote on each query, all for the first class."""
 
     def __len__(self) -> int:
         return 40
@@ -260,7 +260,7 @@ def test_a_run_takes_the_steps_that_are_stated() -> None:
 
 
 class AsPublished:
-    """Draws a fixed number of records with replacement."""
+    """Sampler that draws a fixed number of records with replacement."""
 
     rate = 0.5
 
@@ -293,7 +293,7 @@ def test_the_published_form_answers_all_that_pass() -> None:
 
 
 def _step(present: bool, sensitivity: float, noise: float, rng: torch.Generator):
-    """A test or an answer where a record near the query, of the second class, takes the last seat of the first."""
+    """Return a function that draws a test or an answer; if `present`, the nearest record is of the second class."""
     x = np.full((60, 1), 0.5)
     y = np.zeros(60, dtype=int)
     if present:
@@ -367,7 +367,7 @@ def test_a_test_that_is_not_charged_is_found() -> None:
     test, answer = SubsampledGaussian(1.0, 0.5, 1), SubsampledGaussian(1.0, 0.5, 1)
 
     def exact(epsilon: float) -> float:
-        """By integration over both outcomes, in the direction in which a record is removed."""
+        """Return δ(ε) of the test and the answer for a removed record, by integration over both outcomes."""
 
         def density(x: float) -> float:
             loss = math.log(0.5 + 0.5 * math.exp(x - 0.5))

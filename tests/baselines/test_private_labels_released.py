@@ -112,7 +112,7 @@ METHODS = (ClusterHistograms, ClusterResampling, RandomisedResponse)
 
 
 class _Seen(np.random.Generator):
-    """Generator that keeps the scale of Laplace noise, and adds none."""
+    """Generator that stores the scale of Laplace noise in `scales`, and draws zeros."""
 
     scales: list[float]
 

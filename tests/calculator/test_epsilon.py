@@ -60,7 +60,7 @@ def file(counts, tmp_path_factory):
 
 
 def official_2017(counts, gamma, delta):
-    """The analysis published with PATE 2017, query by query and moment by moment, with the theorem's own guard."""
+    """Return ε by the published analysis of PATE 2017, with the theorem's condition on q."""
     alphas = [0.0] * 8
     for row in counts:
         top = max(row)
@@ -76,7 +76,7 @@ def official_2017(counts, gamma, delta):
 
 
 def official_2018(counts, sigma, delta, orders):
-    """The analysis published with Scalable PATE, query by query and order by order."""
+    """Return ε by the published analysis of Scalable PATE."""
     totals = [0.0] * len(orders)
     for row in counts:
         top = max(row)

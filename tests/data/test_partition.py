@@ -204,7 +204,7 @@ def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[
 
 
 class Record(NamedTuple):
-    """Private record: `x` represents its content, and `y` is its label."""
+    """Private record in a `row` of the data, with its `owner`, content `x` and label `y`."""
 
     row: int
     owner: int

@@ -17,7 +17,7 @@ def clusters(queries: int) -> QueryClusters:
 
 
 def summed(log_likelihood: np.ndarray, known: QueryClusters) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest labeling under the likeliest field, and the posterior of each label, by enumeration.
+    """Return the likeliest labeling under the likeliest field, and the posterior of each label, by enumeration.
 
     Fields are as the module's docstring defines them.
     """

@@ -11,7 +11,7 @@ from patebench.models.augment import random_affine
 
 
 def drawings(labels, seed):
-    """12×12 images: a faint figure of each class, turned, moved, sheared and scaled as strong views are, in noise."""
+    """Return noisy 12×12 images with the figure of the class, moved as in strong views."""
     rng, draws = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     figures = torch.from_numpy(np.random.default_rng(0).random((6, 1, 4, 4)) < 0.4).float()
     large = 80 * torch.nn.functional.interpolate(figures, size=(12, 12), mode="bilinear")
@@ -20,7 +20,7 @@ def drawings(labels, seed):
 
 
 def alike(vectors, labels):
-    """How many samples have their class in common with the one that is most like them."""
+    """Return the share of samples whose most similar sample has the same class."""
     likeness = vectors @ vectors.T
     np.fill_diagonal(likeness, -np.inf)
     return np.mean(labels[likeness.argmax(axis=1)] == labels)

@@ -24,7 +24,7 @@ def encoder() -> graph.GraphEncoder:
 
 
 def walked_by_hand(vectors: np.ndarray) -> np.ndarray:
-    """Every pair of samples, and the power of a dense matrix."""
+    """Return the result of `walked`, computed with a dense matrix of all pairs of samples."""
     apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
     order = np.argsort(apart, axis=1)[:, 1 : graph.NEIGHBOURS + 1]
     reach = np.take_along_axis(apart, order, axis=1)[:, -1]

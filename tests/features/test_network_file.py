@@ -47,7 +47,7 @@ class Linear(nn.Module):
 
 
 class Counting(Linear):
-    """A network whose output contains the number of images before."""
+    """Network whose output is multiplied by the number of images so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ def test_images_that_the_network_does_not_accept_are_refused() -> None:
 
 
 class Trap:
-    """An object whose unpickling creates the file `place`."""
+    """Object whose unpickling creates the file `place`."""
 
     def __init__(self, place: Path) -> None:
         self.place = place

@@ -10,7 +10,7 @@ from patebench.features.patches import PatchEncoder
 
 
 def photographs(samples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Images (samples, 3, 12, 12) with stripes, down or across, of random colour and phase; which they are."""
+    """Return images (samples, 3, 12, 12) of stripes with random colour and phase, and their direction, 0 or 1."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, samples)
     wave = np.sin(np.arange(12)[None, :] * 1.5 + rng.uniform(0, 6, samples)[:, None])

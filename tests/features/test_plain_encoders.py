@@ -12,7 +12,7 @@ COLOUR = rng.integers(0, 256, (5, 3, 15, 17), dtype=np.uint8)
 
 
 def slope(image: np.ndarray, row: int, column: int) -> tuple[float, float]:
-    """How the grey level rises downwards and to the right: half of the difference of neighbours, or all at an edge."""
+    """Return the gradient of the grey level, downwards and to the right, by differences of neighbours."""
     up, low = max(row - 1, 0), min(row + 1, image.shape[0] - 1)
     left, right = max(column - 1, 0), min(column + 1, image.shape[1] - 1)
     down = (image[low, column] - image[up, column]) / (low - up)
@@ -20,7 +20,7 @@ def slope(image: np.ndarray, row: int, column: int) -> tuple[float, float]:
 
 
 def histogram(image: np.ndarray, side: int) -> np.ndarray:
-    """Pixel by pixel."""
+    """Return the features of `Gradients` for `image` with cells of `side` pixels, computed pixel by pixel."""
     rows, columns = image.shape[0] // side, image.shape[1] // side
     cells = np.zeros((rows, columns, DIRECTIONS))
     for row in range(rows * side):

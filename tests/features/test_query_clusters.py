@@ -23,7 +23,7 @@ from patebench.features.query_clusters import (
 
 
 def heaps(sizes: list[int]) -> np.ndarray:
-    """Heaps of so many samples, far from each other."""
+    """Return samples in distant heaps with the numbers of samples `sizes`."""
     rng = np.random.default_rng(0)
     corners = np.eye(len(sizes)) / 2
     parts = [corners[heap] + rng.normal(0, 0.01, (size, len(sizes))) for heap, size in enumerate(sizes)]

@@ -83,7 +83,7 @@ SOMETIMES = [
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value but the whole."""
+    """Yield the path of every value inside `value`."""
     if place:
         yield place
     steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -98,7 +98,7 @@ def parent_of(settings: Any, place: tuple[Any, ...]) -> Any:
 
 
 def mutated(settings: Any, rng: np.random.Generator) -> tuple[Any, bool]:
-    """A configuration with something else in one place, and whether that can never be right."""
+    """Return `settings` with a change in one place, and True if the result is always invalid."""
     settings = copy.deepcopy(settings)
     place = pick(rng, list(places(settings)))
     parent, last, never = parent_of(settings, place), place[-1], False
@@ -118,7 +118,7 @@ def mutated(settings: Any, rng: np.random.Generator) -> tuple[Any, bool]:
 
 
 def planned(settings: Any, never: bool) -> str | None:
-    """Why a configuration that was accepted should not have been."""
+    """Validate `settings`; if accepted, return the reason why they should have been refused, or None."""
     config = validate(settings)
     if never:
         return "accepted what can never be"
@@ -149,7 +149,7 @@ def test_configurations_with_damaged_text(cases: Cases, tally: Tally, tmp_path: 
 
 
 def harmed(content: bytes, rng: np.random.Generator) -> bytes:
-    """Some bytes changed, lost, doubled, put in or moved."""
+    """Return `content` with some bytes changed, removed, inserted or repeated."""
     at, length = int(rng.integers(len(content))), int(rng.integers(1, 40))
     noise = rng.integers(0, 256, length).astype(np.uint8).tobytes()
     match int(rng.integers(6)):
@@ -184,7 +184,7 @@ def test_damaged_artefacts(cases: Cases, tally: Tally, tmp_path: Path) -> None:
 
 
 def differs(sound: Path, path: Path) -> str | None:
-    """Why a file that was read should not have been: it does not say what the sound one does."""
+    """Read the damaged file `path`; return a reason to refuse it if its content differs from that of `sound`."""
     if sound.suffix == ".json":
         return None if read_json(path, "account") == read_json(sound, "account") else "reads as something else"
     layout = VOTES if "votes" in sound.name else LABELS
@@ -197,7 +197,7 @@ def differs(sound: Path, path: Path) -> str | None:
 
 
 def odd_arrays(rng: np.random.Generator) -> dict[str, Any]:
-    """Arrays of an .npz file that are mostly sound, with one thing odd."""
+    """Return arrays of an .npz file with at most one fault."""
     samples, classes = int(rng.integers(4, 30)), int(rng.integers(2, 5))
     x = pick(rng, (rng.integers(0, 256, (samples, 6, 7)).astype(np.uint8), rng.normal(size=(samples, 3))))
     arrays: dict[str, Any] = {"x": x, "y": np.arange(samples) % classes}
@@ -221,7 +221,7 @@ def odd_arrays(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def unsound(data: Dataset, declared: bool) -> str | None:
-    """Why data that were accepted should not have been."""
+    """Return the reason why accepted `data` should have been refused, or None."""
     for x, y in ((data.private.x, data.private.y), (data.public.x, data.public.y)):
         if x.dtype not in (np.uint8, np.float32) or len(x) != len(y) or not len(x) or not np.isfinite(x).all():
             return f"samples {x.dtype} {x.shape}"

@@ -20,7 +20,7 @@ def mechanism(request):
 
 @pytest.fixture
 def votes():
-    """100 teachers, 50 queries; from query to query more teachers agree, from a quarter of them to almost all."""
+    """Return votes of 100 teachers on 50 queries; their agreement rises from a quarter to almost all."""
     rng = np.random.default_rng(0)
     agree = rng.random((100, 50)) < np.linspace(0, 0.95, 50)
     return Votes.of(np.where(agree, rng.integers(0, 4, 50), rng.integers(0, 4, (100, 50))), classes=4)
@@ -102,7 +102,7 @@ def test_without_outcome_probabilities_no_label_accuracy_is_expected(votes):
 
 def test_a_subclass_is_shown_as_another_mechanism() -> None:
     class Other(GNMax):
-        """Without a label or a style of its own."""
+        """Mechanism without its own label and style."""
 
     assert GNMax.shown.label == "GNMax"
     assert not any(Other.shown)

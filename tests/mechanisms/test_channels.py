@@ -17,7 +17,7 @@ def kind(request):
 
 
 def by_formula(kind, epsilon, classes):
-    """Pr[report | vote], to 40 digits; `paper` values run over the M classes."""
+    """Return the matrix [vote][report] of Pr[report | vote] by its formula, to 40 digits."""
     with mp.workdps(40):
         epsilon = mp.mpf(epsilon)
         if kind == "randomised-response":

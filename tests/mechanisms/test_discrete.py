@@ -29,7 +29,7 @@ def pmf(mechanism):
 
 
 def outcomes(mechanism, counts):
-    """Pr[argmax(counts + noise) = j], ties to the lowest class: sums over the winner's score."""
+    """Return Pr[argmax(counts + noise) = j] for each class j, with ties to the lowest class."""
     p = pmf(mechanism)
     grid = np.arange(-150, 151)
     scores = [np.interp(grid - count, X, p, left=0, right=0) for count in counts]

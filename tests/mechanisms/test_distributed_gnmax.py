@@ -17,7 +17,7 @@ DRAWS = 20_000
 
 
 def exact(counts, scale, number):
-    """Pr[class j wins], by convolution of the shares and enumeration of the winner's score."""
+    """Return Pr[class j wins] for each j, by convolution of noise shares and sums over the winner's score."""
     x = np.arange(-60, 61)
     one = np.exp(-(x**2) / (2 * scale**2))
     noise = np.ones(1)

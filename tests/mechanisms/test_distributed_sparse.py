@@ -39,7 +39,7 @@ def pmf(share, shares):
 
 
 def hockey_stick(noise, moved, epsilon):
-    """δ(ε) of tables that differ by `moved`: over the values of all cells that do, together."""
+    """Return δ(ε) of noisy tables that differ by `moved`, by enumeration of the cells that differ."""
     here, there = np.pad(noise, 1), {1: np.pad(noise, (2, 0)), -1: np.pad(noise, (0, 2))}
     p, q = np.ones(1), np.ones(1)
     for step in moved[moved != 0]:

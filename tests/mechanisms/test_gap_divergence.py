@@ -36,7 +36,7 @@ def gap(row):
 
 
 def probabilities(noise, counts):
-    """Pr of each label to fifty digits, of tied scores the lowest class, by sums over the winner's score."""
+    """Return Pr of each label to 50 digits, by sums over the winner's score; ties go to the lowest class."""
     far = 60 if isinstance(noise, DiscreteLaplace) else int(14 * noise.scale) + 6
     with mp.workdps(50):
         if isinstance(noise, DiscreteLaplace):

@@ -24,7 +24,7 @@ VOTES = Votes.from_counts(np.array([[8, 1, 1], [4, 3, 3], [10, 0, 0]]))
 
 @dataclass(frozen=True)
 class Sound(Mechanism):
-    """A mechanism that releases a random class with some probability, else the plurality."""
+    """Mechanism that releases a random class with probability `chance`, else the plurality."""
 
     chance: float = parameter(low=0, above=True, high=1)
 

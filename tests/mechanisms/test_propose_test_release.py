@@ -29,7 +29,7 @@ WORLDS = [
 
 
 class World:
-    """All data sets of a number of teachers, classes and queries, with the distribution of releases on each."""
+    """All data sets with the given numbers of teachers, classes and queries, and the release distribution of each."""
 
     def __init__(self, mechanism, teachers, classes, queries):
         self.mechanism = mechanism
@@ -47,7 +47,7 @@ class World:
             self.seen[data] = np.append(p * transcripts, 1 - p)
 
     def pairs(self):
-        """Every data set with all of its neighbours, as distributions (one, neighbours × transcripts) and k of both."""
+        """Yield each data set's distribution, those of its neighbours (neighbours, transcripts), and k of both."""
         for data in self.seen:
             near = [n for n in itertools.product(*(self.around[row] for row in data)) if n != data]
             yield self.seen[data], np.array([self.seen[n] for n in near]), self.k[data], [self.k[n] for n in near]

@@ -67,7 +67,7 @@ def exact_laplace(counts, scale):
 
 
 def distribution(value, power, below):
-    """(Pr[Lap ≤ x − value])^power as {exponent of eˣ: coefficient}."""
+    """Return Pr[Lap ≤ x − value]^power as {exponent of eˣ: coefficient}, for x below or above `value`."""
     if below:
         return {power: (mp.exp(-value) / 2) ** power}
     return {-i: mp.binomial(power, i) * (-mp.exp(value) / 2) ** i for i in range(power + 1)}

@@ -30,7 +30,7 @@ from patebench.models.recipes import MODERN, PAPER
 
 @pytest.fixture(autouse=True)
 def released() -> Iterator[None]:
-    """Every test starts and ends without a claim."""
+    """Release all GPUs before and after every test."""
     release()
     yield
     release()
@@ -146,7 +146,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A processor that multiplies bfloat16."""
+    """Simulate a processor that computes in bfloat16."""
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
     monkeypatch.delenv(SWITCH, raising=False)
 

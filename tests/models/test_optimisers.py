@@ -11,7 +11,7 @@ from patebench.models import optimisers
 
 
 def trained(algorithm: type[torch.optim.Optimizer]) -> torch.Tensor:
-    """Weights after steps, with momentum's memory given to a second optimiser half-way."""
+    """Return weights after six steps; a second optimiser continues from the first one's state after three."""
     weights = torch.linspace(-1, 1, 6).reshape(2, 3).requires_grad_()
     target = torch.arange(6.0).reshape(2, 3)
     optimiser = algorithm([weights], 0.1)

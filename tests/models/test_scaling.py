@@ -148,7 +148,7 @@ def test_teachers_can_read_a_flag_that_their_shard_lacks() -> None:
 
 
 def accuracy(model: str, private: np.ndarray, public: np.ndarray) -> float:
-    """The accuracy of one model that learns what two normal columns say, beside one more column."""
+    """Return the accuracy of `model` on two informative columns and one more column, `private` or `public`."""
     (x, y), (queries, truth) = table(400), table(300, 1)
     learner = make_learner(model, "plain", classes=2, epochs=20)
     learner.fit(np.column_stack([x, private]).astype(np.float32), y, seed=0)

@@ -24,7 +24,7 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shards(sizes: list[int], shape: tuple[int, ...] = (1, 8, 8)) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Samples whose brightness, and with it their standardisation, differs from shard to shard."""
+    """Return shards of these `sizes`; their brightness differs, and so does their standardisation."""
     rng = np.random.default_rng(0)
     top = [80 + 60 * i for i in range(len(sizes))]
     return [
@@ -34,7 +34,7 @@ def shards(sizes: list[int], shape: tuple[int, ...] = (1, 8, 8)) -> list[tuple[n
 
 
 def both(kind: Network, owned: list[tuple[np.ndarray, np.ndarray]]) -> tuple[list[Network], Stack]:
-    """The networks, trained one by one, and as one."""
+    """Return networks trained one by one, and a stack of the same networks trained at once."""
     alone = [Network(kind.build, kind.recipe, kind.classes) for _ in owned]
     for network, (x, y), seed in zip(alone, owned, SEEDS, strict=True):
         network.fit(x, y, seed=seed)
@@ -87,7 +87,7 @@ def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch:
 
 
 class Exploding(nn.Module):
-    """Makes infinities of standardised values above 3, which only one network is given."""
+    """Module that replaces standardised values above 3, which only one network receives, by ∞."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.where(x > 3, torch.inf, x)

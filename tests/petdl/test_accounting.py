@@ -13,7 +13,7 @@ from patebench.petdl.noisy_sums import Summand
 
 
 def delta_of_shift(shift: float, epsilon: float) -> float:
-    """δ of N(shift, 1) against N(0, 1) at ε, by integrating the positive part."""
+    """Return δ(ε) of N(shift, 1) against N(0, 1), by integrating the positive part of the difference."""
     edge = epsilon / shift + shift / 2
     found, _ = quad(lambda x: norm.pdf(x - shift) - math.exp(epsilon) * norm.pdf(x), edge, edge + 30)
     return float(found)

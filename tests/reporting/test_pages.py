@@ -30,7 +30,7 @@ STAND_IN = '<svg width="800" height="500"><g><title>a point</title></g></svg>'
 
 
 class _Page(HTMLParser):
-    """A parser that collects the references of a page and checks that elements are closed in order."""
+    """Parser that collects the references of a page and checks that elements are closed in order."""
 
     def __init__(self, text):
         super().__init__()

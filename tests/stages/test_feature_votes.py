@@ -17,7 +17,7 @@ from patebench.stages import account, aggregate, collect, train_student
 
 
 class FeatureVotes(OneVote):
-    """The same world with votes that have weights."""
+    """Stages as in `OneVote`, with the model feature-votes, whose votes have weights."""
 
     def vote(self, first: int = 0, last: int = TEACHERS - 1, **changes: object) -> Path:
         return super().vote(first, last, training=TrainingParameters(model="feature-votes"), **changes)

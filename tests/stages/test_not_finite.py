@@ -22,7 +22,7 @@ LARGEST = np.finfo(np.float32).max
 
 
 class World:
-    """Table of two classes with labels and votes, in which one value of each part is the largest float."""
+    """Table of two classes with labels and votes; one value each of private and public data is the largest float."""
 
     def __init__(self, folder: Path, images: bool = False) -> None:
         rng = np.random.default_rng(0)

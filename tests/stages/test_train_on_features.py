@@ -83,7 +83,7 @@ def test_public_samples_among_the_private_ones_have_no_influence(digits: WithEnc
 
 
 class _OfBatch:
-    """Encoder whose features depend on all samples that it reads together."""
+    """Encoder whose features of a sample depend on the whole batch."""
 
     def __init__(self, encoder: Any) -> None:
         self.encoder = encoder

@@ -10,7 +10,7 @@ from patebench.students.interface import AcquisitionState, StudentConfig, Studen
 
 
 def images(labels, rng, noise=20):
-    """8×8 images whose label is a bright row."""
+    """Return images (samples, 1, 8, 8) in which the row with the number of the label is bright."""
     x = rng.integers(0, noise, (len(labels), 1, 8, 8)).astype(np.uint8)
     x[np.arange(len(labels)), 0, labels] += 200
     return x

@@ -34,7 +34,7 @@ NETWORKS = [name for name in MODELS if name not in _ON_CPU and not on_queries(na
 
 
 class Moves(TorchFunctionMode):
-    """Notes every GPU that a call of torch names, and lets the call use the CPU instead."""
+    """Mode that stores every GPU named in a call of torch in `seen`, and lets the call use the CPU instead."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Moves(TorchFunctionMode):
 
 @pytest.fixture
 def moves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Moves]:
-    """Three GPUs, of which another job holds the first."""
+    """Simulate three GPUs, of which another job has claimed the first; yield the mode that stores used GPUs."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(GPUS))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=GPUS[index]))

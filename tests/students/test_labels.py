@@ -15,12 +15,12 @@ TRUTH = np.arange(80) % 4
 
 
 def student_data(labels: np.ndarray) -> StudentData:
-    """A pool of 100 samples that are their own positions, of which the first have `labels`."""
+    """Return a pool of 100 samples, which are their own positions; the first ones have `labels`."""
     return StudentData(pool=np.arange(100), labels=np.append(labels, np.full(100 - len(labels), -1)), classes=4)
 
 
 class Oracle:
-    """A student that is sure of the class that position `x` has in `truth`."""
+    """Student that predicts the class `truth[x]` of position `x` with probability 0.97."""
 
     def __init__(self, truth: np.ndarray) -> None:
         self.truth = truth
@@ -30,7 +30,7 @@ class Oracle:
 
 
 def judge(truth: np.ndarray, given: list[np.ndarray]) -> Callable[[StudentData], Any]:
-    """Makes oracles and notes which labels each of them was given."""
+    """Return a function that trains an `Oracle` and appends the positions of its labels to `given`."""
 
     def train(part: StudentData) -> Oracle:
         given.append(part.labelled)

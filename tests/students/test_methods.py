@@ -26,7 +26,7 @@ BY_LABELS = [name for name in STUDENTS if not reads_table(name)]
 
 
 class InterruptionError(Exception):
-    """Stands for a killed job."""
+    """Error that simulates a killed job."""
 
 
 def stop_at(epoch: int) -> Any:

@@ -100,7 +100,7 @@ CONFIG: dict[str, Any] = {
 
 
 def forget() -> None:
-    """Look for packages anew."""
+    """Make registries search for installed packages again."""
     for registry in (STUDENTS, STRATEGIES):
         registry.__dict__.pop("_outside", None)
     sys.modules.pop("toy_students", None)
@@ -108,7 +108,7 @@ def forget() -> None:
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package with one method and two strategies."""
+    """Install a package with one method and two strategies for one test."""
     monkeypatch.syspath_prepend(install(tmp_path / "elsewhere", ENTRY_POINTS, toy_students=MODULE))
     forget()
     yield

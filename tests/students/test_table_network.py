@@ -14,7 +14,7 @@ from patebench.students.table_network import finetuning
 
 
 def brightness(x: np.ndarray) -> np.ndarray:
-    """How much an image changes across and down, as unit vectors: (samples, 2)."""
+    """Return unit vectors (samples, 2) of the mean changes of grey level downwards and across."""
     flat = x.astype(float).mean(axis=1)
     found = np.stack([np.abs(np.diff(flat, axis=axis)).mean(axis=(1, 2)) for axis in (1, 2)], axis=1)
     return found / np.linalg.norm(found, axis=1, keepdims=True)

@@ -19,7 +19,7 @@ CLASSES = 3
 
 
 def world(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors (samples, 8), and the class that the first three coordinates tell."""
+    """Return unit vectors (samples, 8), and their classes: the largest of the first three coordinates."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(samples, 8))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -34,7 +34,7 @@ def voted(
     seed: int = 5,
     records: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> NoisyTable:
-    """The table of 4,000 records, by plain loops over their nearest queries."""
+    """Return the noisy table of 4,000 records, computed by loops over their nearest queries."""
     x, y = records or world(4000, seed=1)
     table = np.random.default_rng(seed).normal(scale=sigma, size=(len(queries), CLASSES))
     for record, label in zip(x, y, strict=True):
@@ -61,7 +61,7 @@ def test_weights_are_the_mean_given_the_table_by_dense_matrices(
 
 
 def dense(pool: np.ndarray, table: NoisyTable, error: float, power: float, variance: float) -> tuple[np.ndarray, float]:
-    """W by the rule for a normal vector given another one, and ln of the density of the centred table."""
+    """Return W as a conditional mean of normal vectors, and the log-density of the centred table."""
     queries = table.queries
     votes, together = np.zeros((len(pool), len(queries))), np.zeros((len(queries), pool.shape[1]))
     for sample, vector in enumerate(pool):

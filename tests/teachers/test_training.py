@@ -22,7 +22,7 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def votes(model: str, stacked: bool | None) -> tuple[np.ndarray, list[list[int]], list[int], list[type]]:
-    """The votes of four teachers, which were ready at once, what progress said, and what was trained."""
+    """Return the votes of four teachers, the groups trained at once, the progress, and the types of teachers."""
     rng = np.random.default_rng(0)
     shards = [(rng.integers(0, 200, (n, 1, 8, 8)).astype(np.uint8), np.arange(n) % 4) for n in SIZES]
     unseen = rng.integers(0, 200, (150, 1, 8, 8)).astype(np.uint8)
@@ -122,7 +122,7 @@ def test_oversampled_shards_of_unequal_size_are_trained_in_stacks() -> None:
 
 
 class Diverged:
-    """Three teachers, of which the second says nothing but NaN."""
+    """Three teachers, of which the second one returns only NaN."""
 
     said = np.log([[[0.5, 0.5], [0.9, 0.1]], [[np.nan, np.nan]] * 2, [[1.0, 1e-300], [0.2, 0.8]]])
 
