@@ -214,8 +214,8 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the facts in LABELS show that the labels are not from `votes`, the votes of `source`.
 
-    Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not, so other
-    votes are not detected if they have the same pool, classes, number of teachers, partition rule and way of voting.
+    Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not: other votes
+    pass if they have the same pool, classes, number of teachers, partition rule and way of voting.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {

@@ -91,8 +91,8 @@ def binary(likely: float, rare: float, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from one event of each query.
 
     The event has a probability of at least `likely` on one data set, and of at most `rare` on its neighbour. The number
-    of queries with the event is binomial on both data sets, and the likelihood ratio rises with this number, so the
-    best test compares this number with a threshold.
+    of queries with the event is binomial on both data sets. The likelihood ratio rises with this number, so the best
+    test compares this number with a threshold.
     """
     from scipy.special import gammaln
 

@@ -246,8 +246,7 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
     A worst-case bound is compared with the largest audited ε of all pairs, a data-dependent bound with that of the pair
     for which it is stated. A bound for votes that are added or removed is compared with the audited ε of each pair of
-    this kind, and is part of the result only if it is violated. `sound` is True if the tables agree with the stated
-    noise.
+    this kind; only violations are part of the result. `sound` is True if the tables agree with the stated noise.
     """
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
@@ -295,8 +294,8 @@ def _compare(
 
     Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
     pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement. A bound for
-    votes that are added or removed is compared with the ε between D with and D without the differing vote, and is part
-    of the result only if it is violated.
+    votes that are added or removed is compared with the ε between D with and D without the differing vote; only
+    violations are part of the result.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)

@@ -122,8 +122,9 @@ class Run:
     def with_content(self, registry: Registry) -> list[str]:
         """Return the names of the figures or tables that have content in this run, in the order of the registry.
 
-        A figure or table has content if the run contains one of the subjects in its fact `needs`, or two values of the
-        subject in its fact `varies` for one data set. Without these facts, it always has content.
+        A figure or table with the fact `needs` has content if the run contains one of the subjects in `needs`. One with
+        the fact `varies` has content if the run contains two values of this subject for one data set. Without these
+        facts, it always has content.
         """
         return [name for name in registry if self._has_content(registry, name)]
 

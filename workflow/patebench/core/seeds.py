@@ -44,8 +44,8 @@ RENAMED: Mapping[str, str] = {}
 def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
-    The name is the folder's path. If a word of the path is renamed, such as `sigma-20` in `gnmax/sigma-20_release`,
-    the stream keeps the first spelling of that word (see `RENAMED`), so that random numbers do not change.
+    The name is the folder's path. Random numbers do not change if a word of the path is renamed, such as `sigma-20` in
+    `gnmax/sigma-20_release`, since the name keeps the first spelling of that word (see `RENAMED`).
     """
     return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
 
