@@ -72,7 +72,7 @@ def moves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Moves]:
 
 
 def only(moves: Moves) -> None:
-    """Refuse anything but the second GPU, which is the first free one, and no move at all."""
+    """Assert that the second GPU, the first free one, is the only GPU that was used."""
     assert device() == torch.device("cuda", 1)
     assert moves.seen == {torch.device("cuda", 1)}
 

@@ -32,10 +32,10 @@ SMALLER = {"conv-middle": "conv-small", "paper-cnn-deep": "paper-cnn"}
 
 
 def stand_ins(paper: Path) -> Iterator[str]:
-    """Yield the same ensembles of few teachers that learn in one pass, without what comes after their votes.
+    """Yield, for each ensemble of a paper's configuration, a small configuration as JSON, without students.
 
-    Networks learn digits. Records vote on a table, which needs no trained encoder. Each is JSON, as many experiments of
-    many papers then ask for the same.
+    Teachers are few and trained for one epoch. Networks learn digits. Records vote on a table, which needs no trained
+    encoder. Equal configurations of several papers give equal JSON.
     """
     written = yaml.safe_load(paper.read_text())
     for experiment in written["experiments"].values():
