@@ -81,6 +81,7 @@ def test_many_queries_against_plain_convolutions(sigma, queries, delta):
     assert found == 0 or spent(found - 1e-7 * (1 + found)) > delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "cells", "delta"), [(2, 2, 1e-5), (3, 20, 1e-6), (0.7, 8, 1e-4), (5, 300, 1e-8)])
 def test_it_is_that_of_dp_accounting(sigma, cells, delta):
     """Compare with dp-accounting, where one number moves by one per cell, and which rounds losses up."""

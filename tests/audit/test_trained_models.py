@@ -92,6 +92,7 @@ def verdicts(name: str, sort: Summand, stated: float | None = None) -> tuple[Ver
     return audit_means(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_the_sound_forms_hold(name: str, sort: Summand) -> None:
     by_means, by_runs, mu = verdicts(name, sort)

@@ -137,6 +137,7 @@ def test_bounds_are_compared_on_other_pairs_than_the_worst():
     assert many.pair.counts.max() < 0.85 * 30
 
 
+@pytest.mark.slow
 def test_noise_that_comes_back_hides_nothing():
     found = audited(faults.FIXED_SEED)
     assert all(finding.sampled.event is None for finding in found.findings)

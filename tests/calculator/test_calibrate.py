@@ -144,6 +144,7 @@ def run(*words):
     return CliRunner().invoke(cli, ["calibrate", "--delta", str(DELTA), *map(str, words)])
 
 
+@pytest.mark.slow
 def test_one_json_object():
     said = run("--mechanism", "gnmax", "--sigma", 50, "--epsilon", 1.07, "--json")
     found = json.loads(said.stdout)

@@ -112,6 +112,7 @@ def test_moments_are_the_official_analysis_of_2017(file, counts, gamma):
     assert bound["publishable"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [20, 40])
 def test_rdp_is_the_official_analysis_of_2018(file, counts, sigma):
     found = answer(file, "--mechanism", "gnmax", "--sigma", sigma, "--delta", DELTA)
@@ -138,6 +139,7 @@ def test_the_object_says_everything(file):
 WITH = ("--mechanism", "lnmax", "--gamma", 0.05, "--delta", DELTA)
 
 
+@pytest.mark.slow
 def test_a_sanitised_bound_stands_in_the_ledger_by_its_own_cost(file, tmp_path):
     found = answer(file, *WITH, "--queries", 50, "--sanitise", "--ledger", tmp_path)
     drawn = find(found, "rdp-sanitised", "sanitised", "tight")

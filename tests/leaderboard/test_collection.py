@@ -31,6 +31,7 @@ def kept() -> list[Entry]:
     return list(kept_entries(ROOT))
 
 
+@pytest.mark.slow
 def test_names_are_unique_and_can_be_file_names(kept: list[Entry], published: list[Assessed]) -> None:
     names = [entry.name for entry in (*kept, *(assessed.entry for assessed in published))]
     assert [name for name, count in Counter(names).items() if count > 1] == []
@@ -64,6 +65,7 @@ def test_every_student_and_private_model_of_a_kept_table_has_an_entry(kept: list
     }
 
 
+@pytest.mark.slow
 def test_the_computed_worst_case_is_that_of_the_kept_tables(kept: list[Entry]) -> None:
     """The tables state what `account` and the training stages computed; entries compute it again from parameters."""
     slow = [entry for entry in kept if isinstance(entry.mechanism, SampledGaussian)]

@@ -200,6 +200,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
     correct, path, value, code, rejected = FAULTS[fault]
@@ -282,6 +283,7 @@ def with_array(entry: dict[str, Any], array: str) -> dict[str, Any]:
     return entry | {"attachment": {"file": "attached.npz", "array": array}}
 
 
+@pytest.mark.slow
 def test_answers_count_only_as_a_limit_that_was_fixed_before(attached: Path) -> None:
     """The attached number of answers, 753, depends on the votes."""
     of_labels = with_array(CONFIDENT, "labels")
@@ -331,6 +333,7 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", UNREADABLE)
 def test_an_attachment_that_cannot_be_read_is_rejected(tmp_path: Path, fault: str) -> None:
     UNREADABLE[fault](tmp_path / "attached.npz")
@@ -450,6 +453,7 @@ def test_an_entry_of_the_repository_is_accepted(path: Path) -> None:
     assert (assessed.bound and assessed.bound.epsilon) == (epsilon and pytest.approx(epsilon, rel=2e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("array", "settings", "counts"),
     [

@@ -146,6 +146,7 @@ def test_the_threshold_test_adds_its_worst_case_to_a_sanitised_bound_and_changes
     assert second == pytest.approx(first, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters", "replaced", "present"),
     [

@@ -87,6 +87,7 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
     assert "ε = ∞: LNMax, T = 100 (90%)" in made.draw("frontier", endless).axes[0].get_xlabel()
 
 
+@pytest.mark.slow
 def test_of_many_label_sets_those_near_an_epsilon_of_one_are_drawn(tmp_path):
     records = []
     for teachers in (10, 50, 100, 250):

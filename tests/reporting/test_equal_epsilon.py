@@ -238,6 +238,7 @@ REPLACED, ADDED = {"replace_record": 0.0858}, {"add_or_remove_record": 0.0586}
 OF_SHARDS = {"replace_teacher": 0.0858}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "partition", "private_records", "stated"),
     [

@@ -81,6 +81,7 @@ def test_loads_nothing_from_anywhere(page):
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
+@pytest.mark.slow
 def test_links_lead_to_files_beside_it_or_parts_of_it(page):
     found = _Page(page)
     assert len(found.ids) == len(set(found.ids))

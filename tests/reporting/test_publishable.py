@@ -84,6 +84,7 @@ def words(text: str) -> str:
     return " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())
 
 
+@pytest.mark.slow
 def test_other_private_records_with_the_same_labels_give_the_same_bytes(tmp_path: Path, release: Release) -> None:
     folders = [tmp_path / "one", tmp_path / "other"]
     files = [release(folder, private) for private, folder in enumerate(folders)]

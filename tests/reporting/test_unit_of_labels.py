@@ -25,6 +25,7 @@ def of_shards(tmp_path):
     return made.write_collected(tmp_path / "shards.json", made.records())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["equal-epsilon", "frontier"])
 def test_each_unit_has_its_own_panel_without_numbers_printed_for_another(name, of_labels, of_shards):
     figure = made.draw(name, [of_labels, of_shards])
@@ -40,6 +41,7 @@ def test_each_unit_has_its_own_panel_without_numbers_printed_for_another(name, o
     assert "label" in alone.get_title()
 
 
+@pytest.mark.slow
 def test_tables_name_the_unit(of_labels, of_shards):
     frame = made.table("equal-epsilon", [of_labels, of_shards])
     measured = frame[frame["system"] == "PATE"].dropna(subset="teachers")

@@ -103,6 +103,7 @@ def test_verdicts_by_hand(tmp_path):
     assert counts["reproduced"] == 3  # one number that stands in two sections and Figure 4
 
 
+@pytest.mark.slow
 def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_path):
     facts = made.label_set(made.ensemble("squeezed"), "lnmax", 0.05)
     records = _collected(tmp_path, made.student_record(facts, 100, 0.98))

@@ -89,6 +89,7 @@ def test_sound_stages_hold(tmp_path: Path, ensemble: dict[str, Any], not_claimed
     assert len(found["shard"].retrained) in (4, 6)
 
 
+@pytest.mark.slow
 def test_records_of_a_data_set_of_features_are_encoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Change images, not features; and let the encoder depend on all records, which must be found."""
     only(monkeypatch, "replace", "twin in pool")
@@ -104,6 +105,7 @@ def test_records_of_a_data_set_of_features_are_encoded_again(tmp_path: Path, mon
     assert audited(tmp_path / "leaky", written)["replace"].verdict is not Moved.HOLDS
 
 
+@pytest.mark.slow
 def test_ensembles_of_petdl_alone_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "shard")
     written = settings("digits", teachers=2, model="conv-small", recipe="plain", epochs=1, hints="block2")

@@ -215,6 +215,7 @@ def _votes_as_bounds(made):
 NOT_GIVEN = "is not given as --labels"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "fault"),
     [

@@ -38,6 +38,7 @@ def learn(world: Encoded, method: str, epochs: int | None = None) -> dict[str, o
     return dict(read_json(world.file("student.json"), "train_student"))
 
 
+@pytest.mark.slow
 def test_a_table_of_features_teaches_a_regression_and_a_network_on_images(world: Encoded) -> None:
     assert read_arrays(world.pool, POOL)["x"].shape == (300, 324)
     assert read_arrays(world.pool, POOL)["images"].shape == (300, 1, 8, 8)

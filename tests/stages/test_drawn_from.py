@@ -258,6 +258,7 @@ def test_a_later_table_is_drawn_from_votes_that_count_in_the_same_way(tmp_path: 
     release_labels(own, *sparse, tmp_path / "out.npz", selected=later, earlier=before, **drawn)
 
 
+@pytest.mark.slow
 def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(tmp_path: Path) -> None:
     own = votes_of(tmp_path / "own.npz", 50, **protecting("hash"))
     labels = release_labels(own, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", **SEEDED)

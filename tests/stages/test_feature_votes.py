@@ -28,6 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> FeatureVotes:
     return FeatureVotes(tmp_path_factory.mktemp("features")).complete()
 
 
+@pytest.mark.slow
 def test_chunks_do_not_change_votes_and_no_teacher_exceeds_one_vote(world: FeatureVotes) -> None:
     whole = read_arrays(world.file("votes.npz"), VOTES)
     world.join(*(world.vote(*ends) for ends in ((0, 0), (1, 399), (400, TEACHERS - 1))))
@@ -40,6 +41,7 @@ def test_chunks_do_not_change_votes_and_no_teacher_exceeds_one_vote(world: Featu
     world.join(world.vote())
 
 
+@pytest.mark.slow
 def test_one_record_changes_nothing_public_and_its_own_votes_alone(world: FeatureVotes, tmp_path: Path) -> None:
     before = {name: world.file(name).read_bytes() for name in ("encoder.npz", "features.npz", "queries.npz")}
     table = read_arrays(world.file("labels.npz"), LABELS)["noisy_counts"]

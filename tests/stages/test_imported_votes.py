@@ -146,6 +146,7 @@ def test_no_release_is_drawn_from_imported_votes(trained: Ensemble, export, tmp_
     assert not (tmp_path / "ledger").exists()
 
 
+@pytest.mark.slow
 def test_a_table_has_bounds_and_audits_but_no_accuracy(trained: Ensemble, tmp_path: Path) -> None:
     table = tmp_path / "table.npz"
     np.savez_compressed(table, votes=read_arrays(trained.folder / "votes.npz", VOTES)["votes"])
@@ -270,6 +271,7 @@ def test_adjacency_is_not_claimed_of_imported_votes(tmp_path: Path) -> None:
         list(adjacency.audit(validate(configuration()), tmp_path))
 
 
+@pytest.mark.slow
 def test_the_graph_of_a_table_ends_in_a_report(trained: Ensemble, tmp_path: Path) -> None:
     """Run every job that Snakemake plans, from a table in the folder of data sets to the page."""
     (tmp_path / "data").mkdir()

@@ -104,6 +104,7 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncod
     assert told[0]["bounds"] == told[1]["bounds"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

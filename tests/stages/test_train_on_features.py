@@ -40,6 +40,7 @@ def _train(digits: WithEncoder, method: str = "dppl-mean", private: Path | None 
     return read_json(out, "train_on_features")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", OF_RECORDS)
 def test_the_classifier_states_its_worst_case_for_both_changes(digits: WithEncoder, method: str) -> None:
     settings: Told = {"least-squares-private": {"dimensions": 20, "epsilon": 8}}.get(method, {})
@@ -63,6 +64,7 @@ def test_the_target_may_be_for_a_record_that_is_added_or_removed(digits: WithEnc
     assert bound["epsilon"] > 4
 
 
+@pytest.mark.slow
 def test_a_student_learns_the_labels_and_the_same_seed_gives_the_same_result(digits: WithEncoder) -> None:
     first, again = (_train(digits, student="label-spreading") for _ in range(2))
     assert {key for key in first if first[key] != again[key]} <= {"seconds"}

@@ -49,6 +49,7 @@ def default(digits: WithEncoder) -> Told:
     return _train(digits)
 
 
+@pytest.mark.slow
 def test_the_sound_form_says_its_worst_case(digits: WithEncoder) -> None:
     told = _train(digits, answers=40)
     assert told["answered"] == 40
@@ -80,6 +81,7 @@ def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: Wi
     assert set(RECORDS["private_model"]) <= set(record)
 
 
+@pytest.mark.slow
 def test_nobody_votes_who_is_public(digits: WithEncoder, default: Told) -> None:
     """Add pool and test set to the private data with other labels, which would cause wrong labels."""
     private, pool = read_samples(digits.private, "private"), read_arrays(digits.pool, POOL)

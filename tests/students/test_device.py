@@ -77,6 +77,7 @@ def only(moves: Moves) -> None:
     assert moves.seen == {torch.device("cuda", 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_every_student_is_trained_on_the_device(method: str, moves: Moves) -> None:
     x, y = images(32, seed=0)

@@ -98,6 +98,7 @@ def test_a_checkpoint_that_is_not_its_own_is_not_used(damage: str, tmp_path: Pat
     assert done == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_training_changes_the_student_alone_and_evaluations_change_nothing(method: str) -> None:
     """Neither the data nor torch's generator; what `evaluate` measures is in the curve and nowhere else."""

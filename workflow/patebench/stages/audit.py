@@ -56,7 +56,9 @@ def run(
     if teachers is None:
         raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
     if (classes is None) == (samples is None):
-        raise PatebenchError("the number of classes is missing or given twice; give either --classes or --samples")
+        raise PatebenchError(
+            "the number of classes is missing or given twice; give one of --votes, --classes and --samples"
+        )
     checked = make_mechanism(mechanism, parameters)
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     facts = read_facts(samples, SAMPLES) if samples else {**facts, "classes": classes}
