@@ -327,7 +327,8 @@ def enter_draw(
     ----------
     folder : folder of the ledgers
     records : digest of the private records
-    limit : total (ε, δ) of all draws from the data, fixed with the first draw; without a limit only one draw is allowed
+    limit : total (ε, δ) of all draws from the data, fixed with the first draw; without a limit, only draws
+        from disjoint teachers can follow
     private : permanent name of the private data
     """
     with file_lock(folder / "ledgers"):
