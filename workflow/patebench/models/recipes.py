@@ -38,7 +38,7 @@ class Recipe:
 
     @property
     def augments(self) -> bool:
-        return any((self.rotation, self.shear, self.scale, self.shift))
+        return any((self.rotation, self.shear, self.scale, self.shift, self.bend))
 
 
 #: Recipe of PATE 2017's official code: SGD at 0.05 with batches of 128, averaged weights, no augmentation. The code
