@@ -88,7 +88,7 @@ def edge(
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
-        raise PatebenchError("the parameter does not change ε; give its value, and leave out another parameter")
+        raise PatebenchError("the parameter to be found does not change ε; give a value for it, and leave out another")
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(

@@ -351,7 +351,7 @@ class TableAudit(AuditSetting):
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
-        """Return the sums (runs,) of the released counts weighted by `cells`, of runs on D (`side` 0) or D′ (1)."""
+        """Return one sum per run (runs,): released counts weighted by `cells`, on D (`side` 0) or D′ (`side` 1)."""
         stream = self.streams(f"table/{name}")
         source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])

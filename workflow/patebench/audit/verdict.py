@@ -327,7 +327,7 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the form of `bound` for votes that are added or removed, if `audited`, the ε of such a pair, exceeds it."""
+    """Yield the bound for added or removed votes that belongs to `bound`, if the audited ε of `pair` exceeds it."""
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
         yield Stated(added, audited, pair)

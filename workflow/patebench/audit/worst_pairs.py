@@ -275,7 +275,7 @@ class Search:
         return max(composed(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def independent(self, queries: int) -> int:
-        """Return in how many of `queries` queries one teacher's vote can count; 1 if queries are not independent."""
+        """Return how many of `queries` queries one teacher can change: all if queries are independent, else one."""
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:

@@ -56,7 +56,7 @@ class NoisySteps:
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
-        """Draw a batch, and return the sum by `clipped_sum` over it plus noise, both divided by the clipping norm.
+        """Draw a batch, and return (sum of the clipped values of the batch + noise) / clipping norm.
 
         `clipped_sum` is called with the positions of the batch and the clipping norm; one sample may change its result
         by at most this norm.

@@ -605,7 +605,7 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if the partition protects nobody, or if `every_class` could leak the private classes."""
+    """Raise PatebenchError if the partition protects nobody, or if a failed `every_class` would leak classes."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

@@ -525,7 +525,7 @@ class FeatureMethodParameters(Parameters):
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if FEATURE_METHODS.fact(self.method, "labels_only") and self.change != "replaced":
-            raise mistake(f"'{self.method}' protects a label, which can only be replaced; leave it out", "change")
+            raise mistake(f"'{self.method}' protects labels, which are always replaced; leave out change", "change")
         for key in ("dimensions", "prototypes", "rounds", "candidates", "clusters"):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
                 raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave it out", key)

@@ -176,7 +176,7 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_records(self) -> "Records":
-        """Return a copy without the splits in which ε protects only a record's label, not the whole record."""
+        """Return a copy without the runs whose ε protects only a record's label, not the whole record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(of_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)

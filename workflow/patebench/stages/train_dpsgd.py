@@ -112,7 +112,7 @@ def run(
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:
         raise PatebenchError(
-            f"the training cost ε = {bound.epsilon:g}, above its target of ε = {training.epsilon:g}; this is a bug in "
+            f"the training has ε = {bound.epsilon:g}, above its target of {training.epsilon:g}; this is a bug in "
             "patebench: please report it with the log"
         )
     reached = accuracy(weights)

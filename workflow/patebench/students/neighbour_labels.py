@@ -78,7 +78,7 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
 
 
 class Spreading:
-    """Scikit-learn's LabelSpreading with a scale adapted to the pool, for samples (samples, features) of any size.
+    """Scikit-learn's LabelSpreading with a scale adapted to the pool, for features of any magnitude.
 
     With the kernel "rbf", the similarity of two samples is exp(−d²/s²), where d is their distance and s half of the
     median distance from a sample to its 7th nearest neighbour. With a wider kernel, the many distant samples would
