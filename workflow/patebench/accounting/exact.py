@@ -403,7 +403,8 @@ def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
     """Return the divergence for the worst neighbour, per histogram and rank of the class that loses a vote.
 
     The result is (histograms, ranks, 2 · orders): divergences of the histogram from the neighbour, then of the
-    neighbour from the histogram; 0 for ranks that a histogram does not have. `portions` yields pairs of histogram and neighbour.
+    neighbour from the histogram; 0 for ranks that a histogram does not have. `portions` yields pairs
+    of histogram and neighbour.
     """
     table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:

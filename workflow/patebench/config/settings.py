@@ -406,8 +406,8 @@ class ConfigSettings(Parameters):
     ledger: LedgerSettings | None = Field(
         None,
         description="Total privacy budget of all releases from one private data set, and the name of that data. The"
-        " budget is fixed with the first release; without a budget, only releases from disjoint"
-        " teachers can follow.",
+        " budget is fixed with the first release; without one, only disjoint teachers can release"
+        " more.",
     )
     seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; an experiment without its own seeds runs once per base seed."

@@ -168,8 +168,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
             )
         if len(stock) - needed > room:
             raise PatebenchError(
-                f"label {label} has {len(stock) - needed} private samples more than the shards with this main label take,"
-                f" but the other shards have room for only {room}; {fix}"
+                f"label {label} has {len(stock) - needed} private samples more than the shards with this main label"
+                f" take, but the other shards have room for only {room}; {fix}"
             )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots
