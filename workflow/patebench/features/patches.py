@@ -148,9 +148,10 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 
 
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return the cluster centres (CLUSTERS, inputs), unit vectors, of spherical k-means on whitened `patches`.
+    """Return the cluster centres of spherical k-means on whitened `patches`: unit vectors (CLUSTERS, inputs).
 
-    A patch is replaced by its mirror image if that is nearer to a centre.
+    `inputs` is the number of values of a patch. In every round of k-means, a patch is replaced by its mirror image if
+    the nearest centre is nearer to the mirror image.
     """
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]

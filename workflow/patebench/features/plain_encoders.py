@@ -103,7 +103,10 @@ class Gradients(_Plain):
 
 
 class TableColumns(_Plain):
-    """Encoder by the columns of a table, scaled to unit length, such as features of an external public encoder."""
+    """Encoder of a table: the features of a sample are its row of the table, scaled to unit length.
+
+    The columns may be, for example, the features that an external public encoder computed.
+    """
 
     kind = "columns"
 
@@ -121,8 +124,9 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` (samples, height, width).
 
-    The length of a gradient is divided between the two of the DIRECTIONS nearest to the gradient's direction. Remaining
-    pixels at the right and at the bottom are in no cell.
+    Each image is divided into rows and columns of square cells, and each cell has one histogram. The length of a
+    gradient is divided between the two of the DIRECTIONS nearest to the gradient's direction. Pixels at the right and
+    at the bottom that fill no whole cell are not counted.
     """
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)

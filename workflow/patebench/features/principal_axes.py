@@ -32,8 +32,8 @@ _LARGEST, _COLUMN_GRID, _AXIS_GRID, _BATCH = 64.0, 2.0**12, 2.0**14, 1000
 class PrincipalAxes:
     """Map from the numbers of a sample to a unit vector.
 
-    `mean` and `spread` (numbers,) standardise the numbers. `axes` (numbers, axes) are the principal axes, each divided
-    by a power of its variance.
+    `mean` and `spread` standardise the numbers, and have one entry per number. Each column of `axes` is a principal
+    axis of the standardised numbers, divided by the power 0.35 (`_POWER`) of the variance along it.
     """
 
     mean: Tensor
@@ -55,16 +55,20 @@ class PrincipalAxes:
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
-        """Return the arrays of an ENCODER artefact for samples of `shape`; "weights" holds `others`, then the axes."""
+        """Return the arrays that the file of an encoder stores for samples of `shape`.
+
+        The array "weights" contains the numbers of all tensors in `others`, followed by those of the axes.
+        """
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
         return {"weights": weights, **scaling, "shape": np.array(shape, dtype=np.int64)}
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map of `numbers` numbers per sample, from flattened `axes` and "mean" and "spread" in `arrays`.
+        """Return the map of `numbers` numbers per sample, from stored arrays.
 
-        Raises PatebenchError if these are not the arrays of an encoder of this `kind`.
+        `axes` are the flattened principal axes. `arrays` contains "mean" and "spread". Raises PatebenchError if these
+        are not the arrays of an encoder of this `kind`.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:
@@ -128,7 +132,8 @@ class AxesEncoder(Encoder):
 class TableAxes(AxesEncoder):
     """Encoder of a table by the principal axes of its columns.
 
-    Sums are over integers small enough to be exact, so records encoded in one batch do not depend on each other.
+    Columns and axes are rounded to multiples of fixed steps. Their inner products are then exact, so the features of a
+    record do not depend on other records in the same batch.
     """
 
     kind = "axes"

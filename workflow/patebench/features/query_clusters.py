@@ -60,7 +60,7 @@ def clustered(
 
 
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Return the position of the sample nearest to each cluster mean (clusters,), without repetition.
+    """Return, for each cluster mean, the position of the nearest sample that no earlier mean has taken: (clusters,).
 
     `distance` (samples, clusters) are the distances of samples to means.
     """
@@ -143,9 +143,10 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 class QueryClusters:
     """Each cluster's share of the pool, `sizes` (queries,), and the `nearness` of each pair (queries, queries).
 
-    `put` (queries,) are the shares at the time when the teachers voted on each query; None if they have not changed
-    since. If queries are selected in rounds, later clusters take samples from earlier ones. The nearness of clusters A
-    and B is the mean of two shares: the share of the samples of A whose second nearest cluster is B, and the reverse.
+    If queries are selected in rounds, later clusters take samples from earlier ones. So a cluster may have been larger
+    when the teachers voted on its query: `put` (queries,) are the clusters' shares at that time; None if they have not
+    changed since. The nearness of clusters A and B is the mean of two shares: the share of the samples of A whose
+    second nearest cluster is B, and the reverse.
     """
 
     sizes: Array
@@ -206,7 +207,10 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Return the number of samples (clusters, classes) per cluster, `member`, and true label, `truth`."""
+    """Return the number of samples of each cluster and true label, (clusters, classes).
+
+    `member` is the cluster of each sample, and `truth` its true label.
+    """
     counts = np.zeros((clusters, classes), np.int64)
     np.add.at(counts, (member, truth), 1)
     return counts

@@ -126,10 +126,11 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
 
 
 def _averaging(side: int, scale: int) -> Tensor:
-    """Return the matrix (positions, side/scale) that averages a row of `side` pixels, subsampled by the factor `scale`.
+    """Return the matrix (positions, side/scale) that averages a row of `side` pixels with Gaussian weights.
 
-    The average is by a Gaussian of standard deviation 1.6 pixels around every fourth pixel, except the first and the
-    last one. Frequencies that the resolution cannot represent are cut off.
+    It is to be multiplied by every `scale`-th pixel of the row. Averages are at every fourth pixel of the row, except
+    the first and the last average, which are in the padding. The Gaussian has a standard deviation of 1.6 pixels.
+    Frequencies that the subsampled row cannot represent are cut off.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)

@@ -110,8 +110,8 @@ class NetworkEncoder(AxesEncoder):
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return the outputs (samples, numbers) for images (samples, channels, height, width), each computed alone.
 
-        Raises PatebenchError for an output of another shape, a value that is not finite, and a network whose output for
-        the first image has changed after the other images.
+        Finally, the output for the first image is computed again. Raises PatebenchError if it has changed, if an output
+        is not a vector or contains a value that is not finite, or if outputs differ in length.
         """
         if not len(x):
             return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]
