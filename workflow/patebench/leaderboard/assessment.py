@@ -119,7 +119,7 @@ class Assessed:
         """Return True if the entry may be ranked.
 
         It must not be rejected, and its ε must be proved. Its δ must be below 1/records and 1/teachers, if these
-        numbers are known. Its accuracy must not be the best of several on the test set.
+        numbers are known. Its accuracy must not be the best of several accuracies measured on the test set.
         """
         excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
         return self.status is Status.PROVED and not self.rejected and not excluded
@@ -421,7 +421,10 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if group privacy proves (2 · `epsilon`, δ)-DP for one removed and one added record."""
+        """Return True if group privacy proves that all steps together are (2 · `epsilon`, δ)-DP.
+
+        Neighbours differ in one removed and one added record. δ is `delta` of `_sampled_bound`.
+        """
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
 
@@ -457,8 +460,8 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 def _lower_bound(entry: Entry) -> float | None:
     """Return a lower bound on the true ε of the mechanism of `entry`; None if none is known.
 
-    Without noise, it is ∞. If the reported ε is for all votes, it is the exact ε of all queries on the worst pair of
-    adjacent vote histograms that a search finds. For a data-dependent ε, none is known.
+    Without noise, it is ∞. If the reported ε is a worst case over all possible votes, the bound is the exact ε of all
+    queries on the worst pair of adjacent vote histograms that a search finds. For a data-dependent ε, none is known.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -483,8 +486,8 @@ def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, d
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     """Yield a problem if the ε that `entry` reports as worst case seems to be data-dependent.
 
-    The reported ε must be below the worst-case bound. The problem is yielded if it is also at least the smallest
-    data-dependent ε of `votes`. If `votes` is None, unanimous votes are used.
+    It seems so if the reported ε is at least the smallest data-dependent ε of `votes`. If `votes` is None, unanimous
+    votes are used. Call this function only if the reported ε is below the worst-case bound.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -347,8 +347,8 @@ def _plain(content: Mapping[str, Any]) -> str:
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
     """Return one row per paper for the template.
 
-    A row contains the number of published values by verdict, the number of leaderboard entries by status, the number
-    of corrections, and sentences on values of ε that are unsound, violated or unproved.
+    A row counts the paper's published values by `Verdict` (the result of a comparison with our measurements), its
+    leaderboard entries by `Status`, and its corrections. The sentences of `_failures` are the value of "fails".
     """
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
@@ -370,9 +370,11 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return sentences on one paper: on unsound values in `evidence`, on violated and on unproved `entries`.
+    """Return sentences on the values of ε in one paper that are unsound, violated or unproved.
 
-    Each sentence states how many there are, and the reason for the first one.
+    Unsound values are those with this verdict in `evidence`. Of the `entries`, a violated one has an ε below a lower
+    bound on the true ε, an unproved one only below the worst-case ε. Each sentence states how many there are, and the
+    reason for the first one.
     """
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
@@ -398,7 +400,10 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, the evidence on one published value, with further cells as text for the template."""
+    """Return `row`, the evidence on one published value, as the template values.md needs it.
+
+    Texts are added for its place in the paper, the published and the measured value, and the reason of the verdict.
+    """
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

@@ -108,10 +108,10 @@ _ACCURACIES = ("student_accuracy", "private_model_accuracy", "accuracy_at_epsilo
 
 
 def assess_all(root: Path) -> list[Assessed]:
-    """Return every entry of the repository at `root` with its assessment; names are unique.
+    """Return every entry of the repository at `root` with its assessment.
 
-    Entries written by hand come first, then those of kept runs and of published values. Raises PatebenchError for a
-    file that is not an entry.
+    Entries written by hand come first, then entries of the runs in results/reference, then entries of values that
+    papers publish. Raises PatebenchError for a file that is not an entry.
     """
     written = [assess(read_entry(path), path.parent) for path in written_files(root)]
     known = {_number_of(assessed.entry) for assessed in written}
@@ -120,7 +120,10 @@ def assess_all(root: Path) -> list[Assessed]:
 
 
 def _number_of(entry: Entry) -> tuple[str, float, float | None]:
-    """Return data set, ε and mean accuracy; of entries equal in these, written ones replace those of papers."""
+    """Return data set, ε and mean accuracy of `entry`, which identify the result.
+
+    An entry of a published value is left out if an entry written by hand has the same result.
+    """
     return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
 
@@ -221,7 +224,8 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any]) -> Entry | None:
     """Return the entry of a student from its `row` of the table utility-privacy; None without a worst-case ε.
 
-    The largest lower bound on ε in the rows `audits` of the same label set becomes `audited`.
+    `audits` are rows of the table audit. The entry's `audited` is the largest lower bound on ε in those rows that are
+    about the label set of this student.
     """
     if not row["worst_case_epsilon_mean"]:
         return None
@@ -299,7 +303,10 @@ def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the composition of all noisy sums of a sound form of PET-DL; None if `row` does not state the noise."""
+    """Return the composition of all noisy sums that a corrected variant of PET-DL releases (Sun et al. 2019).
+
+    `row` describes a trained model. Returns None if it does not state the noise.
+    """
     if not row.get("noise"):
         return None
     hints = " with hints" if row["form"] == "noisy-knowledge" and int(row["hint_epochs"]) else ""
@@ -320,9 +327,9 @@ def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _on_features(model: str) -> GaussianComposition | PureSteps:
-    """Return the composition of all releases of a method on public features, parsed from the name `model`.
+    """Return the composition of all releases of a method that trains on features of a public encoder.
 
-    The noise is calibrated to the target ε, as in training.
+    The name `model` contains the method and its parameters. The noise is calibrated to the target ε, as in training.
     """
     name, *parts = model.split("_")
     options = {
@@ -340,7 +347,10 @@ def _on_features(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn(model: str) -> SampledGaussian:
-    """Return the noisy tests and answers of the sound form of Private-kNN as sampled steps, parsed from `model`."""
+    """Return the releases of the corrected variant of Private-kNN: noisy threshold tests and noisy answers.
+
+    Both are Gaussian steps on Poisson samples of the records. The name `model` contains their parameters.
+    """
     rate, queries, answers = (_number(model, name) for name in ("rate", "queries", "answers"))
     kinds = ((TEST, "sigma1", queries), (ANSWER, "sigma2", min(answers, queries)))
     parts = [
@@ -351,9 +361,9 @@ def _private_knn(model: str) -> SampledGaussian:
 
 
 def _number(name: str, of: str, default: float | None = None) -> float:
-    """Return the number after the word `of` in `name`: 0.15 for "rate" in "sound_rate-0.15_queries-1000".
+    """Return the value of one parameter in `name`: 0.15 for "rate" in "sound_rate-0.15_queries-1000".
 
-    If `name` does not contain the word, `default` is returned.
+    The argument `of` is the parameter's name. If `name` does not contain this parameter, `default` is returned.
     """
     values = [part.removeprefix(f"{of}-") for part in name.split("_") if part.startswith(f"{of}-")]
     if not values and default is not None:
@@ -425,7 +435,8 @@ def published_entries(root: Path) -> Iterator[Entry]:
 def _row(value: Value) -> tuple[str | None, ...]:
     """Return the fields that a printed accuracy shares with its ε: paper, table, row, data set and mechanism.
 
-    The mechanism is needed because NZC prints “Clean Votes”, of another mechanism, in the rows of its own labels.
+    The mechanism is needed because one paper (NZC, Sun et al. 2020) prints two mechanisms in one row: “Clean Votes”,
+    which have another mechanism, and its own labels.
     """
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
