@@ -150,7 +150,10 @@ class Mechanism(ABC):
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return the label that the student uses for each query without an answer, (queries,); by default NO_ANSWER."""
+        """Return a label for each query, (queries,); the student uses it only if the mechanism does not answer.
+
+        NO_ANSWER (in the base class, for all queries) leaves the query without a label.
+        """
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod

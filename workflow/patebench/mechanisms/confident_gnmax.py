@@ -33,9 +33,10 @@ from patebench.mechanisms.noisy_argmax import GNMax
 class ConfidentGNMax(Mechanism):
     """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
-    The decision to answer is itself an outcome, so every query has the cost of the test, answered or not. Curves are
-    Rényi divergences per query asked. Data-dependent curves take one row per query: the statistic of the test, and
-    `log_q`, an upper bound on ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
+    The decision to answer is itself an outcome, so every query has the cost of the test, answered or not. All Rényi
+    curves (divergences by order) are per query asked. The argument `rows` of `data_dependent` and `expected` has one
+    row per query: the statistic of the test, and `log_q`, an upper bound on ln Pr[the answer is not the plurality] (see
+    `rdp.gaussian_log_q`).
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -144,9 +145,9 @@ class ConfidentGNMax(Mechanism):
     def expected(self, rows: Array, orders: Array) -> Array:
         """Return the expected Rényi cost (queries × orders), as in the tables of Scalable PATE.
 
-        It is the Rényi cost of the test plus Pr[answered] times that of the answer, both by Theorem 6, before it is
-        known which queries are answered. `rows` is that of `data_dependent`. Rényi divergences cannot be averaged, so
-        the expected cost is not a bound.
+        The expectation is over whether the query is answered: the Rényi cost of the test plus Pr[answered] times the
+        Rényi cost of the answer. Both costs are by Theorem 6. `rows` is that of `data_dependent`. Rényi divergences
+        cannot be averaged, so the expected cost is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
@@ -199,7 +200,11 @@ class ConfidentGNMax(Mechanism):
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants of the test's worst case plus the data-dependent cost of always answering."""
+        """Return sanitised accountants of the sum of two costs per query.
+
+        These are the worst-case cost of the test, and the data-dependent cost of an answer, as if every query were
+        answered.
+        """
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self.test_cost(orders),
@@ -267,8 +272,9 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Return `pairs` with classes instead of ranks: one row per query, class that loses a vote and class that gains it.
+    """Return `pairs` with classes instead of ranks.
 
+    The result has one row for each triple of a query, a class that loses a vote and a class that gains this vote.
     `rank` (queries × classes) is the rank of each class.
     """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]

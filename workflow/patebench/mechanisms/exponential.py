@@ -94,7 +94,7 @@ class PermuteAndFlip(Mechanism):
         considered and accepted before j with probability s·w_k.
 
         The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative factors.
-        A probability of the plurality near 1 is computed from the probabilities of the other classes.
+        If the probability of the plurality is near 1, it is computed as 1 minus the probabilities of the other classes.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))

@@ -78,9 +78,10 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Terms of one outcome, of probabilities P and P′ on two neighbours, in the divergence of P from P′.
+    """Terms of one outcome in the Rényi divergence between two neighbouring histograms.
 
-    `log_weight`: ln P, rounded up; `ratio`: r = ln(P/P′), moved away from 0 by its error; `change`: P·(e^{−r} − 1).
+    P and P′ are the probabilities of the outcome on the first and on the second histogram. `log_weight` is ln P,
+    rounded up. `ratio` is r = ln(P/P′), with |r| increased by a bound on its error. `change` is P·(e^{−r} − 1).
     """
 
     log_weight: Array
@@ -127,11 +128,12 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Distribution of the noise on the relevant scores: ln Pr[noise = z] and ln Pr[noise ≤ z] from z = `start`.
+    """Tables of the noise's distribution, and the ranges of the noisy scores that sums run over.
 
-    Scores are those of D, relative to the count of the first class. Sums run over scores from `low` to `summed`. Y, the
-    largest noisy score of the classes whose counts do not change, ranges from `low` to `high`. No moment of the label
-    exceeds e^`exponent`.
+    `log_p` and `log_cdf` are ln Pr[noise = z] and ln Pr[noise ≤ z] for z from the property `start`. A score is a noisy
+    count minus the largest true count of the histogram D. Sums run over scores from `low` to `summed`. Y, the largest
+    score of the classes whose counts do not change, ranges from `low` to `high`. The moment Σ P^α P′^{1−α} of the label
+    on neighbours is at most e^`exponent`.
     """
 
     noise: LatticeNoise
@@ -180,13 +182,14 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the indices of classes t, b and J, which decides ties, stored as steps to add to y and x.
+    """One order of the indices of three classes t, b and J; the order decides which class wins a tie.
 
-    t has the largest count and loses a vote to b. J has the largest noisy score y of all other classes. x is the number
-    of votes by which b is behind t.
+    t has the largest count and loses a vote to b, which is x votes behind t. J has the largest noisy score, y, of all
+    other classes.
 
-    `t` and `b` are the steps (in y, in x) at which `_Sums.first` and `_Sums.other` are read. `rest` are the steps in y
-    of the distribution functions of t and b if J wins. With `either`, the order also covers the case Y = y − 1.
+    `t` and `b` are the steps (in y, in x) to add before `_Sums.first` and `_Sums.other` are read. `rest` are the steps
+    to add to y in the distribution functions of t and of b if J wins. If `either` is True, the sums hold both for J
+    after t and b with Y = y, and for J before t and b with Y = y − 1.
     """
 
     t: tuple[int, int]
@@ -219,14 +222,18 @@ class _Sums:
 
     @classmethod
     def of(cls, window: _Window, low: int, high: int) -> "_Sums":
-        """Compute the sums for x from `low` to `high`, and for the further x that the steps of `_Ties` reach."""
+        """Compute the sums for x from `low` − 3 to `high` + 1; results for x from `low` to `high` need all of these."""
         x = np.arange(low - 3, high + 2)
         z = np.arange(window.low - 1, window.summed + 1)
         tables = (window.pmf(z) + window.cdf(z + x[:, None]), window.pmf(z + x[:, None]) + window.cdf(z))
         return cls(window, x, *(np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1] for table in tables))
 
     def ways(self, other_classes: bool) -> list[list[list[_Side]]]:
-        """Return, for each direction (D to D′, D′ to D) and order of classes in `_ORDERS`, the outcomes t, b and J."""
+        """Return the terms of the divergence as lists [direction][order of classes][winner].
+
+        Directions are D to D′ and D′ to D, orders those in `_ORDERS`, and winners t, b and J. Without `other_classes`,
+        J never wins.
+        """
         outcomes = [self._outcomes(ties, other_classes) for ties in _ORDERS]
         return [
             [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
@@ -251,7 +258,10 @@ class _Sums:
         return table[row : row + rows, column : column + columns]
 
     def _most_probable(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """Return the outcome that t wins, with ln P computed from the other two outcomes if these are improbable."""
+        """Return the outcome in which t wins: ln P is `here` on D and `there` on D′.
+
+        `small` are the other two outcomes, in which b or J wins. If they are improbable, ln P is computed from them.
+        """
         others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
         plain = _outcome(self.window, here, there)
         near = np.maximum(others, others_neighbour) < 0.5
@@ -267,10 +277,11 @@ class _Sums:
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return a bound on the moment minus 1 if the first class loses the vote: the largest E M(Y*) − 1 over x = γ … n.
+    """Return a bound on Σ P^α P′^{1−α} − 1 of the label if the first class loses the vote, (orders × (n + 1)).
 
-    M and Y* are those of the module, and b is x votes behind the first class. The result, (orders × (n + 1)), is the
-    larger of both directions.
+    Rows are the orders α, and columns the gaps γ = 0 … n. The bound is the largest E M(Y*) − 1 over both directions and
+    x = γ … n, the number of votes by which the class that gains the vote is behind the first class. M is defined in
+    `_running_maximum`, and Y* in `_tail_probabilities`.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
@@ -291,9 +302,10 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y], with Y* of the module, for y = low … high − 1 (rows) and γ = 0 … `most` (columns).
+    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … `most` (columns).
 
-    For y = low, it is set to 1.
+    Y* is the largest noisy score of `classes` − 2 classes, each γ votes behind the first class. For y = low, 1 is
+    returned.
     """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
@@ -302,9 +314,10 @@ def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1 for y = low … high − 1 (columns): the running maximum of m(y) − 1, with m of the module.
+    """Return M(y) − 1 (rows: x; columns: y = low … high − 1), where M(y) is the largest m(y′) for low ≤ y′ ≤ y.
 
-    m(y) is the largest over all orders of the classes.
+    m(y) is the moment Σ P^α P′^{1−α}, α = `order`, of the label if y is the largest noisy score of the classes whose
+    counts do not change; of all orders of the classes, the worst is taken. `way` is an entry of `_Sums.ways`.
     """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
@@ -337,12 +350,12 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return C(u) for u from low + 2 to n + `summed`: the moment minus 1 of noise z that is observed only if z ≥ u.
+    """Return C(u) = Σ P^α P′^{1−α} − 1, α = `order`, of one class's score, for u from low + 2 to n + `summed`.
 
-    If z < u, only this fact is observed. `step` is 1 for a class that loses a vote and −1 for a class that gains one.
-    On D′ the score of this class is z + `step`, which is observed if it is at least u + `step`. C(u) is replaced by its
-    largest value at u or above. Beyond the returned range C(u) decreases, as do the probability of an observation and
-    the ratio of the probabilities of z < u.
+    The score is observed only if the noise z is at least u; otherwise, only z < u is observed. `step` is 1 for a class
+    that loses a vote and −1 for a class that gains one: the same score needs noise z on D and z + `step` on D′. C(u) is
+    replaced by its largest value at u or above. Beyond the returned range C(u) decreases, because the probability of an
+    observation and the ratio of the two probabilities of z < u decrease.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     observed = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)
