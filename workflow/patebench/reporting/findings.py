@@ -114,7 +114,7 @@ def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set that names the classes without a released label in at least one label set."""
+    """Yield a sentence per data set, which names each class that is missing in one or more sets of released labels."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -266,8 +266,8 @@ def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
 def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
     """Return a text with the balanced accuracy of `row`, if known, and the accuracy of predicting the largest class.
 
-    If the accuracy in the column `<accuracy>_mean` is not above that of this prediction, the text says so. The text is
-    "" if the share of the largest class is unknown.
+    If always predicting the largest class is at least as accurate as the column `<accuracy>_mean`, the text says so.
+    The text is "" if the share of the largest class is unknown.
     """
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:

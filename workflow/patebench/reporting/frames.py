@@ -182,13 +182,16 @@ class Records:
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
-        """Return a copy without label sets, bounds and students whose queries were selected in rounds."""
+        """Return a copy without the label sets whose queries were selected in rounds.
+
+        Bounds and students of these label sets are left out too.
+        """
         whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
         return replace(self, **whole)
 
 
 def of_labels(setting: str) -> bool:
-    """Return True if ε protects only the label of a record in the split named `setting`."""
+    """Return True if ε protects only the labels of records; `setting` is the name of the split without its seed."""
     return LABELS in setting.split("_")
 
 

@@ -31,10 +31,11 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per value in `published`, in the same order, with its verdict and the other columns `EVIDENCE`.
+    """Return one row per value in `published`, in the same order: its verdict and the measurement behind it.
 
-    If several kept runs or settings measured a value, the first of their verdicts in the order of `COUNTING` counts. A
-    value that was not measured is `not comparable` or `not run`, with the reason.
+    The columns are `EVIDENCE`. If a value was measured in several settings or kept runs (runs whose results are
+    stored), the row contains the verdict that comes first in `COUNTING`. A value that was not measured has the verdict
+    `not comparable` or `not run`, with the reason.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def count_verdicts(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper, with the number of its published values by verdict, and in total as `published`.
+    """Return one row per paper, with one column per verdict: the number of the paper's values that have this verdict.
 
-    `evidence` is the frame of `best_evidence`. Each verdict has a column.
+    The column `published` contains the total. `evidence` is the frame of `best_evidence`.
     """
     counts = count_by_paper(evidence, list(dict.fromkeys(evidence["paper"])))
     return counts.assign(published=counts.drop(columns="paper").sum(axis=1))
@@ -75,7 +76,7 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=2)
 def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row with a verdict per kept run, published value and setting that measured the value.
+    """Return one verdict for each published value, kept run and setting in which this run measured the value.
 
     Verdicts stored with the runs come first, then verdicts computed from their other tables. The frame is cached and
     must not be changed.
@@ -141,7 +142,7 @@ def records_of_tables(reference: Path) -> Records:
 
 
 def _rows(reference: Path, name: str) -> pd.DataFrame:
-    """Return the rows of the table `name` of all kept runs, with constants in the columns that only records have."""
+    """Return the rows of the table `name` of all kept runs, with placeholders in the columns that tables lack."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]

@@ -58,17 +58,18 @@ def outcomes(records: Records) -> pd.DataFrame:
     """Return one row per student setting and δ, sorted; the frame is cached and must not be changed.
 
     The columns are `STUDENT`, `delta`, `seeds` (number of seeds), and `…_mean` and `…_std` over the seeds of `answered`
-    (queries), `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and `baseline_accuracy` (of
-    the best model without privacy).
+    (number of answered queries), `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and
+    `baseline_accuracy` (of the best model without privacy).
 
     Each ε is the cost of the student's labels. The worst-case ε is computed by the tightest accountant, and the
     data-dependent ε by the accountant of the mechanism's paper or, if that is unknown, by the tightest. `…_accountant`
-    is the name of the accountant, and `adjacency` the change that ε protects. `add_or_remove` is the smallest
-    worst-case ε if a teacher's votes are added or removed. `may_publish` is "yes" if the labels are a release that may
-    be published with the worst-case ε.
+    is the name of the accountant. `adjacency` is the change of the data for which ε is stated. `add_or_remove` is the
+    smallest worst-case ε if a teacher's votes are added or removed. `may_publish` is "yes" if the labels are a release
+    that may be published with the worst-case ε.
 
-    `uncovered` names the classes without a label in at least one seed. `private_records` is the number of private
-    records. The columns `BESIDE_ACCURACY` accompany accuracies. Missing values are NaN.
+    `uncovered` names each class that has no label in one or more seeds. `private_records` is the number of private
+    records. The columns `BESIDE_ACCURACY` (for students) and `BESIDE_LABELS` (for labels) contain the share of the
+    largest class, the balanced accuracy and the recall of each class. Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
@@ -88,7 +89,7 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
-    """Return, per student setting, the classes without a released label in at least one seed, as text: “3”, “8”."""
+    """Return the classes, as text (“3”, “8”), that have no released label in one or more seeds, per student setting."""
     classes = students.groupby(STUDENT, dropna=False)["uncovered"]
     text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return text.reset_index()
@@ -99,8 +100,9 @@ def private_models(records: Records) -> pd.DataFrame:
 
     The columns are `PRIVATE_MODEL`, `seeds` (number of seeds), and `…_mean` and `…_std` over the seeds of `epsilon`,
     `add_or_remove` (ε if a record is added or removed), `seconds`, `answered`, `accuracy`, `label_accuracy` and
-    `baseline_accuracy` (of the best model without privacy). The columns `BESIDE_ACCURACY` accompany `accuracy`, and
-    `BESIDE_LABELS` accompany `label_accuracy`.
+    `baseline_accuracy` (of the best model without privacy). The columns `BESIDE_ACCURACY` (for the model) and
+    `BESIDE_LABELS` (for labels) contain the share of the largest class, the balanced accuracy and the recall of each
+    class.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "add_or_remove", "seconds", *_MEASURED])
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
@@ -120,7 +122,7 @@ def protects_replaced_record(model: str, partition: object) -> bool:
 
 
 def protects_added_record(model: str, partition: object, alone: bool) -> bool:
-    """Return True if the ε `add_or_remove` of labels protects one added or removed record, not only a teacher.
+    """Return True if a label set's ε in `add_or_remove` protects one added or removed record, not only a teacher.
 
     This is so if each teacher is one record (`alone`), and `partition` adds no new record to an existing shard. A
     record added to a shard could change the votes of this shard's teacher in any way.
@@ -147,7 +149,8 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
     """Return the public data, except the pool, on which the encoders of the method in `row` were trained, or "none".
 
-    `uses` is the text of `public_use`. The encoder of the pool counts only if `uses` contains "features".
+    `uses` is the text of `public_use`. If it does not contain "features", the encoder that computes the pool's features
+    is left out.
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -312,9 +315,10 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if the printed `value` is about a PET-DL student in the setting of `row`, in its published form.
+    """Return True if the printed `value` has the setting of the PET-DL student in `row`.
 
-    Data set, number of teachers and weighting must be equal, and the compression nearly equal.
+    `row` must have the form "published". The data set, number of teachers and weighting of both must be equal, and the
+    compression nearly equal.
     """
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):

@@ -120,8 +120,8 @@ def render(
     figures : SVG by name, "" for an empty figure; `figures/NAME.png` and `.pdf` are beside the page.
     manifest, manifest_link : content of the manifest, and its path relative to the page.
     captions : folder of the captions.
-    publishable : link to the page for publication, or None. If it is given, or if a table shows a publishable ε, this
-        page states that the page itself must not be published.
+    publishable : link to another page of the run, which may be published, or None. If it is given, or if a table shows
+        a publishable ε, the returned page states that it must not be published itself.
     """
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
@@ -153,7 +153,7 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
-    """Return the template's data on each section of the page with content; each paper is a part of "papers".
+    """Return the template's data on each non-empty section; the section "papers" has one part per paper.
 
     `figures` and `tables` are the template's data on figures and tables, and `papers` is the frame of the table
     `papers`.
@@ -179,7 +179,10 @@ def _sections(
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the section or paper that shows the figure or table `name`; "further" if `registry` names no known one."""
+    """Return the section, or the paper in the section "papers", under which the page shows the figure or table `name`.
+
+    Return "further" if the entry in `registry` names neither a known section nor a known paper.
+    """
     place = str(registry.fact(name, "section", ""))
     return place if place in SECTIONS or place in PAPERS else "further"
 
@@ -224,7 +227,10 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
 
 
 def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
-    """Return the data with which the template shows one table; columns with one value in all rows become `same`."""
+    """Return the data with which the template shows one table.
+
+    Columns that have the same value in all rows are listed under the key "same", not under "columns".
+    """
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -296,8 +302,8 @@ def read_caption(path: Path) -> str:
 def caption_of(path: Path, thing: Any) -> str:
     """Return the caption of a figure or table as HTML, from the file `path`.
 
-    Without this file, the caption of a figure or table of another package is the first paragraph of the docstring of
-    `thing`, the function that makes it. Raises ArtefactError if there is no caption.
+    `thing` is the function that makes the figure or table. If it belongs to another package than patebench and the file
+    does not exist, the caption is the first paragraph of its docstring. Raises ArtefactError if there is no caption.
     """
     outside = thing.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():

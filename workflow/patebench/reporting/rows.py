@@ -130,7 +130,7 @@ class Rows(_Form):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of a file of rows, which also contains its `kind` and a `digest`."""
+    """Return the JSON schema (2020-12) of a file of rows: `Rows`, and the entries `kind` and `digest` of the file."""
     parts = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of the rest of the file."}
     written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
@@ -149,7 +149,7 @@ def schema_text() -> str:
 
 
 def rows(records: Records, published: Published) -> Rows:
-    """Return one row per setting of a student and then of a private model in `records`, sorted by setting."""
+    """Return one row per setting in `records`: first those of students, then those of private models, each sorted."""
     return Rows(rows=[*_student_rows(records, published), *_model_rows(records, published)])
 
 
@@ -280,9 +280,9 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the values of ε that papers print for the model in `row`, in the published form of PET-DL or Private-kNN.
+    """Return the values of ε that papers print for the model in `row`.
 
-    The list is empty for any other form.
+    The list is empty unless the model is PET-DL or Private-kNN in the form that its paper published.
     """
     if row["form"] != "published":
         return []

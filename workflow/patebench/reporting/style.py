@@ -262,7 +262,7 @@ def svg(figure: Figure) -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Return SVG width and height attributes in pixels, at 125 per inch, from a match `size` of those in points."""
+    """Convert the SVG attributes width and height in the match `size` from points to pixels, 125 pixels per inch."""
     width, height = (round(float(points) * 125 / 72) for points in size.groups())
     return f'width="{width}" height="{height}"'
 

@@ -156,8 +156,8 @@ def at_epsilon(spent: float, printed: float | None) -> bool:
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on the printed number `value`, one per setting that measured it, or one if none did.
 
-    For a changed copy of the paper's data set, only measurements have a verdict: `unsound` for a claimed ε that an
-    audit or the exact ε exceeds, otherwise `not comparable`.
+    If the data set is a changed copy of the paper's, the list is empty without a measurement. The verdict on a
+    measurement is then `unsound` for a claimed ε that an audit or the exact ε exceeds, otherwise `not comparable`.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -257,7 +257,7 @@ class _Measures:
 
     @cached_property
     def _frames(self) -> dict[str, pd.DataFrame]:
-        """Return the frame of records that contains each quantity of `_WAYS`, by quantity."""
+        """Return a mapping from each quantity of `_WAYS` to the frame of records that contains it."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
         return {
@@ -368,8 +368,9 @@ def _rows_of_setting(
     """Return the rows of `frame` whose columns `keys` equal the fields of `value` that are not None.
 
     The new column "measured" is a copy of the column named by `measured`. The new column "how" describes each row's
-    setting by its values in the columns `how`, after the run if there is a column `run`. If rows with the same
-    description differ in more than the seed, their differences are added to it, so that only seeds are averaged.
+    setting: the name of the run, if there is a column `run`, then the values in the columns `how`. If rows with the
+    same description differ in more than the seed, each description also states the differences, so that only seeds are
+    averaged.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:

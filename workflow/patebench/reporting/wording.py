@@ -134,7 +134,7 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return `name` with spaces for hyphens, except in numbers such as 1e-05, and with the words of `_PIECES`."""
+    """Return `name` as words: put spaces for hyphens, except in 1e-05, and spell words as in `_PIECES`."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 
@@ -144,7 +144,7 @@ def owners_in_words(partition: object) -> str:
 
 
 def delta_in_words(delta: float) -> str:
-    """Return δ as short text, such as "1e-5", not rounded down."""
+    """Return δ as short text, such as "1e-5", with more than six digits if six would state a smaller δ."""
     short = f"{delta:g}"
     return (short if float(short) >= delta else f"{delta:.12g}").replace("e-0", "e-")
 

@@ -58,9 +58,9 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` with a finite worst-case ε, with text for titles and labels of lines.
+    """Return the rows of `outcomes` with a finite worst-case ε, and add columns of text for figures.
 
-    The text is in the columns `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
+    The added columns are `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
     """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
@@ -77,8 +77,8 @@ def _draw_sweep(
 ) -> Figure:
     """Draw a student's accuracy against the column `across`, one panel per combination of the columns `by`.
 
-    Each combination of the columns `lines` with at least two values of `across` is a line. A reference line at ε = 0
-    shows the accuracy of labelling each public cluster with its most frequent true label.
+    Each combination of the columns `lines` with at least two values of `across` is a line. A reference line shows the
+    accuracy of labels that cost no privacy: each public cluster has its most frequent true label.
     """
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
@@ -111,9 +111,10 @@ def _title(group: tuple[Any, ...], differ: list[int]) -> str:
 
 
 def _draw_namings(axis: Axes, across: str, shown: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracies in `namings`, of labelling each public cluster with its most frequent true label (ε = 0).
+    """Draw the accuracy of labels at ε = 0 against the column `across`.
 
-    Only the splits and numbers of clusters of the students in `shown` are drawn, against the column `across`.
+    These labels give each public cluster its most frequent true label. Of the accuracies in `namings`, only those are
+    drawn whose data set, split and number of clusters are those of a student in `shown`.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
@@ -175,10 +176,10 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return the style of each line in `panels` by its label.
+    """Return a mapping from the label of each line in `panels` to the line's style.
 
-    A line has the style of its form of PET-DL. If a panel has lines of one form with different numbers of teachers,
-    each line in `panels` has a style of its own instead.
+    All lines of one form (variant) of PET-DL share a style. But if any panel has lines of one form with different
+    numbers of teachers, each line in `panels` has a style of its own.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -203,9 +204,8 @@ def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
     """Yield (label, first, line) for each of `lines`; along each line, the setting `name` varies.
 
-    The label names the form of PET-DL and, unless it varies, the number of teachers. Of several lines with the same
-    form and number, `first` is True for the first. The labels of the others also name the settings that differ from
-    the first line.
+    The label states the form (variant) of PET-DL and, unless it varies, the number of teachers. If an earlier line has
+    the same form and number, `first` is False, and the label also states the settings that differ from that line.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:

@@ -76,7 +76,7 @@ def draw_equal_epsilon(records: Records, published: Published) -> Figure:
 def draw_table(frame: pd.DataFrame) -> Figure:
     """Draw accuracy against ε for the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
 
-    Colour and marker show the mechanism or form, and dashes the learner.
+    Colour and marker show the mechanism or, for a private model, its variant (`form`). Dashes distinguish learners.
     """
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
     ours = sorted(
@@ -166,7 +166,7 @@ def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, fl
     """Return (points, joined) for each paper and system, by a label that names both.
 
     `points` are the (ε, accuracy) pairs that the paper prints for the system. If it prints several models, the accuracy
-    is the best at each ε. `joined` is True if a line may join the points, because every model has every ε.
+    is the best at each ε. `joined` is True if a line may join the points, because each model is printed at every ε.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -198,7 +198,8 @@ _PROTECTED: dict[str, str] = {
 def draw_frontier(records: Records, published: Published) -> Figure:
     """Draw the accuracy of every student and private model against its ε, and the Pareto front of students.
 
-    Colour and marker show the mechanism, or the method of the student if there are more methods than mechanisms.
+    Colour and marker of a student show its mechanism. If students have more learning methods than mechanisms, they show
+    the method instead.
     """
     students, models = (
         clip_accuracies(outcomes(records)),
@@ -246,7 +247,10 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _named(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the most accurate private model per system and form (new column `name`), ε, δ, kind and adjacency."""
+    """Return the most accurate private model for each combination of data set, split, name, ε, δ, kind and adjacency.
+
+    The new column `name` contains the system and its variant (`form`); the kind is that of ε.
+    """
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
@@ -255,8 +259,8 @@ def _named(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
     """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the Pareto front.
 
-    Colours show either the column "mechanism" or "method", and `other` is the other one. Labels name its value unless
-    this value is the most frequent one.
+    Colours show one of the columns "mechanism" and "method". `other` is the column that is not shown by colours. A
+    label states its value, unless this value is the most frequent one.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
@@ -277,10 +281,11 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
 
 
 def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
-    """Return a note on each student by its index in `students`: the number of queries, and settings that differ.
+    """Return a note on each student, keyed by the student's index in `students`.
 
-    The note starts with the value of the column `other`, unless this value is the most frequent one. It states the
-    number of teachers if it differs between students. Noise parameters distinguish notes that would otherwise be equal.
+    Each note states the number of queries. It starts with the value of the column `other`, unless this value is the
+    most frequent one. It states the number of teachers if students differ in it. Noise parameters are added only to
+    notes that would otherwise be equal.
     """
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1

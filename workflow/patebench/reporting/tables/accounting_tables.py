@@ -60,8 +60,9 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return the heading of each row of `bounds`: the label or name of its accountant; missing if the row is not shown.
 
-    If an accountant converts a Rényi curve to (ε, δ) by both the tight and the classic formula, the classic bound is
-    shown only if it is data-dependent and not exact, as papers state it. Its heading has the suffix `_CLASSIC`.
+    If an accountant converts a Rényi curve to (ε, δ) by both the tight and the classic formula, most classic bounds are
+    not shown. Those that are data-dependent and not exact are shown, because papers state such bounds; their headings
+    have the suffix `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT

@@ -50,7 +50,7 @@ TEACHER_COLUMNS = (
 
 
 def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of an ensemble, with the accuracy of its teachers, plurality and LNMax labels."""
+    """Return one row per setting of an ensemble: accuracies of its teachers, its plurality labels and LNMax labels."""
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
     extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(

@@ -128,11 +128,11 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student setting and δ, with its accuracy and its stated, worst-case and exact ε (`_epsilons`).
+    """Return one row per student setting and δ: the student's accuracy, and its stated, worst-case and exact ε.
 
-    Only students of compared mechanisms (`_is_compared`) are included, on data sets where a student learns from the
-    immutable noisy argmax of NZC. Each row also contains the accuracy of the best model trained on true labels of as
-    many samples as the student has queries.
+    The stated ε is that of the mechanism's paper (`_epsilons`). Only mechanisms selected by `_is_compared` are
+    included, on data sets where a student learns from the immutable noisy argmax of NZC (Sun et al. 2020). Each row
+    also contains the accuracy of the best model trained on true labels of as many samples as the student has queries.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -180,9 +180,10 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return the ε that a paper prints as text, such as "> 8.03" or "≈ 0"; NaN if it prints none.
+    """Return text such as "> 8.03" or "≈ 0" for the ε that a paper prints; NaN if the paper prints none.
 
-    `above` is the number printed after ">", and `epsilon` a number printed without ">"; NaN if there is none.
+    `above` is the ε if it is printed after ">", otherwise NaN. `epsilon` is the ε if it is printed without ">",
+    otherwise NaN.
     """
     if not math.isnan(above):
         return f"> {above:g}"

@@ -142,8 +142,9 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student or private model and δ, with a reference accuracy at ε = 0 as `named_accuracy_…`.
 
-    The reference labels each cluster of the public pool with its most frequent true label. It has as many clusters as
-    the student's queries if these are clusters, and otherwise the largest number of clusters in the run.
+    The reference labels each cluster of the public pool with its most frequent true label. If the student's queries are
+    the centres of clusters, the reference uses the same number of clusters, and otherwise the largest number in the
+    run.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -338,9 +339,10 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Return `frame`, followed by copies of some rows with ε and adjacency of one added or removed record.
+    """Return `frame`, followed by copies of some rows that state ε for one added or removed record.
 
-    A row is copied if `by_record` is True for it and this ε, in the column `add_or_remove`, is known.
+    `by_record` is True for the rows whose ε in the column `add_or_remove` protects a record. Such a row is copied if
+    this ε is known. The copy has it in the column `epsilon`, and its `adjacency` states such a record.
     """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
@@ -371,7 +373,7 @@ def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Return `frame` with the settings in which rows of one method differ appended to the column `learner`.
+    """Return `frame`, and append to the text in `learner` the settings that differ between rows of one method.
 
     `settings` has the rows of `frame` and one column of text per setting; missing values are not appended.
     """
@@ -388,7 +390,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 def _published(published: Published, records: Records) -> pd.DataFrame:
     """Return the accuracies and ε that papers print for the data sets in `records`, one row per pair.
 
-    Only models whose ε protects one record, and papers that compare systems, are included.
+    Two kinds of values are included: models whose ε protects one record, and results of papers that compare systems.
     """
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
