@@ -213,12 +213,12 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the bounds on ε of all draws from the same private data together, one for each T in `queries`.
+    """Return bounds on the total ε of all draws (noisy releases) from the same private data, one per T in `queries`.
 
     The list is empty if these labels are the only draw. If the ledger has a limit, each bound is this limit, at the
-    larger of `delta` and the limit's δ. It is valid for adaptively chosen draws. Without a limit, the bound is the sum
-    of all draws. This is valid only if the draws were planned in advance, which cannot be proven, so the bound is not
-    publishable.
+    larger of `delta` and the limit's δ. It is valid for adaptively chosen draws. Without a limit, the bound is computed
+    from the sum of the costs of all draws. Such a bound is valid only if the draws were planned in advance, which
+    cannot be proven, so it is not publishable.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []

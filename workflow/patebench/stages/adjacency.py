@@ -107,7 +107,10 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble of an experiment's first seed once, with the first round of each of its query selections."""
+    """Yield each distinct ensemble that an experiment uses with its first seed, and a list of first rounds.
+
+    The list contains the first round of each way in which the configuration selects queries for this ensemble.
+    """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
@@ -177,7 +180,7 @@ class Rerun:
         return Traces(self.public_traces(), shards)
 
     def vote(self, before: Traces, chunks: Sequence[str]) -> Traces:
-        """Train the teachers of `chunks` that are not trained yet, and return the traces of all stages.
+        """Train the teachers of `chunks` that are not trained yet, and return the traces (outputs) of all stages.
 
         `before` holds the traces of the stages before training. If `chunks` lists all chunks, the stage `join_votes`
         also joins their votes into one matrix.
@@ -205,7 +208,7 @@ class Rerun:
         return Traces(self.public_traces(chunks), before.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return all public outputs by name: file names, digests of public files, and public facts of private files.
+        """Return all public outputs by name: file names, digests of public files, public metadata of private files.
 
         Files with the votes of a chunk are included only for the named `chunks`.
         """
@@ -241,9 +244,9 @@ def _as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """A data set of the configuration, with the `traces` of the stages on its unchanged data.
+    """A data set of the configuration; changed copies of it are written to `folder`.
 
-    Changed copies are written to `folder`.
+    `traces` holds the outputs that the stages before training compute from the unchanged data.
     """
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
@@ -253,7 +256,10 @@ class DataSet:
         self.private, self.public = (_as_loaded(given / f"{role}.npz") for role in ("private", "public"))
 
     def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
-        """Return a run in `folder` of the stages for `data`, or for `ensemble` on `data` with its first `rounds`."""
+        """Return a run in `folder` of the stages for `data`.
+
+        With `ensemble`, the run includes the stages of this ensemble and of its first `rounds` of query selection.
+        """
         run = Run("", str(folder), self.config.data_root, self.config.download, Mode.SEEDED, None, None)
         run.add_data(data)
         if ensemble is not None:
@@ -354,7 +360,7 @@ class Comparison:
         return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
 
     def _as_written(self, ours: Records) -> Records:
-        """Return the records `ours`, sorted by label (as folders of classes are read) if only labels are private."""
+        """Return the records `ours`; if only labels are private, sort them by label, as if read class by class."""
         if self.ensemble.split.parameters.protects is None:
             return ours
         order = np.argsort(ours["y"], kind="stable")
@@ -397,7 +403,10 @@ class Comparison:
         return self.base.vote(before, chunks), changed.vote(after, chunks)
 
     def _chunks(self, teacher: int) -> list[str]:
-        """Return the chunks to retrain after a change of the shard of `teacher`: its own and a distant one, or all."""
+        """Return the chunks of teachers to retrain after a change of the shard of `teacher`.
+
+        With `thorough`, these are all chunks, and otherwise the teacher's own chunk and the chunk half the list away.
+        """
         chunks = self.ensemble.chunks
         if self.thorough or len(chunks) < 2:
             return chunks

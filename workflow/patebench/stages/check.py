@@ -110,7 +110,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield one message per fault of the artefact `path`; a damaged input is reported only for the input's file."""
+    """Yield one message per fault of the artefact `path`; if an input is damaged, that is a fault of the input only."""
     facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)

@@ -159,7 +159,10 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return the records of a label set's bounds on ε, curves of ε over T queries, and costs of single teachers."""
+    """Return a label set's records of three kinds: bounds on ε, curves of ε over T queries, and ε of single teachers.
+
+    `path` is the file of the bounds.
+    """
     content, label_set = _read_of_labels(path, "account", known)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),

@@ -59,7 +59,7 @@ _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", 
 def compare_records(one: Records, other: Records) -> pd.DataFrame:
     """Return one row per quantity and setting that both runs measured, the clearest differences first.
 
-    The clearness of a difference is its size divided by the width of its interval.
+    The clearness of a difference is its size divided by the width of its confidence interval.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
         one, other : means over seeds
         seeds_one, seeds_other : numbers of seeds
         difference : other minus one
-        low, high : ends of the interval of the difference; NaN with a single seed
+        low, high : ends of the interval of the difference (with confidence `CONFIDENCE`); NaN with a single seed
         paired : True if the runs share at least two seeds; then only common seeds are used
         largest_class_one, largest_class_other : for accuracies, fraction of samples in the largest class; NaN if
         unknown
@@ -164,7 +164,7 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
 
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Return the description of a setting from the columns that identify it; a number is preceded by its name."""
+    """Return the description of a setting from the columns that identify it; numbers have a name, as in "n = 250"."""
     words = []
     for name in columns:
         value = row[name]

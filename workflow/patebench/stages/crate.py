@@ -204,7 +204,10 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
 
 
 def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Add a parameter to the workflow `main` for each file of `inputs` and `outputs`, with the file as example."""
+    """Add a parameter to the workflow `main` for each file of `inputs` and `outputs`.
+
+    The file is marked as an example of its parameter (`exampleOfWork` in RO-Crate).
+    """
     for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
             file["exampleOfWork"] = crate.add_formal_parameter(

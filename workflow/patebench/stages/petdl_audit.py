@@ -35,9 +35,9 @@ Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """Audit a training of `form` with `settings`; return a dict with the result.
+    """Audit a training of the PET-DL variant `form` with `settings`; return a dict with three keys.
 
-    `audited` is a lower bound on ε at `delta`, `verdict` the verdict on the stated ε, and `audit` contains details.
+    `audited` is a lower bound on ε at `delta`, `verdict` is the verdict on the stated ε, and `audit` contains details.
     `known` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
     """
     reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
@@ -59,7 +59,8 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 class _ReleaseAudit:
     """Audit of one release of a noisy sum of the kind `sort`; a training makes `count` such releases.
 
-    `by_means` and `by_runs` are the two results: from the two means, and from many runs of the release.
+    The release is audited on two neighbouring data sets in two ways: `by_means` is the result from the difference
+    between its means on the two, and `by_runs` the result from many runs.
     """
 
     sort: Summand
@@ -120,10 +121,10 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return the vectors (teachers, entries) of all teachers, of norm `length`, on two neighbouring data sets.
+    """Return two tensors (teachers, entries): a vector of norm `length` per teacher, on each of two neighbours.
 
-    The two vectors of the first teacher are opposite, or orthogonal if entries cannot be negative; the others are
-    equal.
+    The first teacher's vectors on the two data sets are opposite, or orthogonal if entries cannot be negative. Each
+    other teacher has the same vector on both.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

@@ -140,9 +140,9 @@ def run(
 
 
 def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
-    """Return `data` with the stored images of `samples`, the file of the pool, as its pool.
+    """Return `data` with the images stored in `samples` as its pool; `samples` is the file of the pool.
 
-    The features of these images are those computed from `samples["x"]`.
+    Each image has the features that `data` computes from the same sample in `samples["x"]`.
     """
     vectors = data.features(samples["x"]) if data.features else None
 
@@ -188,7 +188,10 @@ def student_of_labels(
 
 
 def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the class (samples,) that `student` predicts for each sample in `x`; raise NotFiniteError for NaN."""
+    """Return the class (samples,) that `student` predicts for each sample in `x`.
+
+    Raises NotFiniteError if a prediction is NaN.
+    """
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     labels: NDArray[np.intp] = predicted.argmax(1)

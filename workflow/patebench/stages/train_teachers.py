@@ -250,7 +250,8 @@ def _train_and_vote(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Train the teachers of `chunk`; return their outputs as arrays by name, and facts about the training device.
 
-    The outputs are the votes on queries and test set, and those that `kept` names. `randomness` is (seed, stream).
+    The outputs are the votes on queries and test set, and the further outputs listed in `kept`. `randomness` is (seed,
+    stream).
     """
     from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
