@@ -34,7 +34,7 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Return the first `queries` unqueried positions in the order of the pool, which the split has shuffled.
 
-    The labels of a first round are therefore the first labels of a release for the whole pool.
+    A first round therefore queries the same samples as the beginning of a release for the whole pool.
     """
     return state.unqueried[:queries]
 
@@ -51,7 +51,7 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 
 
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the positions of typical samples, one from each of the largest clusters of the pool without a query.
+    """Return the positions of typical samples: one from each of the largest clusters that contain no earlier query.
 
     The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
     budgets*: learnt features are divided into as many clusters as there are earlier and new queries, and each cluster
@@ -113,8 +113,8 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return a mask (samples,) that is True where the experts are unconfident by the rule of PATE 2017.
 
-    By this rule, no expert's score reaches `CANDIDATE`, and more than `OTHERS` scores exceed `OTHER`. `scores`
-    (samples, classes) are the probabilities that each expert gives to its own class.
+    By this rule, all scores are below `CANDIDATE` (0.9), and more than `OTHERS` (4) of them are above `OTHER` (0.1).
+    `scores` (samples, classes) are the probabilities that each expert gives to its own class.
     """
     ordered = np.sort(scores, axis=1)
     return (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)

@@ -28,8 +28,8 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     method : name of a method in `students.STUDENTS`.
-    model, recipe, epochs : options of the method; if None, the method chooses by the pool. Some methods accept no
-        options.
+    model, recipe, epochs : options of the method; if None, the method chooses them for the kind and size of the pool.
+        Some methods accept no options.
     classes : number of classes; by default one more than the largest label.
     seed : base of all random draws; the same arguments give the same student on the same machine.
 

@@ -36,8 +36,9 @@ _CLEANING_SPEED_UP = 5
 class ConsistencySettings(SemiSupervisedSettings):
     """Settings of the consistency term.
 
-    The EMA's label counts if its probability is above a threshold, which falls from `confident` to `confident_last`.
-    The weight of the consistency term rises over the first share `ramp` of the training.
+    The student learns a label that the EMA predicts if its probability is above a threshold, which falls from
+    `confident` to `confident_last`. The weight of the consistency term rises over the first share `ramp` of the
+    training.
     """
 
     labelled: int = 16

@@ -216,7 +216,7 @@ class GANTrainer(PoolTrainer):
         return self.alignment(logits.float().softmax(1))
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Generate as many samples as `real` has, and compute the adversarial losses from one pass over them.
+        """Generate as many samples as `real` has, pass them through the discriminator, and compute adversarial losses.
 
         `real` (samples, classes) are the logits of samples of the pool, and `features` (samples, features) their
         features. Returns the generated samples, the gradient of the generator's loss with respect to these samples, the

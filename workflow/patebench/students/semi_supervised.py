@@ -61,7 +61,7 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return the settings "batch", the number of samples per step, and "epochs", by `epochs_for`.
+    """Return two settings: "batch" (number of samples per step) and "epochs" (see `epochs_for`).
 
     In a small pool, `batch` is reduced to an eighth of the pool, but not below 16.
     """

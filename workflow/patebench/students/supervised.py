@@ -104,8 +104,8 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
     """Return a trainer that fits the network of `config` by maximising the likelihood of the release.
 
     The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated, and the
-    likelihood of the released labels for this share is used. The trainer's settings record the two cases as channel
-    "public" and "estimated", and the estimated share as "wrong labels".
+    likelihood of the released labels for this share is used. In the trainer's settings, "channel" is then "estimated",
+    and "wrong labels" is the estimated share. Otherwise "channel" is "public".
 
     Raises PatebenchError for a model that is not a network.
     """

@@ -95,9 +95,9 @@ class MirrorTrainer(NetworkTrainer):
 class Finetuner(MirrorTrainer):
     """Trainer of the pretrained network on class probabilities `given` and on the network's earlier predictions.
 
-    `given` (samples, classes) come from the regression of the released table. From the second epoch on, half of a
-    sample's target is the weighted mean of the network's predictions for its earlier views (temporal ensembling; Laine
-    & Aila 2017), which are more often right than the regression.
+    `given` (samples, classes) come from the regression of the released table and are the targets of the first epoch.
+    Later targets are half `given`, and half a weighted mean of the network's predictions for earlier views of the same
+    sample (temporal ensembling; Laine & Aila 2017). These predictions are more often right than the regression.
     """
 
     def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:

@@ -64,9 +64,10 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return the regression weights W (features, classes) and the class shares s (classes,) of the records.
 
-    A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. With
-    `directions`, votes are weights on all queries, and f are the features along the axes of `directions`. Error factor
-    c, prior power p and prior scale τ (see the module) maximise the evidence.
+    A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. Give
+    `directions` if each record voted on all queries with weights; f are then coordinates along the axes of
+    `directions`. The error factor c, prior power p and prior scale τ, which the module's description defines, maximise
+    the evidence.
     """
     if directions is None:
         votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
@@ -93,8 +94,9 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 def _most_error(records: int, samples: int) -> float:
     """Return the largest plausible error factor c for n = `records` records and a pool of N = `samples` samples.
 
-    Class variation that features do not explain contributes at most 1, and the difference between the covariances of
-    records and pool at most 1 + n/N. With a larger c, a table of few records could be explained by error alone.
+    Class variation that features do not explain contributes at most 1 to c. The difference between the covariances of
+    records and pool contributes at most 1 + n/N. With a larger c, a table of few records could be explained by error
+    alone.
     """
     return 2 + records / samples
 
@@ -126,8 +128,8 @@ def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tu
     """Return the greatest ln Pr[table] over the prior scale τ, up to a constant, and the weights W at that τ.
 
     `error` and `power` are the error factor c and the prior power p of the module's description; W is (features,
-    classes). The counts of a row, minus their mean, have classes − 1 dimensions. A centred vote has the squared length
-    1 − 1/classes, which is 1/classes per dimension.
+    classes). The error of n records has the variance c·n·Σ/classes per dimension, since a centred vote has the squared
+    length 1 − 1/classes in classes − 1 dimensions.
     """
     classes = rotated.table.shape[1]
     variance = table.variance + error * table.records / classes * rotated.covariance
