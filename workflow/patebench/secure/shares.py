@@ -27,7 +27,7 @@ def draw_masks(source: Source, aggregators: int, shape: tuple[int, ...]) -> list
 def closing_share(drawn: list[Words], values: Integers) -> Words:
     """Return the last aggregator's share of `values`: `values` minus the sum of the other shares `drawn`, modulo 2⁶⁴.
 
-    Given all shares except one of `drawn`, this share is still uniform.
+    To anyone who does not know one share in `drawn`, the returned share is uniform and leaks nothing about `values`.
     """
     return values.astype(np.uint64) - sum_shares(drawn, values.shape)
 
@@ -101,9 +101,10 @@ class Party:
     ) -> list[Words]:
         """Return the shares (queries × classes) of one teacher's noisy one-hot votes, one for each aggregator.
 
-        `counted` (queries,) are the votes that count. Shares of all aggregators except the last are drawn from
-        `for_masks` and do not depend on votes. The teacher's noise share, drawn from `for_noise`, is the same as
-        without secure aggregation, and is also added where the teacher abstains, to hide the abstention.
+        `counted` (queries,) is the teacher's vote on each query, or −1 where it abstains or its vote does not count.
+        Shares of all aggregators except the last are drawn from `for_masks` and do not depend on votes. The teacher's
+        noise share, drawn from `for_noise`, has the same value as without secure aggregation. It is also added where
+        the teacher abstains, to hide the abstention.
         """
         shape = len(counted), classes
         masks = draw_masks(for_masks, aggregators, shape)
