@@ -111,7 +111,7 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
 ) -> Stack:
-    """Return a stack for the positions `places`, whose results contain only the teachers that are also `members`.
+    """Return a stack of the teachers at the positions `places`; its results leave out those that are not `members`.
 
     All other teachers are replaced by placeholders, so that a stack always has the same shape. The shape changes
     rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
