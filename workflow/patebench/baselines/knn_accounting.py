@@ -32,10 +32,11 @@ _ORDERS = np.arange(2.0, 513.0)
 
 @dataclass(frozen=True, kw_only=True)
 class KNNSettings:
-    """Settings of Private-kNN: sampling rate, number of neighbours, threshold and noise of the test, noise of answers.
+    """Settings of Private-kNN: sampling rate, number of neighbours, threshold and noise.
 
-    `sigma1` and `sigma2` are the standard deviations σ₁ and σ₂. `answers` is the maximum number of answered queries; if
-    None, every query that passes its test is answered.
+    A query passes its test if its largest count of votes plus noise N(0, σ₁²) is above `threshold`. An answer adds
+    noise N(0, σ₂²) to each count. `sigma1` and `sigma2` are σ₁ and σ₂. `answers` is the maximum number of answered
+    queries; if None, every query that passes its test is answered.
     """
 
     rate: float
@@ -48,11 +49,17 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return noise σ₁/Δ, sampling rate and number of the tests, one per query; Δ = `TEST` is their sensitivity."""
+        """Return the noise σ₁/Δ, the sampling rate and the number of tests; there is one test per query.
+
+        Δ = `TEST` is the L2 sensitivity of a test.
+        """
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return noise σ₂/Δ, sampling rate and number of `answers` answers; Δ = `ANSWER` is their sensitivity."""
+        """Return the noise σ₂/Δ, the sampling rate and the number of steps if `answers` queries are answered.
+
+        Δ = `ANSWER` is the L2 sensitivity of an answer.
+        """
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
@@ -62,10 +69,11 @@ class KNNSettings:
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """Return the ε bound of Private-kNN's sound form at `delta`, with all tests and the maximum number of answers.
+    """Return a proven bound on the ε of Private-kNN at `delta`, for all tests and the maximum number of answers.
 
-    The number of answers actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the
-    tests and answers actually computed, cost more than this bound assumes.
+    The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. The number of answers
+    actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the tests and answers
+    actually computed, cost more than this bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for done, most in zip(spent, stated, strict=False):
@@ -78,7 +86,7 @@ def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussia
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the ε at `delta`, without proof, that the authors' code computes if `answered` queries are answered.
+    """Return the ε at `delta` that the authors' code computes if `answered` queries are answered; it is not proven.
 
     The code assumes a separate Poisson subset for each test and answer, adds up their Rényi divergences and converts
     the sum by Mironov 2017, Proposition 3. But the code draws subsets of a fixed size, and a test and its answer share

@@ -66,8 +66,9 @@ def sound_labels(
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
     """Return labels (queries,), −1 for unanswered queries, and noise, rate and number of the tests and the answers.
 
-    All queries are tested, and then the first queries that passed are answered. `NoisySteps` draws a new subset for
-    every test and answer, adds the noise and counts them, so the account is based on the steps actually taken.
+    All queries are tested. Those that passed are then answered in order, up to the maximum number of answers.
+    `NoisySteps` draws a new subset for every test and answer, adds the noise and counts them, so the account is based
+    on the steps actually taken.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)

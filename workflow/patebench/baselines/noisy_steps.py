@@ -26,7 +26,7 @@ ClippedSum = Callable[[Tensor, float], Tensor]
 
 
 class PoissonSampler:
-    """Sampler that includes each sample in a batch with probability `rate`, independently of samples and batches."""
+    """Sampler that decides independently for each batch and sample, and includes the sample with probability `rate`."""
 
     def __init__(self, rate: float, rng: torch.Generator) -> None:
         self.rate, self._rng = rate, rng

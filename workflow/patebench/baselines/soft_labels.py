@@ -21,8 +21,8 @@ def targets(
     """Yield, for each kind of label, (its name, its temperature) and the target probabilities (queries, classes).
 
     "plurality" has probability 1 for the class with the most votes. "soft" is the normalised sum of the teachers'
-    probabilities at a temperature (Figure 5). `votes` is (teachers, queries), and `soft` (temperatures,
-    queries, classes) are these sums before normalisation.
+    probabilities at a temperature (Papernot et al. 2017, Figure 5). `votes` is (teachers, queries), and `soft`
+    (temperatures, queries, classes) are these sums before normalisation.
     """
     yield (PLURALITY, 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
     for temperature, total in zip(temperatures, soft.astype(np.float64), strict=True):

@@ -78,8 +78,8 @@ class PrivateEvolution(GaussianSums):
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the pool positions (candidates,) of the next candidates of a class; `places` are the present ones.
 
-    Up to half are drawn from `places` with probabilities `weights`; the others are samples of the pool near the drawn
-    ones.
+    At most half of the next candidates, rounded up, are drawn from `places` with probabilities `weights`. The others
+    are samples of the pool near the drawn ones.
     """
     size = len(places)
     drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]

@@ -34,8 +34,9 @@ class PrivateRecords:
 class Fitted:
     """Released classifier, with its function `scores`.
 
-    `model` is the name of the model and `size` its number of parameters. `labels` (pool,) are the labels for a student,
-    −1 for none; None if the classifier labels the whole pool.
+    `model` is the name of the model and `size` its number of parameters. `labels` (pool,) are the labels on which a
+    student is trained; −1 marks an unlabelled sample. If `labels` is None, the student is trained on the classifier's
+    predictions for the whole pool.
     """
 
     scores: Scores
@@ -116,7 +117,10 @@ class GaussianSums(FeatureMethod):
         """Return bounds on the total squared L2 change of all sums, for a replaced and an added or removed record."""
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
-        """Return `sums` over the records plus noise N(0, `noise`²) on each entry; every release is computed here."""
+        """Return `sums` over the records plus noise N(0, `noise`²) on each entry.
+
+        Methods of this class must use it for all that they release about the records.
+        """
         return sums + self.noise * rng.standard_normal(sums.shape)
 
     def costs(self, delta: float) -> tuple[float, float]:

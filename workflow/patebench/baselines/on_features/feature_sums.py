@@ -30,7 +30,8 @@ _BLOCK = 1 << 12  # samples per block, which bounds memory
 def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
     """Return `vectors` (samples, features) clipped to `length` ≤ 1, in units of 1/`unit` and rounded towards zero.
 
-    Squared lengths are sums of integers, so a vector does not depend on its place among others, not even by rounding.
+    Squared lengths are exact sums of integers. The result for a vector therefore depends neither on the other rows nor
+    on their order, not even by rounding.
     """
     fine = np.rint(np.asarray(vectors, dtype=np.float64) * _FINE)
     norms = np.sqrt(np.square(fine).sum(axis=1)) / _FINE
@@ -57,9 +58,10 @@ class Scaling:
 
     @classmethod
     def of(cls, pool: Array, dimensions: int | None = None, constant: float = 0.0) -> Self:
-        """Return the map learnt from the vectors `pool` (samples, features); the longer half of these is clipped.
+        """Return the map learnt from the vectors `pool` (samples, features).
 
-        The axes are the first `dimensions` principal axes of the pool; if None, nothing is projected.
+        Its `length` is the median length of the projected vectors of the pool, so half of them are clipped. The axes
+        are the first `dimensions` principal axes of the pool; if None, nothing is projected.
         """
         mean, axes = pool.mean(axis=0), None
         if dimensions is not None:
@@ -80,9 +82,10 @@ class Scaling:
         return along
 
     def units(self, features: Array) -> Units:
-        """Return the vectors (samples, dimensions), in grid units, to which `features` (samples, features) are mapped.
+        """Return the vectors (samples, dimensions) to which `features` (samples, features) are mapped.
 
-        With a `constant`, there is one more dimension. Each vector depends on its own sample alone.
+        They are integers in units of 1/`UNIT`. With a `constant`, there is one more dimension. Each vector depends
+        on its own sample alone.
         """
         share = float(np.sqrt(1 - self.constant**2))
         dimensions = features.shape[1] if self.axes is None else self.axes.shape[1]

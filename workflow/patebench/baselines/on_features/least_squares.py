@@ -82,9 +82,10 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Return the linear classifier fitted to the class sums `table` (features, classes) with noise N(0, `noise`²).
+    """Return the linear classifier fitted to the noisy class sums `table` (features, classes).
 
-    `covariance` (features, features) is the estimated mean of v vᵀ over the records' vectors v.
+    `noise` is the standard deviation of the noise that `table` contains. `covariance` (features, features) is
+    the estimated mean of v vᵀ over the records' vectors v.
     """
     counts = np.maximum(table[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)
@@ -101,11 +102,11 @@ def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) 
 
 
 def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the regression weights (axes, classes), with the hyperparameters r, p and τ that maximise the evidence.
+    """Return the regression weights (axes, classes) under the prior and error variances that maximise the evidence.
 
-    The hyperparameters are defined in the module's description. `sums` (axes, classes) are the noisy class sums along
-    principal axes, `variance` (axes,) is the variance of the vectors along each axis, `records` the number of records,
-    and `noise` the standard deviation of the noise.
+    The module's description defines these variances. `sums` (axes, classes) are the noisy class sums along principal
+    axes, `variance` (axes,) is the variance of the vectors along each axis, `records` the number of records, and
+    `noise` the standard deviation of the noise.
     """
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]

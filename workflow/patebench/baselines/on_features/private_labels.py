@@ -31,7 +31,7 @@ _PRIOR_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class LabelMethod(FeatureMethod):
-    """Method for private labels of public samples: the records are the pool's samples, in the same order."""
+    """Method for private labels of public samples: record i is sample i of the pool, and only its label is private."""
 
     adjacency = Adjacency.REPLACE_LABEL
     accounted = ("basic", "basic", "Dwork & Roth 2014, Theorem 3.6 and Corollary 3.15, for one replaced label")

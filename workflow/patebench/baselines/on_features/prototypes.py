@@ -63,10 +63,11 @@ class ClassMeans(GaussianSums):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPrototypes(FeatureMethod):
-    """DPPL-Public: `prototypes` public samples per class, drawn by the exponential mechanism with η = 1/`noise`.
+    """DPPL-Public: `prototypes` public samples per class, drawn by the exponential mechanism.
 
-    Adding or removing a record changes only the utilities of its class, all in one direction, by at most 1, so ε = η.
-    Replacing a record is one removal and one addition, so ε = 2η. δ is not used.
+    One draw per class returns all its prototypes, with probability ∝ exp(η · utility), where η = 1/`noise`. Adding or
+    removing a record changes only the utilities of its class, all in one direction, by at most 1, so ε = η for all
+    classes together. Replacing a record is one removal and one addition, so ε = 2η. δ is not used.
     """
 
     accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
@@ -96,8 +97,8 @@ class PublicPrototypes(FeatureMethod):
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
         """Return positions (classes, prototypes) in the pool, drawn by the exponential mechanism for each class.
 
-        `scores` is (pool, classes); one record changes the scores of its class by at most 1. Every release of the
-        method is computed here.
+        `scores` is (pool, classes); one record changes the scores of its class by at most 1. These positions are all
+        that the method releases about the records.
         """
         count = min(self.prototypes, len(scores))
         rank = np.arange(count - 1, len(scores))
@@ -114,7 +115,8 @@ class PublicPrototypes(FeatureMethod):
 def _directions(vectors: Array) -> NDArray[np.float32]:
     """Return each of `vectors` (samples, features), scaled to length 1 independently of the others.
 
-    The unit of the result is 1/`_SHORT`. Vectors shorter than 1/16 do not reach length 1.
+    The unit of the result is 1/`_SHORT`. A vector shorter than 1/16 is multiplied by 16 instead, so it stays shorter
+    than 1.
     """
     units = np.empty(vectors.shape, np.float32)
     for rows in blocks(len(vectors)):
