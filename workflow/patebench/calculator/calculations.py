@@ -93,7 +93,7 @@ def solve(
     classes, teachers
         Number of classes and of teachers; required by mechanisms whose worst case depends on them.
     release
-        Use the bounds for discrete noise, which a release states, instead of those for continuous noise.
+        Use the bounds for the discrete noise of a release instead of those for continuous noise.
 
     Raises
     ------
@@ -238,8 +238,8 @@ class Account:
 
     `bounds` are for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
     worst-case bound for discrete noise. It is None if the mechanism has no discrete form, if δ is not below
-    1/`teachers`, or if only the labels of the records are private. `unreleasable` is the reason why no release may be
-    drawn, or None.
+    1/`teachers`, or if only the labels of the records are private. `unreleasable` is the reason why labels of these
+    queries may not be released, or None if they may.
     """
 
     mechanism: str

@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return `result` as the text of one JSON object, in which no finite bound on ε is 0."""
+    """Return `result` as the text of one JSON object; bounds on ε that are 0 or almost 0 become 10⁻⁴."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -112,7 +112,7 @@ def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """Return ε as text, rounded up to four decimals, or to four significant digits below 0.1; never 0."""
+    """Return ε as text: four decimals, or four significant digits below 0.1, always rounded upwards and never 0."""
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)
@@ -120,7 +120,7 @@ def four_digits(epsilon: float) -> str:
 
 
 def _to_publish(result: Account | Calibration) -> str:
-    """Return a sentence with the ε to publish for labels drawn with discrete noise, or with the reason for none."""
+    """Return a sentence with the ε to publish for labels drawn with discrete noise, or why no ε can be published."""
     bound = result.released
     if isinstance(result, Account) and result.unreleasable:
         return f"Nothing to publish: {result.unreleasable}."

@@ -62,7 +62,7 @@ def _rows() -> Iterator[str]:
 def _cells(mechanism: Mechanism) -> Iterator[str]:
     """Yield one row per bound of `mechanism`: accountant, kind, noise and theorem as one text, separated by "|".
 
-    A per-teacher bound shares its row with the per-query bound of the same accountant.
+    An accountant with the suffix `_PER_TEACHER` shares the row of the accountant of that name without the suffix.
     """
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):

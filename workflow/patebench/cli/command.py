@@ -182,7 +182,7 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """Return the argument name for the field `key` of a model, which differs from those of other options."""
+    """Return the name of the function argument for the field `key` of a model; no other option has such a name."""
     return f"parameter_{key}"
 
 
