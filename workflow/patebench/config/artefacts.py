@@ -31,10 +31,11 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 
 @dataclass(frozen=True)
 class Data:
-    """Data set of an experiment: built-in, or the user's own with a loader, files and declarations.
+    """Data set of an experiment: built-in, or the user's own.
 
-    `sources` are pairs of a role and a file, `declared` pairs of a key and a declaration as JSON. `names_owners` is
-    True if the data set names the owner of each record. If the data set is a modified copy, `copy_of` is the built-in
+    A user's own data set has a `loader`; `sources` are pairs of a role and a file, and `declared` pairs of a key and
+    JSON that describes the columns of a table ("table") or the resizing of images ("images"). `names_owners` is True
+    if the data set names the owner of each record. If the data set is a modified copy, `copy_of` is the built-in
     original. `features` are encoders whose outputs replace the images. `long_tail` contains the numbers of private
     samples of the first and the last class, if the numbers fall from class to class.
     """
@@ -238,7 +239,7 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """Return True if the release is a table of noisy counts that students decode with the pool's features.
+        """Return True if students use the pool's features to estimate labels from a released table of noisy counts.
 
         Each query then represents its cell: the samples that are nearer to it than to other queries.
         """

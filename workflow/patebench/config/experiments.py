@@ -109,9 +109,9 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Expansion of the experiment at the key `where` into targets of `run`, for one number of queries.
+    """Expansion of the experiment at the key `where` into targets of `run`, for one value of `selected`.
 
-    `selected` is the number of queries that the teachers vote on, or None for the whole pool.
+    `selected` is the number of queries that the teachers vote on, or None if they vote on the whole pool.
     """
 
     run: Run
@@ -337,9 +337,10 @@ class _Expansion:
             raise PatebenchError(line, code="queries", where=where)
 
     def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return `numbers`, or the largest of the numbers of queries `accounted` if `numbers` is None.
+        """Return `numbers`; if None, return only the largest number in `accounted`.
 
-        Raises PatebenchError, naming the key `where`, if a number is not in `accounted`.
+        Both are numbers of queries; ε is computed for those in `accounted`. Raises PatebenchError, naming the key
+        `where`, if one of `numbers` is not in `accounted`.
         """
         for path, count in _places(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
@@ -505,7 +506,10 @@ def check_own_files(name: str, settings: DatasetSettings) -> None:
 
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
-    """Return one setting for each mechanism in `grid`, at the key `where`, and each combination of listed values."""
+    """Return the settings in `grid`: for each mechanism, one setting per combination of the listed values.
+
+    `where` is the key of `grid` in the configuration, for error messages.
+    """
     settings = []
     for name, values in grid.items():
         here = key_path(where, name)
@@ -563,8 +567,9 @@ def _selections(
 ) -> Iterator[Round]:
     """Yield the rounds of an ensemble; round i selects `sizes[i]` queries with the student of the previous round.
 
-    If the strategy needs a student, the first round selects random queries; or prototypes, if the teachers vote only on
-    queries near their records, because few records may be near a random sample.
+    If the strategy needs a student, the first round selects random queries. If the teachers vote only on queries near
+    their records, it instead selects prototypes (samples near cluster means), because few records may be near a random
+    sample.
     """
     first = initial_strategy(strategy)
     if ensemble.votes_in_rounds and first != strategy:
@@ -596,7 +601,7 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
     """Return the numbers of teachers of the ensembles to use: `wanted`, or all numbers if `wanted` is None.
 
-    Raises PatebenchError if no ensemble has one of the wanted numbers.
+    Raises PatebenchError if `wanted` contains a number that no ensemble has.
     """
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
@@ -605,7 +610,10 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if the partition protects nobody, or if a failed `every_class` would leak classes."""
+    """Raise PatebenchError if the partition of a release protects nobody, or if its `every_class` is set.
+
+    With `every_class`, a run stops if a shard lacks a class, and so reveals which classes a private shard lacks.
+    """
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

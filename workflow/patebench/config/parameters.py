@@ -126,7 +126,7 @@ class SplitParameters(Parameters):
 
     @model_validator(mode="after")
     def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Require `encoder_data` for an encoder that is not registered, except in stored records."""
+        """Require `encoder_data` for an encoder that is not registered, except in parameters of a stored result."""
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
         ):
@@ -249,7 +249,7 @@ class TrainingParameters(Parameters):
 
 
 class LearnerParameters(TrainingParameters):
-    """Machine-learning model that predicts the class of any sample, and its training."""
+    """Machine-learning model that can predict the class of any sample, not only of given queries, and its training."""
 
     model: Learner = Field(description="Name of the model in the registry of models.")
 
@@ -383,7 +383,7 @@ class DistilParameters(LearnerParameters):
 
 
 class DpsgdParameters(Parameters):
-    """Training by DP-SGD and its target (ε, δ); parameters that are None take the default of the form."""
+    """Training by DP-SGD and its target (ε, δ); parameters that are None take the default of the chosen `form`."""
 
     form: Annotated[Text, one_of(lambda: DPSGD_FORMS)] = Field(
         description="Form of training: "
@@ -483,7 +483,10 @@ class PrivateKnnParameters(Parameters):
 
 
 class FeatureMethodParameters(Parameters):
-    """A classifier of public features, fitted with noise to private records by `method`, and an optional student."""
+    """A classifier that `method` fits with noise to features of private records, and an optional student.
+
+    The encoder that computes the features is public.
+    """
 
     method: Annotated[Text, known_to(FEATURE_METHODS)] = Field(
         description="Name of the method: "

@@ -51,7 +51,7 @@ class Run:
     chunks : folder of votes → chunks of teachers; one job trains one chunk.
     selections : ensemble → selections of queries made before its teachers vote (at most one).
     uses_features, uses_encoder : files (votes, queries, students, models) made with the pool's features or encoder.
-    label_splits : splits whose pool consists of private samples, because only their labels are private.
+    label_splits : splits whose pool consists of training samples, of which only the labels are private.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
@@ -122,9 +122,9 @@ class Run:
     def with_content(self, registry: Registry) -> list[str]:
         """Return the names of the figures or tables that have content in this run, in the order of the registry.
 
-        A figure or table with the fact `needs` has content if the run contains one of the subjects in `needs`. One with
-        the fact `varies` has content if the run contains two values of this subject for one data set. Without these
-        facts, it always has content.
+        The registry lists subjects of an entry under `needs` or `varies`. An entry with `needs` has content if the run
+        contains one of these subjects. An entry with `varies` has content if the run contains two values of this
+        subject for one data set. Other entries always have content.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -148,7 +148,7 @@ class Run:
         return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the input files of the publishable page by kind; an empty dict if the run is not a release."""
+        """Return the input files, by kind, of the report page that may be published; {} if the run is not a release."""
         if self.mode is not Mode.RELEASE:
             return {}
 

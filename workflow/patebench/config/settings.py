@@ -263,11 +263,11 @@ class DpsgdSettings(with_lists(DpsgdParameters, "epsilon", by_default=_DELTA)): 
 
 
 class PrivateKnnSettings(with_lists(PrivateKnnParameters, by_default=_DELTA)):  # type: ignore[misc]
-    """Settings of Private-kNN: students of labels that the nearest private records vote for."""
+    """Settings of Private-kNN: the nearest private records vote on labels, and students learn from these labels."""
 
 
 class FeatureMethodSettings(with_lists(FeatureMethodParameters, "epsilon", by_default=_DELTA)):  # type: ignore[misc]
-    """Classifiers of public features that a method releases, one for each ε."""
+    """Classifiers on features of a public encoder; a private method releases one classifier for each ε."""
 
 
 class PetdlSettings(_OfEnsembles, with_lists(PetdlParameters, *_PETDL_LISTS, by_default=_DELTA)):  # type: ignore[misc]

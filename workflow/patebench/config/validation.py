@@ -221,7 +221,8 @@ def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
 def _check_single_release(run: Run) -> None:
     """Raise PatebenchError if a run without a total budget makes several releases, since their ε adds up.
 
-    Releases from different data sets count too, because each additional ledger needs a name or a total budget.
+    Releases from different data sets count too: two data sets without names may hold the same records, so without a
+    total budget the ledger would refuse the second release.
     """
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
