@@ -107,9 +107,10 @@ class Bound:
     """(ε, δ) for the first `queries` queries of one label set, with all facts needed to interpret it.
 
     For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α that gives the
-    smallest ε, or None; the moment of order l belongs to α = l + 1. `label` is the heading of the accountant in tables,
-    by default the accountant's name. `variant` marks an accountant that is shown only to compare it with a similar one.
-    `exact` marks an accountant that computes the divergence for these votes exactly instead of bounding it.
+    smallest ε, or None; the moments accountant's order l is stated as α = l + 1. `label` is the heading of the
+    accountant in tables, by default the accountant's name. `variant` marks an accountant that is shown only to compare
+    it with a similar one. `exact` marks an accountant that computes the divergence for the teachers' votes exactly
+    instead of bounding it.
 
     `epsilon` is for the `adjacency` of this bound. If the adjacency is the replacement of one teacher's votes or of one
     record, `add_or_remove` is the ε of the same theorem for adding or removing these votes or this record; None if the
@@ -215,9 +216,10 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """Return the bounds of a `curve` made by `curves`, one per number of queries; their `order` is None.
+    """Return the bounds of a `curve`, one for each number of queries; `order` of each bound is None.
 
-    Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon` have different lengths.
+    A `curve` is a dict as returned by the function `curves`. Raises PatebenchError if a field is missing or invalid, or
+    `queries` and `epsilon` have different lengths.
     """
     try:
         pairs = zip(curve["queries"], curve["epsilon"], strict=True)

@@ -111,9 +111,9 @@ class NotFiniteError(PatebenchError):
 
 
 def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = False) -> None:
-    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN, or ±∞ if `infinite` is False.
+    """Raise NotFiniteError if `numbers`, computed from the samples `x`, contain NaN or ±∞.
 
-    `what` is the start of the message, which names the model and the numbers.
+    If `infinite` is True, ±∞ is allowed. `what` is the start of the message, which names the model and the numbers.
     """
     values = np.asarray(numbers, np.float64)
     if np.isnan(values).any() or not (infinite or np.isfinite(values).all()):
@@ -121,7 +121,11 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return advice that names the largest absolute value in `x`, a possible cause, with its sample and feature."""
+    """Return advice on an error by values that are not finite.
+
+    The advice names the largest absolute value in `x`, which may have caused the error, and its sample and feature.
+    `rows`, unless None, are the positions of the samples in the data.
+    """
     if x.dtype.kind != "f":
         return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))

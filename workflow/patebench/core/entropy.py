@@ -35,8 +35,8 @@ _LARGEST_TABLE = 2.0**22
 class Entropy:
     """Random source based on the operating system's entropy, with those NumPy generator methods that mechanisms use.
 
-    Every scale is rounded up by one unit in the last place. A scale that was rounded before, such as 1/γ, therefore
-    never gives less noise than the accountant assumes.
+    Every scale is rounded up by one unit in the last place. The caller may have rounded the scale down, for instance
+    when computing 1/γ from a parameter γ. There is nevertheless never less noise than the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
@@ -141,7 +141,7 @@ def _distribution(scale: float) -> NDArray[np.float64]:
 
 
 def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
-    """Draw uniform 64-bit integers of shape `size` from a generator with a seed or the operating system."""
+    """Draw uniform 64-bit integers of shape `size` from a seeded generator or from the operating system's entropy."""
     if isinstance(source, np.random.Generator):
         return source.integers(0, 2**64, size=size, dtype=np.uint64)
     return _words(size)
@@ -190,9 +190,9 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size` from an OpenDP measurement, whose output for an input of zeros is the noise alone.
+    """Draw noise of shape `size`, by an OpenDP measurement (noisy release) of a vector of zeros.
 
-    `measurement` is a function that takes the input domain and returns the OpenDP measurement.
+    `measurement` is a function that takes the domain of integer vectors and returns the OpenDP measurement.
     """
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features

@@ -89,7 +89,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def not_in_path(cls) -> list[str]:
-        """Return the names of the parameters that do not appear in paths."""
+        """Return the names of the parameters that do not appear in the folder names of artefacts."""
         return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
@@ -107,10 +107,10 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *others: str) -> list[Part]:
-        """Return these parameters as the parts of a slug, except the names in `others` and parameters `NOT_IN_PATH`.
+        """Return these parameters as the parts of a slug (folder name).
 
-        A text value is a part without its name, and None stays None, which a slug leaves out. Other values are pairs of
-        a name and a value.
+        Parameters named in `others` or marked `NOT_IN_PATH` are left out. A text value is a part without its name.
+        Other values are pairs of a name and a value. The part of None is None, which does not appear in a slug.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -307,7 +307,8 @@ def single_kind(field: FieldInfo) -> Any:
 def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, str]) -> type[Parameters]:
     """Return a copy of `model` whose parameters `lists` accept one value or a list of values.
 
-    The parameters in `by_default` become optional. `by_default` maps each of their names to a text about its default.
+    `by_default` maps names of parameters to text. These parameters become optional, with default None, and the text,
+    which says what this default means, is added to the parameter's description.
     """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():

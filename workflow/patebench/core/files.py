@@ -93,7 +93,8 @@ class Artefact:
     def require(self, entry: str, expected: object, of: str) -> None:
         """Raise ArtefactError unless `meta[entry]` equals `expected`.
 
-        `expected` is the value in another artefact, usually a digest. The message calls that artefact `of`.
+        `expected` is the value in another artefact, usually a digest, and `of` is the name of that artefact in the
+        message.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None

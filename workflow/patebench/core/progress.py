@@ -17,7 +17,7 @@ _bars = 0
 
 
 class Report(Protocol):
-    """Callback that receives the number of units done so far and, if unknown at the start, the total number."""
+    """Callback that receives the number of units done so far; `of` is their total if it was not known at the start."""
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 

@@ -35,8 +35,8 @@ def imported(target: str) -> Any:
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
     """Return a function that returns a message if an object cannot be called with `arguments` (names), else None.
 
-    Arguments are passed by position, or as keywords if `by_name`. With keywords, the object may have further required
-    arguments.
+    Arguments are passed by position, or as keywords if `by_name`. With keywords, the object may require further
+    arguments, which the caller then passes too.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -97,9 +97,10 @@ class Registry:
         self._facts: dict[str, Mapping[str, Any]] = {}
 
     def add(self, name: str, target: str, **facts: Any) -> None:
-        """Register `name`, implemented by `target` ("module:attribute"), with its facts.
+        """Register `name`, implemented by `target` ("module:attribute").
 
-        Raises PatebenchError if the name is taken.
+        `facts` are metadata of the entry by keyword, such as a description `about`. Raises PatebenchError if the name
+        is taken.
         """
         if name in self._targets:
             raise PatebenchError(
@@ -126,7 +127,10 @@ class Registry:
         return name
 
     def _hint(self, name: object) -> str:
-        """Return a hint such as " (did you mean 'gnmax'?)" for a synonym (fact `also`) or a misspelling of an entry."""
+        """Return a hint such as " (did you mean 'gnmax'?)" for a misspelt entry or a synonym.
+
+        Entries list their synonyms under the keyword `also`.
+        """
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)

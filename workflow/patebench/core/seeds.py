@@ -44,8 +44,8 @@ RENAMED: Mapping[str, str] = {}
 def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
-    The name is the folder's path. Random numbers do not change if a word of the path is renamed, such as `sigma-20` in
-    `gnmax/sigma-20_release`, since the name keeps the first spelling of that word (see `RENAMED`).
+    The name is the folder's path, in which renamed words have their original spelling (see `RENAMED`), so that random
+    numbers do not change. If `sigma` is renamed to `std`, the folder `gnmax/std-20` has the stream `gnmax/sigma-20`.
     """
     return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
 

@@ -56,7 +56,10 @@ def at_least(bound: float, digits: int = 4) -> str:
 
 
 def above_zero(epsilon: float) -> float:
-    """Return `epsilon` for display: a value below 10⁻¹², which may be a rounding error, becomes 10⁻⁴."""
+    """Return `epsilon`, an upper bound, for display; a value below 10⁻¹² becomes 10⁻⁴, which is also an upper bound.
+
+    Such a value is 0 or a rounding error, and no bound on ε is shown as 0.
+    """
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
 
