@@ -51,10 +51,10 @@ def known_outline(name: str) -> Outline | None:
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Return numbers and shape of the samples of a user's own data, which `loader`, such as "folder", reads and checks.
+    """Return the numbers of private and public samples, and their shape, of a user's own data.
 
-    `options` are the loader's options, and `class_names` the names in the configuration, or None. Raises the errors of
-    the loader.
+    `loader`, such as "folder", reads and checks the data. `options` are the loader's options, and `class_names` the
+    names in the configuration, or None. Raises the errors of the loader.
     """
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")
@@ -65,9 +65,10 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the keyword arguments for loading the data set `loader`: `options` and, unless None, `class_names`.
+    """Return the keyword arguments for the function that loads data: `options` and, unless None, `class_names`.
 
-    Raises PatebenchError for an unknown or missing option, and for class names of a data set with fixed classes.
+    `loader` is the name of this function in `DATASETS`. Raises PatebenchError for an unknown or missing option, and
+    for class names of a data set with fixed classes.
     """
     load: Callable[..., Dataset] = DATASETS.load(loader)
     taken = inspect.signature(load).parameters

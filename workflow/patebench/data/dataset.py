@@ -168,9 +168,9 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
     """Return `data` with fewer private samples, whose number falls exponentially from class to class.
 
-    Of class 0, the first `first` samples are kept, and of the last class the first `last`, in order and with their
-    rows. The selection depends on private labels, so ε holds only for the data set after the selection. Raises
-    PatebenchError if a class has too few samples.
+    Class 0 keeps `first` samples, and the last class keeps `last`. Each class keeps those that come first, in order and
+    with their rows. The selection depends on private labels, so ε holds only for the data set after the selection.
+    Raises PatebenchError if a class has too few samples.
     """
     limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y
     kept = np.zeros(len(y), dtype=bool)

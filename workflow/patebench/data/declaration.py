@@ -20,7 +20,10 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 def _as_text(value: object) -> str:
-    """Return a YAML value as text; raise an error for a truth value, since YAML does not keep its spelling."""
+    """Return a YAML value as text; raise an error for a truth value.
+
+    YAML reads both yes and true as the same truth value, so the text that the user wrote is lost.
+    """
     if isinstance(value, bool):
         raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
     return str(value)
@@ -141,7 +144,7 @@ class TableDeclaration(Declaration):
     def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
         """Return the names in `columns`, the columns of a file, that match `pattern`.
 
-        A pattern with "*" does not match columns that other entries of the declaration name. A pattern without "*" is
+        A pattern with "*" does not match columns that are named elsewhere in the declaration. A pattern without "*" is
         itself the name of a column.
         """
         if "*" not in pattern or pattern in columns:

@@ -26,7 +26,8 @@ def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
 def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each sample of `x` (samples, …); −0.0 and 0.0 have the same hash.
 
-    Samples with equal hashes are treated as duplicates, so a collision at worst removes a sample without a duplicate.
+    Samples with equal hashes are treated as duplicates. At worst, a collision of two hashes removes a sample that is in
+    fact unique.
     """
     if x.dtype.kind == "f":
         x = np.where(x == 0, np.zeros((), x.dtype), x)
@@ -35,11 +36,11 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
-    """Return the positions (samples,) that sort public samples with private labels by a hash of their content.
+    """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
-    A loader may sort samples by label, so public results that depend on the order of samples use this order. The
-    samples are `arrays["images"]` if the data set has features of images, else `arrays["x"]`. Raises PatebenchError for
-    identical samples, whose order could depend on their labels.
+    For data of which only the labels are private. A loader may sort samples by label, so public results that depend on
+    the order of samples use this order. The samples are `arrays["x"]` or, if `x` contains features of images, these
+    images: `arrays["images"]`. Raises PatebenchError for identical samples, whose order could depend on their labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
@@ -96,9 +97,9 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 class PublicSplit:
     """Positions of the samples of the pool and of the test set.
 
-    `test` are positions in the public data. `pool` are positions in the public data or, if the pool is drawn from the
-    samples with private labels, among those samples. `in_pool` is the number of public samples that are left out of the
-    test set because the pool contains a copy.
+    `test` are positions in the public data. `pool` are positions in the public data or, if only the labels of the
+    private data are private, among the samples of the private data. `in_pool` is the number of public samples that are
+    left out of the test set because the pool contains the same sample.
     """
 
     pool: NDArray[np.int64]

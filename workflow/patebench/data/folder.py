@@ -86,7 +86,7 @@ def load(
     root, download : ignored; relative paths start from the working directory.
     private, public : the two folders, each with a folder for each class.
     index : a .csv or .tsv file with the columns path, label, part (private or public) and, if known, owner.
-    images : size, resizing and background, also as JSON.
+    images : size, resizing and background: parameters, a mapping, or JSON text.
     class_names : the classes; by default the classes of the public images, in alphabetical order.
 
     Raises
@@ -117,10 +117,11 @@ def load(
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
-    """Yield copies of the private folder with one more image, in colour or of a new class, for the adjacency audit.
+    """Yield copies of the private folder with one more image that is unlike all others.
 
-    Yields tuples of the kind of change, its description, and the path of the changed folder. The changed folders lie
-    below `copies` and consist of links. Yields nothing for images that an index lists.
+    The image is red; in one copy, it also has a class of its own. The stage `adjacency` audits whether such a private
+    record changes public outputs. Yields tuples of the kind of change, its description, and the path of the changed
+    folder. The changed folders lie below `copies` and consist of links. Yields nothing for images that an index lists.
     """
     if private is None:
         return

@@ -120,11 +120,11 @@ def _note_people(
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield a copy of the private table in which one record has unique values, for the adjacency audit.
+    """Yield a copy of the private table in which one record has unique values.
 
-    Yields a tuple of the kind of change, its description, and the path of the changed table in the folder `copies`.
-    Yields nothing if a hash of each whole record decides whether it is public, since the changed record could become
-    public.
+    The stage `adjacency` audits whether such a private record changes public outputs. Yields a tuple of the kind of
+    change, its description, and the path of the changed table in the folder `copies`. Yields nothing if a share of the
+    table becomes public by a hash of each record (no owner column), since the changed record could become public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     if declared.public_share is not None and declared.owner is None:
@@ -141,8 +141,9 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
     """Return a mask (records,) that is True for public records.
 
-    About the fraction `share` of the people in the column `owner` becomes public, or of the records if `owner` is None.
-    A hash of the person or record decides, so adding or removing one does not move any other.
+    `owner` is the column that identifies people: all records of a person become public, or none, and about the
+    fraction `share` of people does. If `owner` is None, about the fraction `share` of the records becomes public. A
+    hash of the person or record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -250,7 +251,10 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
-    """Return the position (records,) of each entry in `values`; `other` if it is not there, −1 if it is missing."""
+    """Return, for each entry of `column`, its position in `values`: an array (records,).
+
+    The position of a value that is not in `values` is `other`, and that of a missing value is −1.
+    """
     positions = {value: i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
     return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)

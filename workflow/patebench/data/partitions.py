@@ -28,7 +28,8 @@ from patebench.data.dataset import check_numbers
 class Change(StrEnum):
     """Kind of change of the private data that a partition may confine to one shard.
 
-    All other records stay the same. A replaced record keeps its owner and its row, the number that identifies it.
+    The change concerns one record or one owner's records; all other records stay the same. A replaced record keeps its
+    owner and its row, the number that identifies it.
     """
 
     REPLACE = "replace"  # replace the content and the label of one record
@@ -118,9 +119,9 @@ class PartitionInputs:
     """Arguments of a partition strategy.
 
     `y`, `rows` and `owners` (samples,) are the label, the identifying number and the owner of each private record.
-    Strategies that draw at random use `rng`. Strategies that hash use `key`, up to 64 public bytes derived from the
-    seed and the name of the random stream. `share` is the parameter of `skew`. `teachers` is the number of teachers,
-    None if the owners determine it.
+    Strategies that draw at random use `rng`. Strategies based on a hash use `key`, up to 64 public bytes derived
+    from the seed and the name of the random stream. `share` is the parameter of `skew`. `teachers` is the number of
+    teachers, None if the owners determine it.
     """
 
     y: NDArray[Any]
@@ -140,15 +141,16 @@ def iid(inputs: PartitionInputs) -> Assignment:
 
 
 def skew(inputs: PartitionInputs) -> Assignment:
-    """Assign samples so that a fraction `share` of each shard has one label, as in PET-DL's unbalanced experiment.
+    """Assign samples so that a fraction `share` of each shard has one label.
 
     Shard sizes differ by at most one. The main label of teacher i is i mod `classes`. Exactly round(share · size)
     samples of a shard have its teacher's main label (halves are rounded up). Samples are otherwise assigned at random.
+    Sun et al. 2019 (PET-DL) use such shards in their unbalanced experiment.
 
     Raises
     ------
     PatebenchError
-        If a label has too few samples for its own teachers, or more samples than fit into all shards.
+        If a label has too few samples for the teachers whose main label it is, or more than fit into all shards.
     """
     if inputs.share is None or not 0 < inputs.share <= 1:
         raise PatebenchError(f"the share {inputs.share} is invalid for the partition 'skew'; give 0 < share ≤ 1")
@@ -212,7 +214,7 @@ def by_owner(inputs: PartitionInputs) -> Assignment:
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
     """Return the teacher (samples,) of each of `numbers` (samples,): its 64-bit BLAKE2b hash modulo `teachers`.
 
-    The teachers' probabilities differ by at most 2⁻⁴⁰.
+    All teachers are equally likely for a number, up to differences of 2⁻⁴⁰ in probability.
     """
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
@@ -283,12 +285,12 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return the teacher of each remaining sample of `skew`; no teacher gets further samples of its main label.
+    """Return the teacher of each sample that `skew` has not yet assigned; none gets more samples of its main label.
 
     `slots` (samples,) are teachers in random order, `labels` the labels of the samples, and mains[i] is the main label
     of teacher i. A sample whose label is its teacher's main label l is swapped with a sample of another label whose
-    teacher has another main label. `skew` has checked that enough such samples exist, and no swap creates a new
-    conflict.
+    teacher has another main label. `skew` has checked that enough such samples exist, and no swap gives a teacher a
+    sample of its main label.
     """
     slots = slots.copy()
     for label in np.unique(labels):
