@@ -42,8 +42,9 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 class _Labelings:
     """Sample of weighted labelings (labelings, queries) in sequential Monte Carlo.
 
-    A field is a pair of values of β and ρ (see the module); each field has the same number of labelings. The exponent
-    `on` of the field's probability rises from 0 to 1 during sampling.
+    A field is the prior over labelings for one pair of values of β and ρ (see the module); each field has the same
+    number of labelings. A labeling is sampled with probability ∝ likelihood · priorᵒⁿ, and the exponent `on` rises from
+    0 to 1 during sampling.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
@@ -95,9 +96,10 @@ class _Labelings:
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return, for each labeling, the summed nearness (labelings,) of query `q` to the queries with label `label`.
+        """Return, for each labeling, the sum (labelings,) of the nearness of `q` to all queries with label `label`.
 
-        `q` and `label` (labelings,) contain one query and one label for each labeling.
+        `q` and `label` (labelings,) contain one query and one label for each labeling. The nearness of two queries is
+        the similarity of their clusters, as defined by `QueryClusters`.
         """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])

@@ -58,8 +58,8 @@ class Shape:
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
     """Return ln Pr[row | class] (queries, classes) up to a constant per row; the scale of `noise` must be above 0.
 
-    Each array (queries,) in `expected` is a guess, from public data, of the relative numbers of votes of the rows. The
-    guess with the greatest likelihood of the table is used.
+    Each array (queries,) in `expected` is a guess, from public data: how many votes each row has relative to the other
+    rows. The guess under which the table is likeliest is used.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
@@ -110,8 +110,8 @@ def read(
     facts
         Metadata of the labels, which name the mechanism that released the table.
     clusters
-        Public facts on the clusters that the queries represent; all rows, also of several rounds, are then decoded
-        jointly.
+        Public facts on the clusters that the queries represent. If given, all rows are decoded jointly, even if the
+        queries were selected in several rounds.
 
     Raises
     ------
@@ -131,8 +131,9 @@ def read(
 def noise_of(facts: Mapping[str, Any]) -> Noise:
     """Return the noise on each count of the released table; `facts` are the metadata of its labels.
 
-    In the `facts` of a secure release, `ensemble` is the number of all teachers, and `teachers` the number of teachers
-    who sent shares. Raises PatebenchError if the mechanism releases no table.
+    If aggregators summed secret shares of votes and noise, `facts["ensemble"]` is the number of all teachers, and
+    `facts["teachers"]` the number of those who sent shares; the noise may depend on both. Raises PatebenchError if the
+    mechanism releases no table.
     """
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)

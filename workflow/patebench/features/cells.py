@@ -44,8 +44,8 @@ _LENGTH = 1 - 1e-5
 def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
     """Return the mean of the pool's features in the cell of each query (queries × features).
 
-    `features` (samples × features) are the pool's features, and `queries` (queries,) are positions in the pool; both
-    are public.
+    The cell of a query contains the samples of the pool that are nearer to it than to other queries. `features`
+    (samples × features) are the pool's features, and `queries` (queries,) are positions in the pool; both are public.
     """
     start: Array = np.asarray(features, dtype=np.float64)[queries]
     member = nearest(features, start)
@@ -114,7 +114,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Return `vectors` of at most unit length in units of 2⁻²⁰, rounded to integers, so inner products are exact."""
+    """Return `vectors`, of at most length 1, multiplied by 2²⁰ and rounded to integers; inner products are exact."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -141,10 +141,11 @@ def record_votes(
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Map from feature vectors to weights on queries, in grid units: integers, whose sums are exact in any order.
+    """Map from feature vectors to weights on queries.
 
     `mean` (features,) is subtracted from a vector, `axes` (features, queries − 1) are principal axes, and `rotation`
-    (queries, queries) maps the numbers along the axes and the constant to weights.
+    (queries, queries) maps the coordinates along the axes, followed by a constant, to weights. All three arrays
+    consist of integers, in units of 2⁻²⁰, and sums of integers are exact in any order.
     """
 
     mean: Array
@@ -181,13 +182,14 @@ class Directions:
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def votes(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the weights (samples, queries) of vectors (samples, features) as numbers of at most unit length."""
+        """Return the weights (samples, queries) of vectors (samples, features) in units of 1; a row has length ≤ 1."""
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
         """Return the coordinates (samples, queries) of `vectors` (samples, features) that `rotation` maps to weights.
 
-        They are the coordinates along `axes`, scaled to a common length, and a constant.
+        Each row consists of the coordinates along `axes` and a constant c as last entry. The coordinates are scaled to
+        length √(1 − c²), so each row has length 1.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
@@ -195,5 +197,5 @@ class Directions:
 
     @cached_property
     def total(self) -> Array:
-        """Return the factor (queries,) by which each row of a table counts in the number of records per class."""
+        """Return the weights (queries,) with which the rows of a table add up to the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

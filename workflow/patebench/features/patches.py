@@ -45,8 +45,8 @@ class PatchEncoder(Encoder):
     """Encoder of images by their patches, with unit vectors as features.
 
     `centre` (inputs,) and `whitening` (inputs, inputs) standardise the numbers of a patch, and `clusters` (clusters,
-    inputs) are centres of whitened patches. `axes` are the principal axes of the 4 · clusters sums over quarters of an
-    image.
+    inputs) are centres of whitened patches. An image has one activation per cluster and quarter of the image; `axes`
+    are the principal axes of these 4 · clusters numbers.
     """
 
     def __init__(self, shape: tuple[int, ...], centre: Tensor, whitening: Tensor, clusters: Tensor) -> None:
