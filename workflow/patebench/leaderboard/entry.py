@@ -135,10 +135,9 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Tables that sum up the votes of all records, with Gaussian noise on each cell.
+    """Tables of the votes of records, with Gaussian noise on each cell; each vote has an L2 norm of at most 1.
 
-    The vote of a record is a vector of numbers, one per cell, with an L2 norm of at most 1. If the unit of privacy is a
-    label, a vote may be nonzero only in the cells of its record's label, so votes for two labels are orthogonal.
+    If the unit is a label, each vote occupies only the cells of its label, so votes for two labels are orthogonal.
     """
 
     type: Literal["table"]
