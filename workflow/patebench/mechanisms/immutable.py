@@ -113,7 +113,10 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class ImmutableGNMax(ImmutableArgmax):
-    """Immutable argmax(counts + c·[largest] + N(0, σ²)), claimed to cost as much as GNMax(σ) for every c (NZC, 4.2)."""
+    """Immutable argmax, argmax(counts + c·[largest] + N(0, σ²)), where only the largest count gets the constant c.
+
+    Sun et al. 2020 (NZC), section 4.2, claim that it costs as much as GNMax(σ) for every c.
+    """
 
     shown = Shown("immutable GNMax", color="vermillion", marker="P")
     published = ("rdp", Conversion.CLASSIC)

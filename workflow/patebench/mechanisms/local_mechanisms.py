@@ -37,16 +37,16 @@ _PHASE = (math.sqrt(5) - 1) / 2
 class Channel:
     """Public channel by which one teacher perturbs its own vote before anybody else sees the vote.
 
-    An observer sees T uses of the channel by one teacher. So the privacy of a teacher is that of its channel, for any
-    votes of the other teachers. The rows of the first and of the last class are the easiest pair to distinguish, in the
-    sense of Blackwell: no other pair has a larger δ(ε) for any ε.
+    An observer sees the reports of a teacher, one per use of the channel. So the privacy of a teacher is that of its
+    channel, for any votes of the other teachers. Votes for the first and for the last class are the easiest pair to
+    distinguish, in the sense of Blackwell: the rows of no other pair in `log_p` have a larger δ(ε) for any ε.
 
     Parameters
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    step : probabilities of the distinct privacy losses between the rows of the first and of the last class; the losses
-        are evenly spaced from `local_epsilon` to its negative
+    step : distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of one use: the
+        probability of each distinct loss; the losses are evenly spaced from `local_epsilon` to its negative
     """
 
     log_p: Array
@@ -97,7 +97,7 @@ class LocalMechanism(Mechanism):
     Parameters
     ----------
     epsilon : largest ε of a teacher, per query
-    unbiased : 0 to label with the class reported most often, as published (equation 4); 1 to label with the class of
+    unbiased : 0 to label with the class reported most often, as in Zhao 2018, equation 4; 1 to label with the class of
         the largest unbiased estimate
     participation : share of the queries in which each teacher takes part
     spread : ratio of the largest ε to the smallest; ln ε decreases linearly in the index of the teacher
@@ -215,7 +215,10 @@ class LocalMechanism(Mechanism):
             yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], ones)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the teacher with the largest ε and the most queries, whose cost is the largest."""
+        """Return accountants of the largest possible cost of a teacher.
+
+        It is that of a teacher with the largest ε per query who takes part in as many queries as any teacher may.
+        """
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
         return [

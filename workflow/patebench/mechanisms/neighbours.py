@@ -36,8 +36,8 @@ _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     """Yield the outcome distributions of argmax(counts + noise) for histograms and all their neighbours.
 
-    The outcomes (columns) are one class of each unchanged rank, the class that loses a vote and the class that gains
-    this vote.
+    Classes with equal counts have the same rank and the same probability. So the outcomes (columns) are: for each rank,
+    one class whose count does not change; then the class that loses a vote; last, the class that gains it.
 
     Parameters
     ----------
@@ -122,7 +122,10 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return distributions of histograms with equally many ranks and their neighbours, computed on shared nodes."""
+    """Return outcome distributions, with the same quadrature nodes for a histogram and its neighbours.
+
+    `number` are the indices of the histograms, and `rank` the ranks of their classes, equally many in each histogram.
+    """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])

@@ -67,9 +67,10 @@ class Noise(ABC):
         return None
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count in group], (groups,), if the true count is 0, and the same if it is `size`.
+        """Return ln Pr[noisy count in interval] for intervals that cover all numbers, if the true count is 0.
 
-        Groups are narrow between 0 and `size`, where the privacy loss may vary.
+        The second array, also (intervals,), is the same if the true count is `size`. Intervals are narrow between 0 and
+        `size`, where the privacy loss may vary.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
 
@@ -81,7 +82,10 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the edges between `number` about equally likely ranges of the noise, and the ranges' probabilities."""
+        """Return the edges between about equally likely ranges of the noise, and the probability of each range.
+
+        `number` is the number of ranges.
+        """
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
         below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
@@ -274,7 +278,10 @@ class LatticeNoise(ABC):
         return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
 
     def probabilities(self, teachers: int) -> IntegerNoise:
-        """Return the noise as `IntegerNoise`, over a range that suffices for labels of `teachers` teachers."""
+        """Return the noise as `IntegerNoise`, on a finite range.
+
+        For counts of `teachers` teachers, noise outside the range changes no computed probability of a label.
+        """
         far = teachers + self.reach(_CERTAIN)
         return IntegerNoise.of(self.log_weights(np.arange(-far, far + 1)))
 
@@ -293,13 +300,17 @@ class DiscreteGaussian(LatticeNoise):
     def reach(self, exponent: float) -> int:
         """Return a distance d with Pr[z ≥ d] ≤ exp(−`exponent`), by Chernoff's bound, E exp(tz) ≤ exp(t²·scale²/2).
 
-        The bound holds because Σ exp(−(z − s)²/(2·scale²)) is largest at s = 0: by Poisson's summation formula this is
-        a sum of cosines in s with positive weights.
+        The bound holds because E exp(tz) = exp(t²·scale²/2)·g(s)/g(0), with s = t·scale² and
+        g(s) = Σ_z exp(−(z − s)²/(2·scale²)). g is largest at s = 0: by Poisson's summation formula, it is a sum of
+        cosines in s with positive weights.
         """
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """Return α/scale² per order α: two counts change by one each (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        """Return α/scale² per order α, the Rényi divergence of noisy counts if two counts change by one each.
+
+        Theorem: Canonne, Kamath, Steinke 2020, Theorem 4.
+        """
         return rdp.gaussian(self.scale, orders)
 
 

@@ -45,8 +45,8 @@ class NoiseShares(Mechanism):
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
         """Return `votes` (teachers × queries) with −1 (abstention) in place of votes that do not count.
 
-        `teachers` (rows,) is the index in the ensemble of each row of `votes`. Each row of the result depends only on
-        the same row of `votes` and its index.
+        The mechanism defines which votes count. Row i of `votes` is from the teacher with index `teachers[i]` in the
+        ensemble. Row i of the result depends only on this row and this index.
         """
 
     def needed(self, teachers: int) -> int:
@@ -131,8 +131,8 @@ class DistributedGNMax(NoiseShares):
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     """Table of the counts of each teacher's first k votes, with a share of variance σ²/(n − t) from each of n teachers.
 
-    t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also where it abstains. For k = T, the
-    table has the noisy counts of DistributedGNMax, at the same cost.
+    t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also where it abstains. If k is the
+    number of queries, all votes count: the table contains the noisy counts of DistributedGNMax, at the same cost.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
@@ -143,7 +143,10 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian with the variance of the sum of shares in a count, a good fit for scales above ½."""
+        """Return the Gaussian with the variance of the sum of all shares in one count.
+
+        The sum is nearly Gaussian if the standard deviation of a share is above ½.
+        """
         if teachers is None:
             raise PatebenchError(
                 f"the noise of {type(self).__name__} depends on the number of teachers, which the file of labels does "

@@ -59,7 +59,7 @@ class NoisyArgmax(Mechanism):
         return of_noisy_argmax(counts, self.noise)
 
     def exact_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the exact accountants, whose bounds are infinite without noise."""
+        """Return accountants of the exact Rényi divergence of the labels for given `votes`; ∞ without noise."""
         return exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None)
 
 
@@ -105,7 +105,10 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the accountant by Gaussian DP of the noisy counts, if a teacher changes `counts` per query by one."""
+        """Return the accountant of the noisy counts by Gaussian DP.
+
+        `counts` is the number of counts per query that one teacher changes, each by one.
+        """
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,

@@ -44,12 +44,12 @@ class ProposeTestRelease(Mechanism):
     The test passes with high probability if the Rényi divergence of the labels stays below `cost` even if some teachers
     change. The probability of passing is such that the whole release is (`epsilon`, `failure`)-DP in the worst case.
 
-    If `cost` is too low for the votes, there are no labels. If it is too high, more teachers must agree for the same
-    probability. `cost` must come from public knowledge, such as votes of other teachers on other data (`suggested`),
-    never from the private votes.
+    If `cost` is too low for the votes, there are no labels. If it is too high, the test needs more teachers to agree to
+    pass with the same probability. `cost` must come from public knowledge, such as votes of other teachers on other
+    data (`suggested`), never from the private votes.
 
     Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. Noise
-    is on the integers in seeded mode and in release mode, as in the proof.
+    is on the integers, as in the proof, both if it is drawn from a seed and in a real release.
 
     Parameters
     ----------

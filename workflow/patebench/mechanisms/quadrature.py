@@ -41,7 +41,7 @@ _BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
 
 @dataclass(frozen=True)
 class Histograms:
-    """Counts of queries that all have the same number of distinct counts.
+    """Vote counts of several queries; each query must have the same number of distinct counts.
 
     Parameters
     ----------
@@ -54,7 +54,11 @@ class Histograms:
 
     @classmethod
     def of(cls, counts: Array, rank: Integers, scale: float) -> "Histograms":
-        """Create histograms from `counts`, whose rows are in descending order and have the same number of ranks."""
+        """Create histograms from `counts` (queries × classes) with descending rows; `scale` is that of the noise.
+
+        `rank` is 0 for the largest count of a row, 1 for the next distinct one, and so on; the number of ranks is the
+        same in each row.
+        """
         values = np.empty((len(counts), int(rank[0, -1]) + 1))
         with np.errstate(over="ignore"):
             behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
@@ -139,8 +143,8 @@ def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
 def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
     """Return intervals that contain nearly the whole integral of every class, each short enough for the quadrature.
 
-    With `shift` ≤ 1, the intervals are also valid for all neighbours, whose counts differ by one vote, which is `shift`
-    noise scales.
+    `shift` is the size of one vote, in noise scales. If it is positive and at most 1, the intervals are also valid for
+    all neighbours, which are histograms with one vote moved.
     """
     raise TypeError(f"quadrature is implemented for Gaussian and Laplace noise, not for {type(noise).__name__}")
 
@@ -150,8 +154,9 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     """Return panels for Gaussian noise: grid cells near the mode of some class, cut finely where integrands bend.
 
     The curvature of ln(integrand) is at least 1 everywhere, so ln(integrand) has dropped by r²/2 at a distance r from
-    its mode. The curvature is at most 1 plus that of the distribution functions, which decreases in x and determines
-    the number of panels of a cell. A neighbour's slope differs by at most the shift, and so does its mode.
+    its mode. The curvature is at most 1 plus the curvature of the distribution functions. This bound decreases in x and
+    determines the number of panels of a cell. The slope of ln(integrand) for a neighbour differs by at most `shift`,
+    and so the neighbour's mode is at most `shift` away.
     """
     reach = np.sqrt(2 * _DROP) + shift
     first = np.floor((_gaussian_modes(histograms) - reach) / _CELL).astype(np.int64)
@@ -192,12 +197,12 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 @panels.register
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels for Laplace noise, which lie between neighbouring counts and above the largest count.
+    """Return panels for Laplace noise, which lie between successive distinct counts and above the largest count.
 
-    Between two adjacent counts the integrand is smooth and does not decrease; above all counts it decreases like e⁻ˣ.
-    So each interval is cut off where ln(integrand) is low enough. It is split at the counts of neighbours, and where
-    the distribution functions of the counts below still bend. A neighbour's integrand differs by a factor of at most
-    e^{2·shift}, so the cut-off is valid for neighbours too.
+    Between two successive counts the integrand is smooth and does not decrease; above all counts it decreases like e⁻ˣ.
+    So each interval is cut off where ln(integrand) is low enough. It is split where the counts of a neighbour (one vote
+    moved) lie, and where the distribution functions of the counts below still bend. A neighbour's integrand differs by
+    a factor of at most e^{2·shift}, so the cut-off is valid for neighbours too.
     """
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
@@ -219,7 +224,8 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 def _laplace_slope(histograms: Histograms) -> Array:
     """Return the least slope of ln(integrand) over all classes, (queries, 1 + distinct counts).
 
-    The first column, 0, stands for the interval above all counts; the others are slopes just below each count.
+    The first column is for the interval above all counts and contains zeros. Each other column is the slope just below
+    one of the counts.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

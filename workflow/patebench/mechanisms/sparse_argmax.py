@@ -35,9 +35,10 @@ _COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDiction
 class SparseArgmax(Mechanism):
     """Base class of mechanisms that release one table of noisy counts, whose largest count per query is the label.
 
-    In each round, only the first `k` votes of each teacher are counted, in a public order (`votes.capped`). Votes with
-    weights are instead scaled down to a squared norm of at most `k` per teacher. The mechanism enforces this cap
-    itself, so its cost does not depend on any teacher's honesty.
+    Queries may be voted on in several rounds. In each round, only the first `k` votes of each teacher are counted,
+    where first refers to a public order of the queries (`votes.capped`). Votes with weights are instead scaled down to
+    a squared norm of at most `k` per teacher. The mechanism enforces this cap itself, so its cost does not depend on
+    any teacher's honesty.
 
     Whether a vote counts depends on the teacher's earlier votes, so queries are not independent, and there is no cost
     per query.
@@ -58,7 +59,10 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact noise of each count in seeded mode; `IntegerNoise` if integers are added in seeded mode."""
+        """Return the exact noise of each count if labels are drawn from a seed, which is not a release.
+
+        It is an `IntegerNoise` if the mechanism then adds integers, and otherwise that of `noise_of`.
+        """
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
@@ -66,7 +70,7 @@ class SparseArgmax(Mechanism):
         return 1
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
-        """Return `counts` (queries × classes), summed over `teachers` teachers, plus noise."""
+        """Return `counts` plus noise; `counts` (queries × classes) are the summed votes of `teachers` teachers."""
         return counts + self.noise_of(teachers).draw(counts.shape, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -137,9 +141,10 @@ class SparseArgmax(Mechanism):
         """Return worst-case accountants if neighbours' tables of T queries differ in at most `cells(T)` cells, by 1."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the largest privacy cost of any neighbour of given votes; by default, [].
+        """Return accountants of the exact divergence between given votes and their worst neighbour.
 
         The worst neighbour's table of T queries differs by one in `cells(T)` cells, and no neighbour's in more cells.
+        The base class returns an empty list.
         """
         return []
 
@@ -148,8 +153,8 @@ class SparseArgmax(Mechanism):
 class SparseGNMax(SparseArgmax):
     """Table of counts + N(0, σ²); the whole table is √(2k)/σ-GDP for any number of queries.
 
-    For k = T, the table has the noisy counts of GNMax, at the cost of GNMax by Gaussian DP. For votes with weights, the
-    table has sums of weights and is 2√k/σ-GDP.
+    If k is the number of queries, the table has the noisy counts of GNMax, at the cost of GNMax by Gaussian DP. For
+    votes with weights, the table has sums of weights and is 2√k/σ-GDP.
     """
 
     weights = True

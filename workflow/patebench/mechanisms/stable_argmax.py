@@ -36,8 +36,9 @@ def distance(counts: Counts) -> NDArray[np.int64]:
     """Return d = ⌈g/2⌉ per query, with g the gap between the two largest of the `counts` (queries × classes).
 
     One teacher changes the gap by at most 2, and so d by at most 1. d is 0 for a tie of the two largest counts. To
-    change the plurality, at least d teachers must change their votes: exactly d if the second class wins ties, which go
-    to the lowest class, and otherwise up to d + 1. So d ≤ 1 wherever a single teacher can change the plurality.
+    change the plurality, at least d teachers must change their votes. Ties go to the class with the lowest index, so
+    exactly d teachers suffice if that is the second class, and otherwise up to d + 1 are needed. So d ≤ 1 wherever a
+    single teacher can change the plurality.
     """
     return (gaps(counts) + 1) // 2
 
@@ -47,8 +48,9 @@ class StableArgmax(Mechanism):
     """Stable argmax: the plurality if d + Lap(1/ε) > threshold, else no answer; d is the `distance` of the query.
 
     The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
-    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). If T ε-DP steps are (ε_T, δ)-private, T queries
-    are (ε_T, δ + T·failure)-private by the theorem of the module. So δ must exceed T·failure; otherwise ε = ∞.
+    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). If T tests are (ε_T, δ′)-DP together, the labels
+    of T queries are (ε_T, δ′ + T·failure)-DP, where T·failure bounds the probability of an answer that one teacher can
+    change. So the δ of the labels must exceed T·failure; otherwise ε = ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -73,10 +75,11 @@ class StableArgmax(Mechanism):
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield outcome distributions of histograms and neighbours; tied classes share the probability of an answer.
+        """Yield the outcome distributions of histograms and their neighbours.
 
-        Any of the tied classes may be the lowest. If a neighbour has other tied classes or another plurality, some
-        outcomes are impossible for the histogram or for its neighbour.
+        In a tie for the plurality, each tied class gets an equal share of the probability of an answer, since sorted
+        `counts` do not show which class has the lowest index. If a neighbour has other tied classes or another
+        plurality, some outcomes are impossible for the histogram or for its neighbour.
         """
 
         def log_probabilities(rows: Counts) -> Array:
@@ -108,9 +111,10 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the exact divergence of the tests alone; δ covers neighbours with another plurality.
+        """Return accountants of the exact divergence of the tests' outcomes (answered or not), without the labels.
 
-        δ includes `failure` for each query whose plurality one teacher may change.
+        A label may differ between neighbours only if one teacher can change the plurality. For each such query,
+        `failure`, which bounds the probability of an answer, is added to the δ of the tests.
         """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
@@ -149,8 +153,8 @@ class SparseVector(Mechanism):
     """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer; d is the query's `distance`.
 
     After `cutoff` unanswered queries, no query is answered. The noise ρ is drawn once, and ν for every query. A query
-    with d ≤ 1 is answered with probability at most `failure`, so T·failure is added to δ (theorem of the module). The
-    tests are accounted for by the theorem of `accounting.sparse_vector`.
+    with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. So T·failure is
+    added to the δ of the tests of T queries, which `accounting.sparse_vector` computes.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
