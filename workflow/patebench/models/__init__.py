@@ -58,7 +58,7 @@ by_recipe = MODELS.flag("by_recipe", True)
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if `model` accepts only images and samples of `shape` are not images."""
+    """Raise PatebenchError if samples of this `shape` are not images, but `model` accepts only images."""
     if MODELS.fact(model, "images", False):
         check_images(model, shape)
 
@@ -74,7 +74,7 @@ def check_images(model: str, shape: tuple[int, ...]) -> None:
 
 
 def check_compressible(model: str | None) -> None:
-    """Raise PatebenchError if `model` is None or cannot be built with fewer parameters."""
+    """Raise PatebenchError if `model` is None or has no compressed version, with fewer parameters."""
     if model is None or not MODELS.fact(model, "compressible", False):
         able = " or ".join(name for name in MODELS if MODELS.fact(name, "compressible", False))
         what = "no model is given" if model is None else f"the model '{model}' cannot be built with fewer parameters"
@@ -101,8 +101,8 @@ class Learner(Protocol):
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
     """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
 
-    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, or a model that only
-    votes on queries (`on_queries`).
+    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, or a model that predicts
+    no samples, because it only turns private records into votes on given queries (`on_queries`).
     """
     if on_queries(model):
         raise PatebenchError(

@@ -189,8 +189,8 @@ def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: 
 class Siamese(nn.Module):
     """Siamese network that computes the logit of the probability that two images are equal (Koch 2015).
 
-    The logit is a bias minus a weighted L1 distance of the images' features. Images are standardised by the statistics
-    of `x` (samples, channels, height, width).
+    The logit is a bias minus a weighted L1 distance of the images' features. Images are standardised by the mean and
+    standard deviation of the images `x` given to the constructor: (samples, channels, height, width).
     """
 
     def __init__(self, x: Tensor, width: int = 32) -> None:

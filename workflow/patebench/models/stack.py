@@ -54,8 +54,8 @@ class Stack:
     """Stack of networks with the architecture and recipe of `template`, one for each shard and seed.
 
     All shards must have the same number of training steps per epoch; otherwise ValueError is raised. If `shown` is
-    given, results contain only the networks at these positions. The others are trained on dummy samples, so that the
-    shape of a stack does not depend on private shard sizes.
+    given, results contain only the networks at these positions. The others only fill the stack: their shards are dummy
+    samples, so that the number of networks in a stack does not depend on private shard sizes.
     """
 
     def __init__(
@@ -190,7 +190,9 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _Finite(torch.autograd.Function):
-    """Function that replaces NaN and infinities in a tensor, or in its gradient if `backward` is True.
+    """Function that replaces NaN by 0 and infinities by the largest finite numbers.
+
+    It does so in its input or, if `backward` is True, only in the gradient.
 
     It is applied to the inputs of convolutions and to the gradients of their outputs, to keep networks independent: the
     convolutions of a stack are computed as one grouped convolution. A library may compute several groups together, with

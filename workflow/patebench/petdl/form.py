@@ -56,7 +56,10 @@ def _generator(seed: int, *names: str | int) -> torch.Generator:
 
 
 class Form(ABC):
-    """Form of PET-DL, with its default settings; `augments` is True if the form augments images in distillation."""
+    """Variant ("form") of PET-DL (Sun et al. 2019), which trains a student on noisy outputs of teachers.
+
+    `augments` is True if the variant augments images in distillation.
+    """
 
     name: ClassVar[str]
     defaults: ClassVar[Settings]

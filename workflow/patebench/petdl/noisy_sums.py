@@ -22,9 +22,10 @@ _ROUNDING = 1e-14
 
 
 class Summand(Enum):
-    """Sort of the vector that each teacher contributes to a noisy sum.
+    """Kind of vector that each teacher contributes to a noisy sum.
 
-    The value is the squared L2 sensitivity of the sum to replacing one teacher, for vectors clipped to norm 1.
+    A member's value is the squared L2 sensitivity of the sum, if vectors are clipped to norm 1 and one teacher is
+    replaced.
     """
 
     VECTOR = 4.0  # of any sign
