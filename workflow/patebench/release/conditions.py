@@ -21,11 +21,11 @@ def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Check that each of `deltas` is below 1/n, both for n `teachers` and for n private records.
+    """Check that each of `deltas` is below 1/teachers and below 1/records.
 
     A larger δ raises PatebenchError if `mode` is a release, and prints a warning otherwise. `votes` (VOTES or a CHUNK)
-    stores the number of records. This number is public only if the partition protects nothing but the replacement of a
-    record. If it is private, a δ of at least 1/records only prints a warning.
+    stores the number of private records. This number is public only if all neighbouring data sets differ in one
+    replaced record. If it is private, a δ of at least 1/records only prints a warning.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -55,7 +55,10 @@ def reason_unreleasable(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Raise ArtefactError if `mode` is a release and the partition of `source` protects nobody or only labels."""
+    """Raise ArtefactError if `mode` is a release and ε would protect nobody, or only the labels of records.
+
+    The partition of the records among the teachers, stored in `source`, determines what ε protects.
+    """
     if mode is Mode.RELEASE and (fault := reason_unreleasable(source)):
         if source.meta["protects"]:
             raise ArtefactError(source.path, fault, "draw labels from a seed, which are not a release", code="labels")

@@ -446,7 +446,10 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return text that states the ε at `delta` and `order` of all draws; `now` lists their costs, the new one last."""
+    """Return text that states the ε of all draws together; `now` lists their costs, the new one last.
+
+    The ε is at `delta`, computed from the Rényi divergences of this `order`.
+    """
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it have a failure probability of up to {failure:g}, so ε = ∞"

@@ -46,7 +46,7 @@ def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
 
 
 def members(frame: pd.DataFrame, family: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
-    """Return the rows of `frame` whose values in the columns `by` equal those in `family`, in the same order."""
+    """Return the rows of `frame` whose value in each column of `by` is the corresponding value of `family`."""
     return frame[(frame[list(by)] == list(family)).all(axis=1)]
 
 
@@ -112,9 +112,9 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 
 
 def accuracy_over(axis: Axes, across: str, upright: str) -> None:
-    """Label the axes of a panel whose data are drawn: the horizontal axis `across`, the vertical axis `upright`.
+    """Label the axes of a panel: the horizontal axis `across`, the vertical axis `upright`.
 
-    The horizontal axis becomes logarithmic, and the vertical axis shows accuracies in percent.
+    The horizontal axis becomes logarithmic, and the vertical axis shows accuracies in percent. Draw the data first.
     """
     axis.set_xscale("log")
     logarithmic(axis.xaxis)

@@ -89,9 +89,10 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `bounds` to draw, without accountants that only vary another one (`Bound.variant`).
+    """Return the rows of `bounds` that are drawn.
 
-    Of two conversions of one Rényi curve to (ε, δ), only the tight one is kept.
+    Variants of an accountant that serve only for comparison (`Bound.variant`) are left out. Of two conversions of one
+    Rényi curve to (ε, δ), only the tight one is kept.
     """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
@@ -153,7 +154,7 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return `style` as matplotlib settings, with the line of the `kind` of bound.
+    """Return `style` as matplotlib settings, with the line style of bounds of this `kind`.
 
     Bounds that may not be published have larger hollow markers, so that they are visible on top of equal worst-case
     bounds.
@@ -237,9 +238,10 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, per row of `frame`, the number of queries that the right panel shows for its setting.
+    """Return, for each row of `frame`, the number of queries that the right panel shows for its setting.
 
-    It is the largest audited number of the setting or, if that is 1, of its data set, number of teachers and δ.
+    It is the largest number of queries for which the setting was audited. If that is 1, it is the largest of all
+    settings on the same data set, with the same number of teachers and δ.
     """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")

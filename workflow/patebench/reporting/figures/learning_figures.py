@@ -68,9 +68,10 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
-    """Draw the accuracy of each label set as a dot, and the expected accuracy over the noise as a line per ensemble.
+    """Draw the accuracy of each label set as a dot, and a line of expected accuracies for each ensemble size.
 
-    The line is the mean over the seeds, with a band of ± one standard deviation.
+    The expectation is over the random noise. The line shows its mean over the seeds at each noise scale, with a band of
+    ± one standard deviation.
     """
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()
