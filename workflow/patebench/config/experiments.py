@@ -612,7 +612,7 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
     """Raise PatebenchError if the partition of a release protects nobody, or if its `every_class` is set.
 
-    With `every_class`, a run stops if a shard lacks a class, and so reveals which classes a private shard lacks.
+    With `every_class`, a run that stops would reveal which classes a private shard lacks.
     """
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.

@@ -121,10 +121,9 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return advice on an error by values that are not finite.
+    """Return advice that names the largest absolute value in `x`, its sample and its feature.
 
-    The advice names the largest absolute value in `x`, which may have caused the error, and its sample and feature.
-    `rows`, unless None, are the positions of the samples in the data.
+    Such a value may have caused the error.
     """
     if x.dtype.kind != "f":
         return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"

@@ -56,9 +56,9 @@ def at_least(bound: float, digits: int = 4) -> str:
 
 
 def above_zero(epsilon: float) -> float:
-    """Return `epsilon`, an upper bound, for display; a value below 10⁻¹² becomes 10⁻⁴, which is also an upper bound.
+    """Return the upper bound `epsilon` for display; a value below 10⁻¹² becomes 10⁻⁴.
 
-    Such a value is 0 or a rounding error, and no bound on ε is shown as 0.
+    Such a value may be a rounding error, and no bound is shown as 0.
     """
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
