@@ -39,27 +39,28 @@ class Accountant(ABC):
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : paper and theorem
+    discrete : reason why the theorem also holds for discrete noise of the same scale; or another accountant for
+        discrete noise; or None if the theorem may not hold for discrete noise
+    adaptive : True if the theorem also holds when earlier answers determine later queries
     failure : function that returns the probability that the theorem fails on the first T queries; it is subtracted
         from δ
     label : heading of the accountant's column in tables; accountants with the same label share one column. Default: the
         entry in `_LABELS`, or `name`
+    variant : True for a variant of another accountant that serves only for comparison
+    exact : True if the accountant computes the exact data-dependent divergence instead of an upper bound
+    added : accountant of the same theorem for a teacher's votes that are added or removed instead of replaced; None:
+        none
     """
 
     name: str
     kind: Kind
     source: str
-    #: Reason why the theorem also holds for discrete noise of the same scale; or another accountant for discrete noise;
-    #: or None if the theorem may not hold for discrete noise.
     discrete: "str | Accountant | None" = None
-    #: True if the theorem also holds when earlier answers determine later queries.
     adaptive: bool = True
     failure: Callable[[int], float] = lambda queries: 0.0
     label: str = ""
-    #: True for a variant of another accountant that serves only for comparison.
     variant: bool = False
-    #: True if the accountant computes the exact data-dependent divergence instead of an upper bound.
     exact: bool = False
-    #: Accountant of the same theorem for a teacher's votes that are added or removed instead of replaced; None: none.
     added: "Accountant | None" = None
 
     def __post_init__(self) -> None:
@@ -75,9 +76,10 @@ class Accountant(ABC):
         """Return one or more bounds on ε at `delta` for the first T queries, for each T in `queries`."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return the result of `bounds`; if `added` is set, with the ε of adding or removing a teacher's votes.
+        """Return the result of `bounds`; if `added` is set, also fill in the field `add_or_remove` of each bound.
 
-        That ε is the field `add_or_remove` of each bound.
+        The field `epsilon` of a bound is the ε of replacing a teacher's votes. `add_or_remove` is the ε of adding or
+        removing them.
         """
         bounds = self.bounds(queries, delta)
         if self.added is None:
@@ -109,7 +111,8 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """Return the accountants that also hold when earlier answers determine later queries.
 
-    A note in the source of each data-dependent accountant says that its bound refers to the queries actually asked.
+    Their data-dependent bounds then refer to the queries that were actually asked. This function adds a note on this to
+    the field `source` of the data-dependent accountants.
     """
     words = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -192,7 +195,8 @@ def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -
     """Return `accountants` with their field `added` set to the accountant at the same position in `added`.
 
     The accountants in `added` state the same theorems for a teacher's votes that are added or removed instead of
-    replaced. Accountants in the fields `discrete` are paired in the same way.
+    replaced. If both accountants of a pair have another accountant in their field `discrete`, these two are paired in
+    the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]

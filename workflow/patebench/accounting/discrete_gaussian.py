@@ -124,7 +124,7 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Privacy losses (N/2 + Y)/σ² of N = `cells` counts, with Y the sum of their noise, of scale σ each.
+    """Privacy losses (N/2 + Y)/σ² of N = `cells` counts, each with noise of scale σ; Y is the sum of their noise.
 
     `weights` are upper bounds on Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, with δ the target. `beyond` bounds
     Pr[Y > y]/δ for the last of these y.
@@ -165,9 +165,10 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return the losses of N = `cells` counts with the sum of their noise treated as one discrete Gaussian.
+    """Return the losses of N = `cells` counts, with the sum of their noise treated as one discrete Gaussian.
 
-    Sums more than about one scale σ√N below the sum whose loss is the ε of continuous noise are left out.
+    Let s be the sum of noise at which the loss equals the ε of continuous noise. Sums below s by more than about one
+    scale σ√N are left out.
     """
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
@@ -205,11 +206,12 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """Return the distribution (size,) of the sum modulo `size` of N = `number` draws from `p`, and its largest error.
+    """Return the distribution (size,) of the sum modulo `size` of N = `number` draws from `p`, and its error.
 
-    The spectrum is summed term by term, with the error of len(p) products and sums of numbers up to 1. Its N-th power
-    has N times this error, and the rounding error of the power. The inverse transform adds log₂(size) roundings in the
-    2-norm (Higham 2002, Theorem 24.2).
+    The error is a bound on the absolute error of every entry. The spectrum is computed by len(p) multiplications and
+    additions; all numbers are at most 1 in absolute value. Its N-th power has N times their rounding error, plus the
+    rounding error of the power. The inverse transform adds log₂(size) roundings in the 2-norm (Higham 2002, Theorem
+    24.2).
     """
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
@@ -257,7 +259,7 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_value(cells: int) -> int:
-    """Return the least sum of the noise of `cells` counts to consider; the privacy loss there is at most 0."""
+    """Return a value y below which sums of the noise of `cells` counts are left out; at y, the loss is at most 0."""
     return -(cells // 2) - 1
 
 
@@ -300,13 +302,14 @@ def share_difference(share: float, shares: int) -> float:
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """Return the ε at `delta` of revealing all counts of T = `queries` queries, with `shares` noise shares each.
+    """Return the ε at `delta` of revealing all counts of T = `queries` queries; each count has `shares` noise shares.
 
-    The shares of a count have variance σ²/`shares` each. Two counts change by one each per query; for a table in which
-    each teacher has m votes, T is m. With τ the `share_difference`, the probabilities of the noise of 2T counts equal
-    those of 2T discrete Gaussians of scale σ up to a factor within e^{±2Tτ}. Let P and Q be the distributions with
-    shares, and P° and Q° those with discrete Gaussians. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x),
-    with δ° for P° and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
+    The shares of a count have variance σ²/`shares` each. One teacher changes two counts by one each in every query. If
+    the mechanism counts only m votes of each teacher, pass m as `queries`. With τ the `share_difference`, the
+    probabilities of the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within
+    e^{±2Tτ}. Let P and Q be the distributions of the counts on two neighbours, and P° and Q° the same with discrete
+    Gaussians instead of shares. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ of P°
+    and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))

@@ -46,7 +46,10 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Return the indices and weights of a sample of `queries` queries, whose indices below T represent the first T."""
+    """Return the indices and weights of a sample of the first `queries` queries.
+
+    For every T, the weighted sum over the sampled queries with index below T estimates the sum over the first T.
+    """
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
@@ -90,17 +93,18 @@ class OrderSearch:
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergence in the larger direction (numbers of queries × orders).
+        """Return the divergence of the first T queries at each order, in the direction in which it is larger.
 
-        The sums are per query if `form` is 0, and per teacher if it is 1 (see `Directions`).
+        The result is (numbers of queries T × orders). The form of the sum over queries is `Directions.per_query` if
+        `form` is 0, and `Directions.per_teacher` if it is 1.
         """
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Compute curves at the `wanted` orders (stops × orders), and at further orders around the least ε.
+        """Compute curves at the `wanted` orders (stops × orders), and at further orders around that of the least ε.
 
-        Return the curves at all `ORDERS` (2 × stops × orders), as in `Curves.forms`, and a mask of the computed orders.
-        `stops` are numbers of queries T.
+        `stops` are numbers of queries T, each of which has its own orders. Return the curves at all `ORDERS` (2 × stops
+        × orders), as in `Curves.forms`, and a mask (stops × orders) of the computed orders.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):

@@ -137,9 +137,10 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
     This is the optimal composition of Dong, Durfee, Rogers 2020.
 
-    In the worst case, the privacy loss of a step is t or t − η. The steps do not depend on earlier results, as with a
-    fixed list of queries, so t may be assumed to be the same in all steps. For the event that at most ℓ of T losses are
-    t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which no ℓ gives more than δ.
+    In the worst case, the privacy loss of a step is t or t − η, where t may be any number from 0 to η. The steps do not
+    depend on earlier results, as with a fixed list of queries, so t may be assumed to be the same in all steps. The δ
+    of an event is its probability on D minus e^ε times that on D′. For the event that at most ℓ of T losses are t − η,
+    δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which this δ exceeds `delta` for no ℓ.
     """
     curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
     high = min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))

@@ -56,8 +56,9 @@ class _Noise:
 
     Parameters
     ----------
-    inside : function of s that returns cells of u and v with bounds for each cell; u and v are the counts of classes a
-        and b minus the largest noisy count of all other classes, in noise scales
+    inside : function of s that returns cells of u and v with bounds for each cell. u and v are the counts of class a,
+        which loses the vote, and of class b, which gains it, minus the largest noisy count of all other classes, in
+        noise scales
     one_count : function of (s, order) that returns the Rényi divergence of one noisy count that changes by s
     far : function of (s, order, reach) that bounds the contribution of noise beyond `reach`; see `_gaussian_far`
     reach : noise beyond which outcomes are treated as improbable, in noise scales
@@ -74,14 +75,15 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return two bounds on the contribution of noise beyond `reach`: if one score changes by `s`, and if both do.
+    """Return two bounds on the contribution of noise beyond `reach`: if one of two scores changes by `s`; if both do.
 
-    The contribution is to e^{(α−1)D} − 1, with D the Rényi divergence of order α, and is divided by α(α−1)s²/2.
+    The scores are the noisy counts of the classes that lose and gain the vote, minus the largest other noisy count. The
+    contribution is to e^{(α−1)D} − 1, with D the Rényi divergence of order α, and is divided by α(α−1)s²/2.
 
-    Let p and q be the densities of a score before and after the vote changes. p^α q^{1−α} is e^{γ(γ+s)/2} times a
-    normal density whose mean is γ = (α−1)s away from the mean of p, per score. With y the distance from this mean, the
-    log ratio r = ln(p/q) is s(y + γ + s/2) for one score. For both scores, it is s(y_a − y_b + 2γ + s). The density
-    p·e^{−r} = q is the case γ = −s.
+    Let p and q be the densities of a score before and after the vote changes. For each score, p^α q^{1−α} is
+    e^{γ(γ+s)/2} times a normal density whose mean is γ = (α−1)s away from the mean of p. With y the distance from this
+    mean, the log ratio r = ln(p/q) is s(y + γ + s/2) for one score. For both scores, it is s(y_a − y_b + 2γ + s). Where
+    r is negative, the contribution contains p·e^{−r} = q instead of p^α q^{1−α}: this is the case γ = −s.
     """
     tilt = (order - 1) * s
 
@@ -132,10 +134,11 @@ _DISCRETE_LAPLACE = replace(
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
     """Return a bound on the Rényi divergence of one label for all votes that the cells of `noise.inside` do not cover.
 
-    Apart from improbable outcomes, one outcome is nearly certain under both distributions. The absolute value of its
-    log ratio is at most 2s·f(X − s)/F(X − s). X is `noise.reach`, f the density and F the distribution function of the
-    noise. With integer noise, means may be off by a vote, and sums over half-lines are below integrals that begin a
-    vote earlier; sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
+    Apart from improbable outcomes, one outcome is nearly certain under both distributions. The log ratio of this
+    outcome is at most 2s·f(X − s)/F(X − s) in absolute value. X is `noise.reach`, f the density and F the distribution
+    function of the noise. For integer noise, X is lowered by two votes. One is for scores, which may be off by a vote;
+    the other is for the probability of a tail, a sum that is below an integral that begins a vote earlier. Sums over
+    all integers exceed integrals by less than 1 %, as s ≤ 1, so the contribution of a tail is raised by 1 %.
     """
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)

@@ -76,7 +76,9 @@ class IntegerDistribution:
 def gaussian(sigma: float) -> list[Cells]:
     """Return cells for discrete Gaussian noise of scale σ that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
 
-    u and v are the counts of classes a and b minus the largest noisy count of all other classes, up to ties.
+    u and v are the counts of class a, which loses the vote, and of class b, which gains it, minus the largest noisy
+    count of all other classes; one less if that other class wins a tie. So a beats all others where Z + u ≥ 0, with Z
+    the noise of a.
     """
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
@@ -102,8 +104,9 @@ def laplace(scale: float) -> list[Cells]:
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
     """Return cells for both tie rules, κ = 0 and κ = 1, with edges `w` of u + v and `t` of u − v in noise scales.
 
-    u and v are those of `gaussian`. `scale` is the noise scale, and `out` the largest |u| and |v| of the cells of
-    `far`, in noise scales. Edges are rounded to integers.
+    u and v are those of `gaussian`. If both classes beat all others, a wins where its score is at least that of b plus
+    κ. `scale` is the noise scale. `out` is the largest |u| and |v|, in noise scales, of the cells that `far` returns.
+    Edges are rounded to integers.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -115,10 +118,10 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells between the integer edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie`.
+    """Return cells between the integer edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie` (see `_cells`).
 
-    u and v are those of `gaussian`; the last cells of u + v are unbounded. At each end of a cell of t, two values of t
-    are evaluated, one for each parity of w.
+    u and v are those of `gaussian`; the last cells of u + v are unbounded. As u and v are integers, u + v and u − v are
+    both even or both odd. Bounds at each end of a cell of t are therefore computed at its last even and its last odd t.
     """
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
@@ -161,8 +164,9 @@ class _Rows:
         """Compute `low`, `high` and `ratio` of `_Rows` for a block of values `t` and κ = `tie`.
 
         If u becomes u − 1 and v becomes v + 1, P_a loses two parts: outcomes with Z_a + u = 0, and outcomes in which a
-        is ahead of b by less than 2. The first part is p(u)F(−v − κ); p is largest for u nearest to 0, and F at the
-        least w. The second part grows with w.
+        is ahead of b by less than 2. The first part is p(u)F(−v − κ), where p and F are the probabilities and the
+        distribution function of the noise. In a cell, p(u) is largest at the u nearest to 0, and F(−v − κ) at the least
+        w. The second part grows with w.
         """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
@@ -187,7 +191,10 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Return the sums of all terms from `z` (cells, rows) to the end, from the result `sums` of `_tail_sums`."""
+    """Return, for each noise value in `z` (cells, rows), the sum of the terms of this and all larger values.
+
+    `sums` is the result of `_tail_sums` for the terms of all values from −`reach` to `reach`.
+    """
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
@@ -211,9 +218,10 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells with edges `edge` of u and of v that reach below u + v = `below`, for the tie rule κ = `tie`.
+    """Return square cells with edges `edge` of u and of v, for the tie rule κ = `tie` (see `_cells`).
 
-    u and v are those of `gaussian`. Each square is bounded at its corners by lemma 1 of the proof.
+    u and v are those of `gaussian`. All bounds are 0 in squares that lie completely above u + v = `below`. In all
+    others, they are computed at the corners of the square, by lemma 1 in docs/explanation/proofs-labels.md.
     """
 
     def wins(u: Integers, v: Integers, tie: int) -> Array:

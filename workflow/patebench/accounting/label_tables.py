@@ -178,9 +178,11 @@ def both_signs(t: Array) -> Array:
 def gaussian() -> Table:
     """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24.
 
-    ln P_a is concave. Its second derivative along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a = u + noise
-    and S_b = v + noise. So over half the width of a cell, the slope falls by at most a quarter of this width. P_o is
-    Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0 and 1.
+    ln P_a is concave. The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with
+    S_a = u + noise and S_b = v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and
+    Var(S_b | a wins) − 1, both from −1 to 0. ∂ ln P_a/∂t changes with w by a quarter of their difference. So within a
+    cell of w it exceeds its value at the middle by at most an eighth of the cell's width. P_o is Φ(−u)Φ(−v), and the
+    hazard φ/Φ(−·) has slopes between 0 and 1.
     """
     w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
@@ -201,12 +203,12 @@ def _density(x: Array) -> Array:
 def _gaussian_wins(w: Array, t: Array) -> Array:
     """Return Pr[a wins] for Gaussian noise, ∫ φ(u)Φ(−v)/2 dw up to each w, by quadrature on panels of width ≤ 1/4.
 
-    In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. The ellipse of ρ about a panel
-    of half width ℓ has half axes of at most a = ℓ(ρ + 1/ρ)/2. On this ellipse, the integrand is at most e^{a²/4 + ka}
-    times its value at the middle, with k < 18 the steepest slope of ln(integrand). With N nodes the error is below
-    (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of this maximum (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*,
-    Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The omitted part, below
-    u = −20 + t/2, is below 1e-14 of the integral.
+    In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. For a panel of half width ℓ,
+    the Bernstein ellipse of parameter ρ > 1 has half axes of at most a = ℓ(ρ + 1/ρ)/2. On this ellipse, the integrand
+    is at most M, which is e^{a²/4 + ka} times its value at the middle, with k < 18 the steepest slope of ln(integrand).
+    With N nodes the error is below (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of M (Trefethen 2008, *Is Gauss quadrature better than
+    Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The
+    omitted part, below u = −20 + t/2, is below 1e-14 of the integral.
     """
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -301,7 +303,8 @@ class _Parts:
     """Parts of a table for one kind of noise.
 
     `wins` is P_a and `crossing` is G of `_laplace_crossing`, both at the edges of w; `two` holds their limits as w → ∞.
-    `density` is f, `below` is F, and `corner` bounds the slope of ln P_a from the corners of the cells.
+    `density` and `below` are the density f and the distribution function F of the noise. `corner` is a second upper
+    bound on ∂ ln P_a/∂t in each cell of w, computed at the middle of the cell.
     """
 
     wins: Array
@@ -353,7 +356,10 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of the lower and upper edges of all cells of t at least 2·LARGEST inside the table."""
+    """Return the indices of the lower and of the upper edges of the cells of t that are far from the ends of `t`.
+
+    Their distance from both ends is at least 2·LARGEST, by which the largest supported vote changes t.
+    """
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]
 

@@ -84,12 +84,18 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Return True if (*) of the module holds in both directions for p = units/UNITS and p′ = before/UNITS."""
+        """Return True if inequality (*) of the module holds for p = units/UNITS and p′ = before/UNITS, and vice versa.
+
+        (*) limits the Rényi divergence between neighbours that release their labels with probability p and p′.
+        """
         one, other = _logs(units), _logs(before)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return (α − 1) times the left side of (*) of the module, rounded up, from `_logs` of p and of p′."""
+        """Return α − 1 times the left side of inequality (*) of the module, rounded up.
+
+        `one` and `other` are the results of `_logs` for p and for p′.
+        """
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
@@ -141,8 +147,9 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
 class WholeAccountant(RenyiAccountant):
     """Rényi accountant of propose-test-release, which does not subtract the failure probability from δ.
 
-    For each pair of neighbours, either the release is (α, R)-Rényi private, or both data sets release labels only with
-    the failure probability. So the conversion uses all of δ if the failure probability is at most δ; otherwise ε is ∞.
+    Each pair of neighbours belongs to one of two cases. Either the Rényi divergence of order α of the release is at
+    most R (see the module), or neither data set releases labels, except with the failure probability. So the conversion
+    uses all of δ if the failure probability is at most δ; otherwise ε is ∞.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

@@ -46,8 +46,9 @@ _SMALLEST = 2.0**-900  # minimum step
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
     """Return a bound on the Rényi divergence, between adjacent data, of the noisy bound f̂; ∞ if α(1−e^{−2β}) ≥ 1.
 
-    `order` is α. f̂ has a shift of ⌈s·`noise`·`margin`⌉ grid steps and noise of scale s·`noise`, with s − 2 the
-    β-smooth sensitivity in grid steps and β = `beta`.
+    Let s be the β-smooth sensitivity of the exact bound in grid steps, plus 2. f̂ is the exact bound plus Gaussian noise
+    of scale s·`noise` and a shift of ⌈s·`noise`·`margin`⌉ grid steps, which makes it unlikely that f̂ is too small.
+    `order` is α, and `beta` is β.
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -58,7 +59,10 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the Rényi divergence of two Gaussians with scales in the ratio e^b, at the largest distance of means."""
+    """Return the Rényi divergence of two Gaussians whose scales have the ratio e^b.
+
+    The distance of their means is the largest that adjacent data allow; `noise` and `margin` are those of `cost`.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
@@ -198,12 +202,18 @@ _CELLS_PER_HOUR = 2e10
 
 @dataclass(frozen=True)
 class SanitisingNoise:
-    """Source of the noise in a sanitised bound."""
+    """Source of the noise in a sanitised bound.
 
-    source: Callable[[int], Source]  #: function of T that returns the noise source of the bound on the first T queries
-    secret: bool  #: True if the noise cannot be drawn again, so that the bound may be published
-    #: Function of T and the cost of the bound on T queries (worst-case Rényi divergences at `conversion.ORDERS`) that
-    #: records both before the draw; an exception prevents the draw.
+    Parameters
+    ----------
+    source : function of T that returns the noise source of the bound on the first T queries
+    secret : True if the noise cannot be drawn again, so that the bound may be published
+    written_down : function of T and of the cost of the bound on T queries (worst-case Rényi divergences at
+        `conversion.ORDERS`) that records both before the noise is drawn; an exception prevents the draw
+    """
+
+    source: Callable[[int], Source]
+    secret: bool
     written_down: Callable[[int, Array], None] = lambda queries, divergences: None
 
 
@@ -221,13 +231,14 @@ def accountants(
 ) -> list[Accountant]:
     """Return the sanitised accountant of a mechanism, and an accountant whose design is optimised on the votes.
 
-    The list is empty if computing the sensitivity would take hours, which depends on public sizes only.
+    The list is empty if computing the smooth sensitivity would take hours. This is decided from public numbers only:
+    those of queries, classes and teachers.
 
     Parameters
     ----------
     per_query, theorem : data-dependent theorem, and its citation
     worst : data-independent Rényi curve of one query, which `per_query` never exceeds
-    noise : noise of the sanitised bound
+    noise : noise of the sanitised bound; by default secret noise from the operating system
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
         log.warning("no sanitised bound is stated: computing the smooth sensitivity would take about %.0f hours", hours)

@@ -49,10 +49,11 @@ class PerQuery:
 class Steps:
     """Table of the largest change of a theorem's bound by one vote; the table does not depend on votes.
 
-    Each node is a lead that the plurality of a query has over every other class (an even gap). `change` (orders ×
-    nodes) is an upper bound on the change of the query's bound by one vote. Between the nodes, it is linear. It rises
-    up to the node `peak` and then falls, so its maximum over an interval is its value at the point nearest to the peak.
-    At orders where the data-independent bound is ∞, `change` has no meaning, as there is no bound to release.
+    Each node is a number of votes by which the plurality leads every other class: an even gap, the same to all classes.
+    `change` (orders × nodes) is an upper bound on the change of the query's bound by one vote, and is interpolated
+    linearly between the nodes. As a function of the gap, it rises up to the node `peak` and then falls, so its maximum
+    over an interval is its value at the point nearest to the peak. At orders where the data-independent bound is ∞,
+    `change` has no meaning, as there is no bound to release.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -127,8 +128,9 @@ def smooth(local: Array, beta: Array | float) -> Array:
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
 
-    `ordered` are counts in descending order. Of two adjacent histograms, let at least one be within d votes of the
-    query. The node of the histogram with the smaller probability of a wrong label lies between the two returned nodes.
+    `ordered` are the counts of each query in descending order. Take any two adjacent histograms, at least one of which
+    differs from these counts by at most d votes. For the one with the smaller probability q of a wrong label, the
+    position of q in the table (`Steps.node`) lies between the two returned nodes.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))
@@ -154,7 +156,8 @@ def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Arr
     """Return histograms with d votes moved to the plurality from the largest other classes.
 
     Counts above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; for counts c_j in descending order,
-    λ = max_k (c_1 + … + c_k − d)/k. Fractions of votes are moved too, which lowers q further.
+    λ = max_k (c_1 + … + c_k − d)/k. Fractions of votes are moved too. This makes the probability q of a wrong label
+    smaller than whole votes could.
     """
     others = ordered[:, None, 1:].astype(np.float64)
     sums = np.cumsum(others, axis=-1) - distances[:, None]

@@ -30,9 +30,10 @@ def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
 
 
 def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
-    """Return the largest squared L2 distance between the weighted tables of all rounds if one teacher changes.
+    """Return the largest squared L2 distance between the weighted tables of two neighbours, summed over all rounds.
 
-    A replaced teacher may have the opposite votes, so the distance per round is up to twice the norm of its votes.
+    The neighbours differ in one teacher. A replaced teacher may have the opposite votes, so the distance per round is
+    up to twice the norm of its votes, and the squared distance up to four times the squared norm.
 
     Parameters
     ----------

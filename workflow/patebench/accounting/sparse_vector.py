@@ -39,8 +39,9 @@ _LARGEST, _MOST = 300.0, 1e150
 def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
     """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Laplace noise, at each order.
 
-    The threshold has noise of scale `threshold_scale` and each score of scale `test_scale`; B = 0 in the theorem of the
-    module. The limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂, with scales b₁ and b₂, and at most c failures.
+    The threshold has noise of scale b₁ = `threshold_scale`, and each score has noise of scale b₂ = `test_scale`. The
+    theorem of the module is used with the constant B = 0. The limit at α = ∞ is the standard pure bound 1/b₁ + 2c/b₂,
+    where c is the largest possible number of failures.
     Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
@@ -53,9 +54,9 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
     """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Gaussian noise, at each order.
 
-    The threshold has noise of scale `threshold_sigma` and each score of scale `test_sigma`; the theorem of the module
-    is used with the best K per order. The result is ∞ at orders where the cost of a single test exceeds any useful
-    budget.
+    The threshold has noise of scale `threshold_sigma`, and each score has noise of scale `test_sigma`. The theorem of
+    the module holds for many pairs of constants K and B; each order uses the pair with the smallest bound. The result
+    is ∞ at orders α where the Rényi divergence of a single test is 300/(α − 1) or more, which is of no use.
     """
     shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
     tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST
@@ -85,9 +86,10 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return ln K and ln B (orders × pairs) of pairs K, B for (*) of the module.
+    """Return ln K and ln B (orders × pairs) of pairs of constants K, B for which (*) of the module holds for all x.
 
-    Here ν ~ N(0, 1), u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − `shift`].
+    In (*), u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − `shift`] with ν ~ N(0, 1). The pairs of an order are alternatives: the
+    larger K, the smaller B.
 
     Proof: docs/explanation/proofs-composition.md, "Constants of the sparse vector technique".
     """

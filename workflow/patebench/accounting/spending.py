@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """Worst-case cost of one draw.
+    """Worst-case privacy cost of one draw: one use of noise on private votes, such as the release of labels.
 
     Parameters
     ----------
@@ -111,8 +111,9 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
     """Return the divergences of `queries` queries at `conversion.ORDERS`.
 
-    If the accountant states only its own orders, the value at its next higher order is used. This is valid because a
-    Rényi divergence does not decrease in the order (van Erven & Harremoës 2014, Theorem 3).
+    If the accountant computes divergences only at its own orders (`refine` is False), the value at the next higher of
+    these is used. This is valid because a Rényi divergence does not decrease in the order (van Erven & Harremoës 2014,
+    Theorem 3).
     """
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)

@@ -99,7 +99,7 @@ class WeightedVotes:
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the three arrays by their names in files of the kinds CHUNK and VOTES."""
+        """Return a dictionary of the three arrays; its keys are their names in files of votes."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
@@ -183,7 +183,10 @@ class Votes:
         )
 
     def first(self, queries: int) -> "Votes":
-        """Return the votes on the first `queries` queries; raise PatebenchError if votes in rounds would be cut."""
+        """Return the votes on the first `queries` queries.
+
+        If the votes have rounds, raise PatebenchError unless these are all queries: rounds are published together.
+        """
         if queries == self.queries:
             return self
         if self.rounds:
