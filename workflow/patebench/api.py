@@ -303,7 +303,10 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Raise PatebenchError for a `release` if δ ≥ 1/teachers; only warn without `release` or `teachers`."""
+    """Raise PatebenchError if δ ≥ 1/teachers; only warn if `release` is False or the number of teachers is unknown.
+
+    An unknown number is assumed to be 100.
+    """
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)

@@ -60,7 +60,7 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return what the result of a private model stores about its inputs: digests, data set, split and `seed`."""
+    """Return facts on the inputs of a private model, for its file of results: digests, data set, split and `seed`."""
     return {
         "private": private.digest,
         "pool": pool.digest,
@@ -81,12 +81,13 @@ def private_features(encoder: "Encoder", x: NDArray[Any]) -> NDArray[np.float64]
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
     """Raise ArtefactError if the digests stored in a stage's inputs show that they do not belong together.
 
-    An artefact stores the digest of each of the `parents` of its layout. Two inputs belong together if one stores the
-    digest of the other, or both store the same digest of a common parent.
+    An artefact stores the digests of its parents, the artefacts from which it was made. Two inputs belong together if
+    one stores the digest of the other, or both store the same digest of a common parent.
 
     Parameters
     ----------
-    inputs : artefacts by the names that `parents` use, such as `pool`; None for an input that is not given
+    inputs : artefacts by their names as parents (`parents` in `LAYOUTS`), such as `pool`; None for an input that is not
+        given
     """
     artefacts = [
         (name, artefact)
@@ -187,10 +188,10 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if a POOL does not fit what the PARTITION or the method protects.
+    """Raise ArtefactError if a POOL does not fit what is protected: whole samples, or only labels.
 
-    A pool of private samples requires that only labels are protected: by `partition` or, if `labels_only`, by the
-    method. A method with `labels_only` requires a pool of private samples.
+    A pool of private samples requires that only labels are protected, according to `partition` or to the training
+    method of a private model (`labels_only`). Such a method in turn requires a pool of private samples.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -203,9 +204,10 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the `PARTITION_FACTS`, which labels store, of `source`: a PARTITION, or a CHUNK or VOTES made with one.
+    """Return the facts on the partition of `source` that labels store (`PARTITION_FACTS`).
 
-    The values are None for votes without a partition, such as a table.
+    `source` is a PARTITION, or a CHUNK or VOTES made with one. The values are None for votes without a partition, such
+    as a table.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
@@ -214,8 +216,9 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the facts in LABELS show that the labels are not from `votes`, the votes of `source`.
 
-    Labels from a seed store the digest of their votes. Labels of a release or of secure aggregation do not: other votes
-    pass if they have the same pool, classes, number of teachers, partition rule and way of voting.
+    Labels whose noise was drawn from a seed store the digest of their votes. Labels of a release or of secure
+    aggregation do not: other votes pass if they have the same pool, classes, number of teachers, partition rule and way
+    of voting.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -237,9 +240,10 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return facts on a CHUNK whose records vote by public features; an empty dict if teachers were trained.
+    """Return facts on how records vote in a CHUNK without trained teachers; an empty dict if teachers were trained.
 
-    `neighbours` is the number of queries on which each record votes; `weighted` is True if its votes have weights.
+    Such records vote for their own labels; public features determine on which queries. `neighbours` is the
+    number of queries on which each record votes; `weighted` is True if its votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -289,7 +293,7 @@ class Selected:
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
         """Return the queries of successive rounds on the pool of `votes`; `paths` are the QUERIES of each round.
 
-        If the votes were made in rounds, the files must be those of the last rounds.
+        If the votes were made in n rounds and m files are given, these must be the files of the last m rounds.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:
@@ -300,7 +304,10 @@ class Selected:
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return what labels and bounds store per round: strategy, student, number of queries, digest of QUERIES."""
+        """Return facts on each round, which labels and bounds store.
+
+        They are the strategy, the student, the number of queries and the digest of QUERIES.
+        """
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
             for file in self.files

@@ -59,7 +59,8 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of records that describe the split of an artefact.
 
-    `setting` is the slug of the split without its seed; `beside_pool` is this slug without the settings of the pool.
+    `setting` is the folder name of the split without its seed. `beside_pool` is the same without the settings of the
+    pool, so that splits that differ only in these are equal.
     `encoder_data` names the public data, besides the pool, on which the encoder was trained. `features_data` names the
     data from which the data set's own features were learnt.
     """
@@ -123,7 +124,11 @@ def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the slug of a student's method and options; with `whole_pool`, the slug includes the number of queries."""
+    """Return a name (slug) of a student's method and options, as in its folder's name.
+
+    With `whole_pool`, queries are not selected in rounds, so students may learn from different numbers of queries, and
+    the name includes this number.
+    """
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
@@ -131,9 +136,9 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns of records that describe the rounds in which queries were selected.
 
-    `rounds` is a slug of the student, and of the strategy and number of queries of each round; `selection` is the list
-    of these facts per round. `strategy` and `round` (from 0) are those of the last round. Without rounds, all columns
-    are empty or 0.
+    `rounds` is a name (slug) of the student, followed by the strategy and number of queries of each round. `selection`
+    is a list with the student, strategy and number of queries of each round. `strategy` and `round` (from 0) are those
+    of the last round. Without rounds, all columns are empty or 0.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):

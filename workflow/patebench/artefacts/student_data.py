@@ -25,8 +25,8 @@ def student_data(
 
     With `whole_table`, the data contain the released table of noisy counts. Otherwise, if a table was released, the
     most likely labels are computed from it: for each query separately or, given the `features` of the pool, for all
-    queries together. Labels that are more likely wrong than right are left out, except in classes with few other
-    labels.
+    queries together. Labels that are more likely wrong than right are left out, except in classes that would otherwise
+    keep very few labels.
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read
@@ -79,7 +79,8 @@ def student_data(
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
     """Return the table of noisy counts in LABELS; `asked` (queries,) are the positions of its queries in the pool.
 
-    Raises ArtefactError if there is no table or if table students cannot use it.
+    Raises ArtefactError if there is no table, or if a student cannot learn from it, for example because it has no
+    noise.
     """
     from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable

@@ -161,7 +161,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _is_plain_archive(path: Path) -> bool:
-    """Return True for a .npz file with an array `votes` that is not an artefact."""
+    """Return True if a .npz file contains an array `votes`, but is not an artefact."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return META not in archive.namelist() and _ARRAY in archive.namelist()
     return False
