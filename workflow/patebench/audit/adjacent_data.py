@@ -46,7 +46,7 @@ class World:
     holders : (records,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
     protects : kinds of change (`Change`) that, as the partition claims, alter at most one shard; empty if the partition
-        depends on labels (a replaced shard then keeps its labels)
+        depends on labels. In that case, the kind "shard" replaces records only by others of the same label
     chunk : number of teachers that are trained together
     """
 
@@ -66,10 +66,10 @@ class World:
 
         If `repeat` is 0, the record has the rarest label, since its change most likely alters facts derived from
         private labels. The record is drawn with `shared`, so most kinds choose the same record for the same state of
-        `shared`, and the same teachers are trained on the unchanged data. Two kinds replace this record: "outlier" by
-        a record of the smallest shard, drawn with `own`, if that shard is smaller by at least two records; "outliers"
-        by a record of the first of the `chunk` teachers that are trained together, where accidental sharing of data
-        between teachers mostly starts.
+        `shared`, and the same teachers are trained on the unchanged data. Two kinds choose another record instead:
+        "outlier" takes a record of the smallest shard, drawn with `own`, if that shard is smaller by at least two
+        records; "outliers" takes a record of the first of the `chunk` teachers that are trained together, where
+        accidental sharing of data between teachers mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -86,7 +86,9 @@ class World:
         return int(held[0]) if kind == "outliers" and len(held) else at
 
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
-        """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`, or to its whole shard or owner.
+        """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`.
+
+        Some kinds change all records of the same teacher, or all that belong to the same owner, such as a person.
 
         Returns
         -------
@@ -232,8 +234,8 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        Everyone can observe a refusal, since no labels are released. It is therefore a violation if, as `claimed`, the
-        change should alter at most one shard.
+        Everyone can observe a refusal, because no labels appear. So it is a violation if `claimed` is True: if the
+        partition claims that the change alters at most one shard.
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))

@@ -72,8 +72,9 @@ class Tally:
 class TwoTallies:
     """Exact test that outcomes in release mode (`seen`) and with seeded noise (`reference`) have the same distribution.
 
-    `seen` and `reference` are counts (outcomes,). Given an outcome's total count, its count in release mode is
-    hypergeometric (Fisher 1935, exact test). The other parameters are those of `Tally`.
+    In release mode, noise comes from the operating system. `seen` and `reference` are counts (outcomes,). Given an
+    outcome's total count, its count in release mode is hypergeometric (Fisher 1935, exact test). The other parameters
+    are those of `Tally`.
     """
 
     where: str

@@ -70,7 +70,10 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return a lower bound on ln P and an upper bound on ln Q, despite rounding, of the outcomes of each entry."""
+    """Return, for each entry, a lower bound on ln P and an upper bound on ln Q of all its outcomes together.
+
+    An entry stands for `multiplicity` outcomes. The bounds include rounding errors.
+    """
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -228,7 +231,11 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 
 class _Corners(NamedTuple):
-    """Lower bounds on P, each with an upper bound on Q; with the stated confidence, both bounds of some pair hold."""
+    """Pairs of a lower bound on P (`likely`) and an upper bound on Q (`rare`); see `Rates`.
+
+    P and Q are the probabilities of an event on D and on D′. With probability `Rates.confidence`, both bounds of at
+    least one pair hold.
+    """
 
     likely: Array
     rare: Array
@@ -260,8 +267,9 @@ class Rates:
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
-        If only a share `rate` of the runs uses D and the others use D′, then P = rate·P₁ + (1 − rate)·Q, and P₁
-        replaces P in the formula. The bound is ∞ if P₁ would be 1 or more.
+        If only a share `rate` of the runs on D really uses D and the others use D′, let P₁ be the event's probability
+        in a run that uses D. Then P = rate·P₁ + (1 − rate)·Q, and P₁ replaces P in the formula. The bound is ∞ if P₁
+        would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -340,9 +348,9 @@ def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> fl
 
     `likely` (2,) are lower bounds on P, and `rare` (2,) upper bounds on Q, of the smaller and of the larger event. The
     points (Q, P) of all tests of D against D′ form a convex set that contains the two points of the events, (0, 0) and
-    (1, 1). A mechanism with three outcomes whose set is the hull of these points is therefore a postprocessing of the
-    release, and composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull
-    of the others adds nothing.
+    (1, 1). The tests of some mechanism with three outcomes form exactly the convex hull of these four points. This
+    mechanism is therefore a postprocessing of the release, and composition preserves this (Blackwell 1951; Dong, Roth,
+    Su 2022, Theorem 2.10). A point inside the hull of the others adds nothing.
     """
     alone = max(binary(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))

@@ -109,7 +109,8 @@ class ReleaseNoiseAudit(AuditSetting):
         Parameters
         ----------
         pair : the audited pair
-        shapes : (histograms, classes) counts; the histogram whose labels repeat least serves to find reused noise
+        shapes : (histograms, classes) counts; reused noise is searched for on the histogram on which two labels are
+            least likely to be equal by chance
         agreements : histograms on which teachers agree or tie, each tested in separate releases
         """
         views = relabel([pair])
@@ -148,8 +149,9 @@ class ReleaseNoiseAudit(AuditSetting):
     ) -> list[str]:
         """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
 
-        Short releases of one query and of several are compared: each answer, whether all, none or some queries are
-        answered, and how often an answer equals the first one. A test uses each release once.
+        Short releases of one query and of several are compared with seeded ones in three respects: the frequencies of
+        each answer; whether all, none or some queries are answered; and how often an answer equals the first one. A
+        test uses each release once.
 
         Parameters
         ----------
@@ -189,8 +191,9 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests whether release mode reuses noise within a release, which makes labels some queries apart equal.
+        """Yield tests of whether release mode uses the same noise again after a fixed number of queries (lag).
 
+        If it does, labels of queries at this distance are equal more often than by chance.
         `one` and `two` are the outcomes of two releases that repeat the histogram `counts`. The frequency of each label
         is compared too, since missing noise is visible where no class is sure to win. The lag at which labels of `one`
         repeat most often is tested on `two`.

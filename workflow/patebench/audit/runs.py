@@ -165,7 +165,8 @@ class Sampled:
     Parameters
     ----------
     rates : counts of the event
-    event : None if two generators gave the same noise, which can be subtracted, so that ε is ∞
+    event : the event; None if releases with two different random generators had the same noise. Such noise can be
+        subtracted, so ε is then ∞
     wider : counts of a second event that contains the first, if there is one
     """
 
@@ -256,8 +257,9 @@ class Goal:
         """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither D nor D′).
 
         Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
-        between D and D′. The middle group improves composed bounds if noise is large, but takes a part of the
-        confidence. Nothing is yielded for fewer than three outcomes. The parameters are those of `choose_event`.
+        between D and D′. The middle group improves composed bounds if noise is large, but its probabilities must be
+        bounded too, which uses up a part of the failure probability. Nothing is yielded for fewer than three outcomes.
+        The parameters are those of `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)

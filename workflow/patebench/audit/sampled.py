@@ -98,8 +98,9 @@ class SampledAudit(AuditSetting):
         ----------
         pairs : pairs of data sets
         queries : numbers of queries, each audited separately
-        shapes : (histograms, classes) counts that one release answers in turn, for tallies; None: those of `pairs`
-        agreements : histograms on which teachers agree or tie, for tallies, each in separate runs
+        shapes : (histograms, classes) counts of queries that one release answers in turn, to test the stated
+            probabilities; None: those of `pairs`
+        agreements : histograms on which teachers agree or tie, for the same purpose, each in separate runs
         """
         pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
@@ -149,8 +150,9 @@ class SampledAudit(AuditSetting):
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the outcome probabilities on D (`side` 0) or D′ (1): as stated, or as observed if these disagree.
+        """Return the outcome probabilities on D (`side` 0) or D′ (1).
 
+        These are the stated ones or, if there are none or observed outcomes contradict them, the observed frequencies.
         `labels` outcomes are drawn with the stream `name`; their tally is appended to `tallies`.
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(name), labels)
@@ -215,8 +217,9 @@ class SampledAudit(AuditSetting):
     def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
         """Yield tests on one histogram under several cyclic shifts of the classes: for each, and for all together.
 
-        Stated probabilities may differ between shifts. The test of all shifts uses their means, since no tail of the
-        summed counts is less likely then (Hoeffding 1956, Theorem 4).
+        Stated probabilities may differ between shifts. The test of all shifts treats the summed counts as binomial with
+        the mean of these probabilities. It remains valid, since this makes no tail of the summed counts less likely
+        (Hoeffding 1956, Theorem 4).
         """
         source, shifts = self.streams(name), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
@@ -250,7 +253,10 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the result of counting an event of a release's first answers, if queries depend on each other."""
+        """Return the result of counting an event, for a mechanism whose queries depend on each other.
+
+        The event is about the first answers of a release.
+        """
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         goal = Goal(count, self.confidence, self.delta)
@@ -290,7 +296,10 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which each of `runs` runs has more queries than usual, in an audit of `queries` queries."""
+    """Return the factor by which each of `runs` runs has more queries than in an audit with few runs.
+
+    The audit is one of the ε of `queries` queries.
+    """
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 

@@ -108,7 +108,7 @@ def _first_vote(votes: Votes) -> int:
 
 
 def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
-    """Return the first teacher's label on each query or, with weights, of each of its rows."""
+    """Return the first teacher's label on each query; with weights, the label of each of its weight vectors."""
     weighted, matrix = votes.weighted, votes.matrix
     if weighted is not None:
         return weighted.labels[weighted.teachers == 0]
@@ -119,7 +119,8 @@ def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     """Return pairs of votes whose tables differ as much as one teacher's votes allow.
 
-    At most `k` votes of a teacher count. Some pairs differ more if a mechanism ignores this cap.
+    The mechanism should count only `k` votes of each teacher. Some pairs differ in more votes, which reveals a
+    mechanism that counts more.
     """
     size = min(queries, _QUERIES)
     m, silent, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -331,16 +332,17 @@ class TableAudit(AuditSetting):
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
     def _stated(self, votes: Votes) -> Table:
-        """Return the counts (queries, classes) to which the mechanism adds noise, in votes of weight 1."""
+        """Return the counts (queries, classes) to which the mechanism adds noise; a vote of weight 1 counts as 1."""
         return self.mechanism.counts(votes) / votes.unit
 
     def _difference(self, world: World) -> Table:
         return self._stated(world.here) - self._stated(world.there)
 
     def _directions(self, world: World) -> list[Table]:
-        """Return counts on D minus counts on D′, (queries, classes), with at most `k` votes of a teacher, and with all.
+        """Return counts on D minus counts on D′, (queries, classes) each.
 
-        If the two differences are equal, the list has one entry.
+        The first entry is for the votes that the mechanism counts, at most `k` per teacher; the second is for all
+        votes. If the two are equal or one is 0, the list has one entry.
         """
         counted = self._difference(world)
         every = (world.here.counts - world.there.counts) / world.here.unit
@@ -402,7 +404,11 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Return, by axis, the numbers (2,) of disjoint adjacent pairs of cells with noise in one group and in two."""
+        """Return, for each axis (release, query, class), two numbers of disjoint pairs of cells adjacent along it.
+
+        In pairs of the first number, the noise of both cells is in the same group (see `_groups`); in pairs of the
+        second, it is in different groups.
+        """
         groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))

@@ -57,8 +57,8 @@ Train = Callable[[bool, float, int], Sequence[Array]]
 def audit_noise(train: Train, stated: float) -> Audited:
     """Audit the ε of a training by comparing models with and without noise; `stated` is the stated ε.
 
-    If noise does not change the model and the neighbour's model differs, the audited ε is ∞, otherwise 0. `train` must
-    use the same batches and initial weights for all models.
+    The audited ε is ∞ if models with and without noise are equal, but a model of the neighbouring data set is different
+    from these. Otherwise it is 0. `train` must use the same batches and initial weights for all models.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
@@ -116,9 +116,9 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
     """Return a lower bound on μ from the numbers of values on D and on D′ (`sides`) that exceed a threshold.
 
-    The first runs choose the threshold, a key of `thresholds`, and the other runs count the values above it. The values
-    of `thresholds` are the weights of `Rates`. `rate` is the probability that the audited sample takes part in a step
-    (see `Rates.mu`).
+    `thresholds` maps each possible threshold to its `weight` in `Rates`. The first runs choose one of these, and the
+    other runs count the values above it. `rate` is the probability that the audited sample takes part in a step (see
+    `Rates.mu`).
     """
 
     def mu(runs: slice, threshold: float) -> float:
@@ -137,7 +137,7 @@ def audit_step(
 
     The canary's gradient has the clipping norm and all others are 0. The noisy sum is projected on the canary's
     gradient (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a step is implemented
-    as stated, this is the worst case of its theorem.
+    as stated, these gradients are the worst case of the theorem on the subsampled Gaussian mechanism.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Stated:
     ----------
     bound : the stated upper bound
     audited : the ε lower bound that contradicts `bound` if it is larger
-    pair : the pair for whose votes D the bound is stated
+    pair : the pair of data sets D and D′; the bound was computed from the votes on D
     sound : True if released labels agree with the probabilities that the mechanism states
     """
 
@@ -82,7 +82,8 @@ class Finding:
     sampled : the result of runs
     stated : the stated bounds with their verdicts
     discrete : the result of runs with seeded discrete noise, if the mechanism has a discrete form
-    weighted : the finding for votes with weights, at the largest number of queries if the mechanism accepts weights
+    weighted : the finding for votes with weights, only for the largest number of queries and only if the mechanism
+        accepts weights; otherwise None
     """
 
     queries: int
@@ -246,7 +247,8 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
     A worst-case bound is compared with the largest audited ε of all pairs, a data-dependent bound with that of the pair
     for which it is stated. A bound for votes that are added or removed is compared with the audited ε of each pair of
-    this kind; only violations are part of the result. `sound` is True if the tables agree with the stated noise.
+    this kind, and is part of the result only if it is violated. `sound` is True if the tables agree with the stated
+    noise.
     """
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
@@ -327,14 +329,18 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the bound for added or removed votes that belongs to `bound`, if the audited ε of `pair` exceeds it."""
+    """Yield `bound` with its ε for added or removed votes (`add_or_remove`), if the audited ε of `pair` is larger."""
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
         yield Stated(added, audited, pair)
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the bounds in `first`; if an audit in `further` violates the same bound more, return that one instead."""
+    """Return the audited bounds in `first`, replaced by those in `further` that show a larger violation.
+
+    If a bound has several violations, the one with the largest ratio of audited to stated ε is returned. Bounds that
+    occur only in `further` are returned if they are violated.
+    """
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
         before = stated.get(_key(each.bound))
@@ -376,7 +382,10 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the least favourable verdict on a finding's bounds except claimed ones; vacuous if all are claimed."""
+    """Return the least favourable verdict on a finding's bounds, except bounds of kind `Kind.CLAIMED`.
+
+    If there are no others, return `Verdict.VACUOUS`.
+    """
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

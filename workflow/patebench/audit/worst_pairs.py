@@ -126,7 +126,8 @@ class Agreement(NamedTuple):
     Parameters
     ----------
     counts : (classes,) counts
-    leading : number of classes, from the first, that share the largest count; in a neighbour, before the vote moved
+    leading : number of classes, from the first, that share the largest count; for a neighbour, the number of the counts
+        of which it is a neighbour
     """
 
     counts: Counts
@@ -140,7 +141,10 @@ class Agreement(NamedTuple):
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Return the sums (3,) of `outcomes` (classes + 1,) over `GROUPS`, undoing a class shift `by` places."""
+        """Return the sums (3,) of `outcomes` (classes + 1,) over leading classes, other classes and "no answer".
+
+        `by` is the number of places by which the classes of `outcomes` are shifted cyclically; this is undone first.
+        """
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
 
@@ -182,9 +186,9 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the worst pairs for `queries` independent queries in which D or D′ has the counts of a histogram.
+        """Return the worst pairs for `queries` independent queries, among the pairs that contain one of `histograms`.
 
-        `histograms` have counts in descending order.
+        D or D′ of each pair has the counts of a histogram; these must be in descending order.
         """
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
@@ -275,7 +279,11 @@ class Search:
         return max(composed(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def independent(self, queries: int) -> int:
-        """Return how many of `queries` queries one teacher can change: all if queries are independent, else one."""
+        """Return the number of queries, among `queries`, on which the ε of a pair is composed.
+
+        It is the largest number on which one teacher takes part; or 1 if queries depend on each other, since the search
+        then uses only the first answer.
+        """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
@@ -376,7 +384,10 @@ def _without_rare(
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the KEPT entries (score, pair) of highest score; of equal scores and largest counts, only one is kept."""
+    """Return at most `KEPT` entries (score, pair), those of highest score.
+
+    Of several entries with the same score and the same largest counts on D and D′, only one is returned.
+    """
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
