@@ -140,7 +140,7 @@ class World:
         raise ValueError(kind)
 
     def _with(self, at: Any, values: Any, labels: Any) -> Records:
-        """Return a copy of all records in which those at the indices `at` have content `values` and labels `labels`."""
+        """Copy all records, with new content and labels for some of them."""
         x, y = np.array(self.records["x"]), np.array(self.records["y"])
         x[at], y[at] = values, labels
         return {**self.records, "x": x, "y": y}
@@ -150,7 +150,7 @@ class World:
 
 
 def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
-    """Return extreme content for one record of `x`, as text and values: alternating ±`largest`; 0 or 255 for images."""
+    """Return extreme content for one record, as text and values."""
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level

@@ -54,7 +54,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
 
 
 def _sentences(audit: Audit, finding: Finding) -> list[str]:
-    """Return sentences on `finding`: verdict, disagreements, ε of the worst pair, and counts of the sampled event."""
+    """Return the sentences that report a finding."""
     claims = {stated.verdict for stated in finding.stated if stated.bound.kind is Kind.CLAIMED}
     sentences = [
         *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
@@ -78,7 +78,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
-    """Return two phrases that name D and D′ of `pair`, to complete a sentence on the ε of the pair."""
+    """Return two phrases that name the adjacent inputs."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
     return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return at most one sentence, on the most violated data-dependent bound for a pair other than the worst pair."""
+    """Return at most one sentence, on the most violated data-dependent bound of another pair."""
     elsewhere = [
         stated
         for stated in finding.stated
@@ -116,7 +116,7 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return at most one sentence: the audited ε of votes with weights, and the smallest ε stated for them."""
+    """Return at most one sentence, on audited and stated bounds for votes with weights."""
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

@@ -60,7 +60,7 @@ def measurable(
 
 
 def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P and ln Q of nested events (rows, events): event k has the k + 1 entries of largest P/Q."""
+    """Return log-probabilities of nested events, in descending order of likelihood ratio (rows, events)."""
     lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -70,22 +70,21 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return, for each entry, a lower bound on ln P and an upper bound on ln Q of all its outcomes together.
-
-    An entry stands for `multiplicity` outcomes. The bounds include rounding errors.
-    """
+    """Bound the log-probabilities on the two inputs so that rounding only lowers ε."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
+    # Lower bound on ln P and upper bound on ln Q of all `multiplicity` outcomes of an entry together.
     lower = log_p * (1 + ERROR) - _ROUNDING + times
     upper = log_p_neighbour * (1 - ERROR) + _ROUNDING + times
     return lower, upper
 
 
 def _largest(likely: Array, rare: Array, delta: float) -> Array:
-    """Return the largest ln((P − δ)/Q), at least 0, over events on the last axis: `likely` is ln P, and `rare` ln Q."""
+    """Return the largest lower bound on ε over events, at least 0."""
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
+        # ln((P − δ)/Q) = ln P + ln(1 − δ/P) − ln Q
         candidates = np.where(exceeds, likely + margin - rare, 0.0)
     return np.max(candidates, axis=-1, initial=0.0)
 
@@ -109,7 +108,7 @@ def binary(likely: float, rare: float, queries: int, delta: float) -> float:
 
 
 def _powers(p: float, times: NDArray[np.integer]) -> Array:
-    """Return ln pⁿ for n in `times`, also for p = 0."""
+    """Return the logarithms of powers of a probability, which may be 0."""
     return np.where(times > 0, times * math.log(p), 0.0) if p > 0 else np.where(times > 0, -np.inf, 0.0)
 
 
@@ -136,13 +135,12 @@ def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queri
 
 @dataclass(frozen=True, eq=False)
 class _Losses:
-    """Privacy losses of one query with their probabilities under P; `certain` is the probability of an infinite loss.
-
-    The probabilities may sum to a little less than 1, which lowers ε.
-    """
+    """Privacy losses of one query with their probabilities on D."""
 
     loss: Array
+    # The sum may be a little less than 1, which lowers ε.
     probability: Array
+    # Probability of an infinite loss.
     certain: float
 
     @classmethod
@@ -164,11 +162,7 @@ class _Losses:
 
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on the ε of `queries` queries at `delta`, from the distribution of their total loss.
-
-    The distribution is computed on a grid that contains almost all of it. `step` has the losses of one query, and
-    `certain` is the probability that at least one of the `queries` losses is infinite.
-    """
+    """Return a lower bound on ε from the total loss of all queries on a grid."""
     given_up = _GIVEN_UP * delta
     high = step.tail(queries, math.log(given_up))
     low = -replace(step, loss=-step.loss).tail(queries, math.log(given_up))
@@ -183,6 +177,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
     losses, masses = index[index > 0][::-1] * width, masses[index > 0][::-1]
     with np.errstate(divide="ignore"):
         rare = np.logaddexp.accumulate(np.log(np.maximum(masses, 0.0)) - losses)
+    # `certain` is the probability that at least one of the losses is infinite.
     likely = np.cumsum(masses) - 3 * given_up - error + certain
     above = likely > delta
     epsilon = np.log(likely[above] - delta) - np.logaddexp(rare[above], math.log(error) - losses[above])
@@ -190,7 +185,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
 
 
 def _power(step: _Losses, width: float, queries: int) -> Array:
-    """Return the distribution (cells,) of the sum of `queries` losses on a cyclic grid with cells of width `width`."""
+    """Return the distribution of the total loss on a cyclic grid (cells,)."""
     place = step.loss / width
     below = np.floor(place)
     share = place - below
@@ -231,12 +226,9 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 
 class _Corners(NamedTuple):
-    """Pairs of a lower bound on P (`likely`) and an upper bound on Q (`rare`); see `Rates`.
+    """Pairs of bounds on an event's probabilities on D and on D′."""
 
-    P and Q are the probabilities of an event on D and on D′. With probability `Rates.confidence`, both bounds of at
-    least one pair hold.
-    """
-
+    # Lower bounds on P, and upper bounds on Q.
     likely: Array
     rare: Array
 
@@ -290,12 +282,10 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> _Corners:
-        """Return pairs of bounds on P and Q, (pairs,) each.
-
-        Every (P, Q) in the joint confidence region satisfies both bounds of at least one pair.
-        """
+        """Return pairs of bounds on the event's probabilities (pairs,)."""
         from scipy.special import ndtr, ndtri
 
+        # With probability `confidence`, (P, Q) is in the joint region, and both bounds of at least one pair hold.
         alpha, w = 1 - self.confidence, self.weight
         if not _LITTLE <= w <= 1 - _LITTLE:
             of_likely = _LITTLE if w < _LITTLE else 1 - _LITTLE

@@ -134,7 +134,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """Return tests of release mode against seeded noise, for each cyclic shift of `votes`, then for all shifts."""
+        """Return tests of release mode against seeded noise, by cyclic shift of the classes."""
         shifts = class_shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._rows(asked, Entropy(), labels)
@@ -170,7 +170,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
-        """Yield tests of release mode against seeded noise, in short releases that repeat one query `queries` times."""
+        """Yield tests of release mode against seeded noise, in releases that repeat one query."""
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -191,30 +191,22 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests of whether release mode uses the same noise again after a fixed number of queries (lag).
-
-        If it does, labels of queries at this distance are equal more often than by chance.
-        `one` and `two` are the outcomes of two releases that repeat the histogram `counts`. The frequency of each label
-        is compared too, since missing noise is visible where no class is sure to win. The lag at which labels of `one`
-        repeat most often is tested on `two`.
-        """
+        """Yield tests of whether release mode repeats noise after a number of queries."""
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
         reference = self.outcomes(votes_in_turn(counts[None], _REFERENCE * queries), seeded)
         where = on_counts(counts)
+        # Missing noise is visible in the frequencies of labels where no class is sure to win.
         labels_seen = count_outcomes(np.concatenate([one, two]), classes)
         yield TwoTallies(where, labels_seen, count_outcomes(reference, classes))
+        # Repeated noise makes labels equal more often than by chance; the lag chosen on `one` is tested on `two`.
         for lag in sorted({*agreement.lags(queries), max(1, agreement.most_likely_lag(one))}):
             seen = agreement.count_repeats(two, lag)
             again = agreement.count_repeats(reference, lag)
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram of `shapes` with the least probability that two of its outcomes are equal by chance.
-
-        It best reveals reused noise. The probability is estimated from the first outcomes of separate releases of
-        `queries` queries; for None, from the outcomes of one release.
-        """
+        """Return the histogram whose outcomes are least often equal, which best reveals reused noise."""
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
         def tried(counts: NDArray[np.int64]) -> Outcomes:
@@ -226,10 +218,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return tests of `seen` against `reference`: for each shift of the classes, then for all with shifts undone.
-
-        Column i of `seen` and `reference` has the outcomes of `asked[i]`, the i-th cyclic shift of one histogram.
-        """
+        """Return tests of outcomes, for each cyclic shift of the classes and for all together."""
         classes = len(asked[0])
         tallies = [
             TwoTallies(on_counts(counts), *(count_outcomes(labels[:, i], classes) for labels in (seen, reference)))
@@ -242,19 +231,19 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the number of labels to draw on `pair` with noise from the operating system, which is slow."""
+        """Return the number of labels to draw with the operating system's noise, which is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._rows([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return outcomes (rounds, histograms) of one release of `labels` queries on the histograms `asked` in turn."""
+        """Return the outcomes of histograms queried in turn in one release (rounds, histograms)."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 
 
 def _count_answered(transcripts: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Return the numbers of releases (3,) in which all, no and some queries are answered."""
+    """Count the releases in which all, no and some queries are answered."""
     answers = np.sum(transcripts < classes, axis=1)
     every, none = int(np.sum(answers == transcripts.shape[1])), int(np.sum(answers == 0))
     return np.array([every, none, len(transcripts) - every - none])

@@ -274,17 +274,14 @@ class Goal:
 
 
 def _by_ratio(likely: Known, rare: Known) -> Outcomes:
-    """Return the possible outcomes in descending order of P on D over Q on D′ (Neyman & Pearson 1933)."""
+    """Return the possible outcomes in descending order of likelihood ratio (Neyman & Pearson 1933)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination Σ (P − Q)²/(P + Q) of three groups of outcomes.
-
-    P and Q are the probabilities of a group on D and on D′. `p` and `q` (outcomes,) are the cumulative probabilities of
-    the ordered outcomes, and `cut` has the indices of the last outcomes of the first two groups.
-    """
+    """Return the triangular discrimination of two distributions over three groups of outcomes."""
+    # `cut` has the indices of the last outcomes of the first two groups.
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

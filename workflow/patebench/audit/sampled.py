@@ -125,8 +125,9 @@ class SampledAudit(AuditSetting):
     # Independent queries.
 
     def _independent(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms) -> Seen:
-        """Return the results for independent queries: many queries of one release are equivalent to many releases."""
+        """Return the results for a mechanism whose queries are independent."""
         views = list(pairs) if self._local else relabel(pairs)
+        # Many queries of one release are equivalent to many releases.
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
         choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
         known, tallies = [], list(self._tally_shapes(shapes))
@@ -144,17 +145,13 @@ class SampledAudit(AuditSetting):
         return Seen({T: self._estimate(self._best(goals[T], known, T), goals[T], T, tallies) for T in queries}, tallies)
 
     def _queries_per_run(self, votes: Votes) -> int:
-        """Return the number of queries of one run; it is smaller if `release` draws many random numbers."""
+        """Return the number of queries of one run, fewer if releases draw many random numbers."""
         source = CountingGenerator(self.streams("numbers"))
         self.outcomes(votes, source)
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the outcome probabilities on D (`side` 0) or D′ (1).
-
-        These are the stated ones or, if there are none or observed outcomes contradict them, the observed frequencies.
-        `labels` outcomes are drawn with the stream `name`; their tally is appended to `tallies`.
-        """
+        """Return the stated outcome probabilities or, if missing or contradicted, the observed frequencies."""
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(name), labels)
         if self._local:
             seen[-1] = 0  # which teacher is queried when is public
@@ -168,10 +165,7 @@ class SampledAudit(AuditSetting):
         return Known(stated[0], 1e15)
 
     def _best(self, goal: Goal, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
-        """Return the event with the largest expected ε of `queries` queries, on any pair.
-
-        `known` lists the pairs, each with the estimated probabilities of outcomes on D and on D′.
-        """
+        """Return the event with the largest expected ε on any pair."""
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
         few = known if times == 1 else _most_different(known)
@@ -181,7 +175,7 @@ class SampledAudit(AuditSetting):
         return max(events, key=lambda event: event.predicted)
 
     def _estimate(self, event: Event, goal: Goal, queries: int, tallies: list[Tally]) -> Sampled:
-        """Return the result of counting `event` in new labels, and append tests of these labels to `tallies`."""
+        """Count an event in new labels, and append tests of these labels."""
         sides = [
             self._count(event.pair, side, goal.labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
@@ -189,7 +183,7 @@ class SampledAudit(AuditSetting):
         return event.count(sides, self.confidence, queries, self.delta)
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
-        """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1); append tests to `tallies`."""
+        """Count each outcome on one side of a pair, and append tests."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
@@ -203,7 +197,7 @@ class SampledAudit(AuditSetting):
         return dict(enumerate(seen.tolist()))
 
     def _tally_shapes(self, shapes: Histograms) -> Iterator[Tally]:
-        """Yield one test per histogram, all queried in turn in one release: each must be answered as if alone."""
+        """Yield tests of whether histograms that are queried in turn are answered as if alone."""
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
@@ -215,12 +209,7 @@ class SampledAudit(AuditSetting):
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
-        """Yield tests on one histogram under several cyclic shifts of the classes: for each, and for all together.
-
-        Stated probabilities may differ between shifts. The test of all shifts treats the summed counts as binomial with
-        the mean of these probabilities. It remains valid, since this makes no tail of the summed counts less likely
-        (Hoeffding 1956, Theorem 4).
-        """
+        """Yield tests of one histogram under several cyclic shifts of the classes."""
         source, shifts = self.streams(name), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
         seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
@@ -232,11 +221,13 @@ class SampledAudit(AuditSetting):
             shown = self.count(partial(repeated_votes, view), source, labels)
             yield agreement.tally_labels(on_counts(view), shown, stated[0])
             seen += votes.grouped(shown, shift)
+            # A binomial test of the summed counts with the mean probabilities is valid, since no tail gets less likely
+            # (Hoeffding 1956, Theorem 4).
             chances += votes.grouped(stated[0], shift) / len(shifts)
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
-        """Yield tests of short releases on D and D′, since many further answers would hide a fault in the first."""
+        """Yield tests of short releases, since many further answers would hide early faults."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -245,7 +236,7 @@ class SampledAudit(AuditSetting):
             yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{name}/{which}", runs)
 
     def _tally_positions(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
-        """Yield one test per query, of its outcomes in `runs` releases of `votes`."""
+        """Yield one test of the outcomes of each query over several releases."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
             yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(name), runs), stated)
@@ -253,10 +244,8 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the result of counting an event, for a mechanism whose queries depend on each other.
-
-        The event is about the first answers of a release.
-        """
+        """Return the result for a mechanism whose queries depend on each other."""
+        # The event is about the first answers of a release.
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         goal = Goal(count, self.confidence, self.delta)
@@ -278,14 +267,14 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the views (see the function `_views`) of `runs` releases of `length` queries, on D and on D′."""
+        """Return the views of several releases on D and on D′."""
         return [
             _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
         ]
 
     def _fresh(self, pair: Pair, name: str) -> bool:
-        """Return True if labels of releases on D with two generators are equal only as often as by chance."""
+        """Return True if labels from two generators are equal only as often as by chance."""
         one, two = (self._labels_of(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
         return agree_by_chance(one, two, len(pair.counts), self._local)
 
@@ -322,7 +311,7 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Return `known` by decreasing `_difference`, keeping one of the pairs that differ only in the order of classes."""
+    """Order pairs by decreasing difference, without those that differ only in class order."""
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
     for pair, likely, rare in ordered:
@@ -332,26 +321,23 @@ def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pa
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return Σ (p − q)²/(p + q) over outcomes with probabilities p on D and q on D′, minus its sampling error."""
+    """Return the triangular discrimination of two outcome distributions, minus its sampling error."""
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the views (runs,) of transcripts (runs, queries): the values that an event may be about.
-
-    For one query, the only view is the label. For several queries, the views are the label of each query, the number of
-    answers, and a number that encodes all labels. Among labels, the number of classes stands for "no answer".
-    """
+    """Return the values of each release that an event may be about."""
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
+    # Each label, the number of answers, and all labels as one number, where `classes` stands for "no answer".
     powers = (classes + 1) ** np.arange(outcomes.shape[1])
     return [*outcomes.T, np.sum(outcomes < classes, axis=1), outcomes @ powers]
 
 
 def _different(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return `pairs` without duplicates; a pair and its reverse count as equal."""
+    """Return distinct pairs; a pair and its reverse count as equal."""
     kept: dict[frozenset[tuple[int, ...]], Pair] = {}
     for pair in pairs:
         kept.setdefault(frozenset({tuple(pair.counts.tolist()), tuple(pair.neighbour.tolist())}), pair)

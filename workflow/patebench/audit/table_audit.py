@@ -108,7 +108,7 @@ def _first_vote(votes: Votes) -> int:
 
 
 def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
-    """Return the first teacher's label on each query; with weights, the label of each of its weight vectors."""
+    """Return the first teacher's labels, on each query or of each weight vector."""
     weighted, matrix = votes.weighted, votes.matrix
     if weighted is not None:
         return weighted.labels[weighted.teachers == 0]
@@ -236,7 +236,7 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _drawn(self, queries: int) -> int:
-        """Return `queries`, or the maximum number of queries of a sampled table if this is smaller."""
+        """Limit the number of queries to that of a sampled table."""
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
@@ -284,7 +284,7 @@ class TableAudit(AuditSetting):
         return ways[best].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
-        """Return the distance between the mean sums (see `_sums`) on D and on D′, in standard deviations."""
+        """Return the distance between the mean sums on D and on D′, in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
@@ -332,18 +332,15 @@ class TableAudit(AuditSetting):
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
     def _stated(self, votes: Votes) -> Table:
-        """Return the counts (queries, classes) to which the mechanism adds noise; a vote of weight 1 counts as 1."""
+        """Return the counts to which noise is added, in votes (queries, classes)."""
         return self.mechanism.counts(votes) / votes.unit
 
     def _difference(self, world: World) -> Table:
         return self._stated(world.here) - self._stated(world.there)
 
     def _directions(self, world: World) -> list[Table]:
-        """Return counts on D minus counts on D′, (queries, classes) each.
-
-        The first entry is for the votes that the mechanism counts, at most `k` per teacher; the second is for all
-        votes. If the two are equal or one is 0, the list has one entry.
-        """
+        """Return differences between the counts on D and on D′ (queries, classes)."""
+        # Of the votes that the mechanism counts, at most `k` per teacher, and of all votes.
         counted = self._difference(world)
         every = (world.here.counts - world.there.counts) / world.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
@@ -353,7 +350,7 @@ class TableAudit(AuditSetting):
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
-        """Return one sum per run (runs,): released counts weighted by `cells`, on D (`side` 0) or D′ (`side` 1)."""
+        """Return a weighted sum of the released counts for each run."""
         stream = self.streams(f"table/{name}")
         source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
@@ -361,10 +358,7 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """Return the numbers of runs by group of the sum (see `_sums`), on D and D′.
-
-        `edges` separate the groups; if `discrete`, the mean of the expected sums on D and D′ does instead.
-        """
+        """Count the runs in each group of sums, on D and on D′."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
@@ -373,13 +367,13 @@ class TableAudit(AuditSetting):
         return [dict(enumerate(counts.tolist())) for counts in groups]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
-        """Return the residuals of runs on D: released minus true counts, (runs, queries, classes)."""
+        """Return released minus true counts on D (runs, queries, classes)."""
         counts = self._stated(world.here)
         return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
-        """Return the noise values that separate about equally likely groups, and the probability of each group."""
+        """Return limits of about equally likely groups of noise values, and their probabilities."""
         return self.noise.groups(_NOISES)
 
     @property
@@ -391,7 +385,7 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Yield tests of `noise` (releases, queries, classes) by query, by class, and in adjacent pairs of cells."""
+        """Yield tests of the noise by query, by class, and in adjacent pairs of cells."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -404,11 +398,7 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Return, for each axis (release, query, class), two numbers of disjoint pairs of cells adjacent along it.
-
-        In pairs of the first number, the noise of both cells is in the same group (see `_groups`); in pairs of the
-        second, it is in different groups.
-        """
+        """Count disjoint adjacent pairs of cells with noise in equal and different groups, by axis."""
         groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
@@ -423,10 +413,7 @@ def _likeness(next_to: str) -> list[str]:
 
 
 def _count_repeats(noise: Table) -> NDArray[np.int64]:
-    """Return the numbers of cells with equal and with unequal noise, (2,), in disjoint pairs of successive releases.
-
-    `noise` is (releases, queries, classes).
-    """
+    """Count cells with equal and with unequal noise in disjoint pairs of successive releases."""
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])

@@ -114,12 +114,7 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 
 
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
-    """Return a lower bound on μ from the numbers of values on D and on D′ (`sides`) that exceed a threshold.
-
-    `thresholds` maps each possible threshold to its `weight` in `Rates`. The first runs choose one of these, and the
-    other runs count the values above it. `rate` is the probability that the audited sample takes part in a step (see
-    `Rates.mu`).
-    """
+    """Bound the parameter of Gaussian DP from below, with a threshold chosen on separate runs."""
 
     def mu(runs: slice, threshold: float) -> float:
         positives, false_positives = (float(np.sum(side[runs] > threshold)) for side in sides)

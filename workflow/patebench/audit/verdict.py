@@ -184,11 +184,7 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 
 
 def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that releases one table, also for votes with weights if the mechanism accepts these.
-
-    Return one finding for each of the `wanted` numbers of queries, and lines about differences between releases and the
-    stated noise.
-    """
+    """Audit a mechanism that releases one table, also for votes with weights if possible."""
     lines = disagreements(tables, wanted)
     if not tables.mechanism.weights:
         return [_audit_tables(tables, T, sound=not lines) for T in wanted], lines
@@ -199,11 +195,7 @@ def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[F
 
 
 def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that answers queries, at the worst pairs of counts of one query.
-
-    Return one finding for each of the `wanted` numbers of queries, and lines about differences between releases and
-    stated probabilities.
-    """
+    """Audit a mechanism that answers queries, at the worst pairs of counts."""
     mechanism, delta = how.mechanism, how.delta
     search = Search(mechanism, how.teachers, how.classes, delta)
     searches = {T: search.asking(T) for T in wanted}
@@ -243,13 +235,7 @@ def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Findi
 
 
 def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Compare every stated bound on the ε of `queries` queries with the audited ε of pairs of tables.
-
-    A worst-case bound is compared with the largest audited ε of all pairs, a data-dependent bound with that of the pair
-    for which it is stated. A bound for votes that are added or removed is compared with the audited ε of each pair of
-    this kind, and is part of the result only if it is violated. `sound` is True if the tables agree with the stated
-    noise.
-    """
+    """Compare every stated bound with the audited ε of pairs of tables."""
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
     worlds = [way for world in tables.worlds(queries) for way in (world, world.reversed())]
@@ -261,6 +247,7 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
         released = {_key(bound) for bound in tables.mechanism.bounds(votes, [queries], tables.delta, discrete=True)}
         here = max(here, sampled.sure) if world.words == sampled.pair.words else here
         for bound in tables.mechanism.bounds(votes, [queries], tables.delta):
+            # A worst-case bound holds for all pairs, a data-dependent bound for the pair for which it is stated.
             any_votes = max(exact[worst.words], sampled.sure, discrete.sure if _key(bound) in released else 0.0)
             yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, world.pair, sound)
             if world.removal:
@@ -271,7 +258,7 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _more_than_stated(how: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
-    """Return a list with one line if the sampled ε of a pair exceeds the ε from its stated probabilities, else []."""
+    """Return at most one line, on a sampled ε above that of the stated probabilities."""
     for T, sampled in largest.items():
         exact = how.stated_epsilon(sampled.pair, search.independent(T))
         if Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
@@ -292,13 +279,7 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Compare every stated bound with the audited ε of the worst pair, or of a pair on which it is violated more.
-
-    Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair. The
-    pairs tried are `worst`, `others`, the pair of `sampled`, and pairs of several degrees of agreement. A bound for
-    votes that are added or removed is compared with the ε between D with and D without the differing vote; only
-    violations are part of the result.
-    """
+    """Compare every stated bound with the audited ε of the worst and further pairs."""
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
 
@@ -308,8 +289,10 @@ def _compare(
             here = max(here, sampled.sure)
         with_noise = 0.0 if discrete is None else discrete.sure
         for bound in search.mechanism.bounds(pair.votes(queries)[0], [queries], search.delta):
+            # Data-dependent bounds are stated for D of one pair, so only the ε found on that pair counts.
             any_votes = max(everywhere, with_noise if _key(bound) in for_discrete else 0.0)
             yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, pair, sound)
+            # Compared with the ε between D with and D without the differing vote.
             if bound.add_or_remove is not None:
                 yield from _violated_if_added(bound, search.removed(pair, queries), pair)
 
@@ -329,18 +312,14 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield `bound` with its ε for added or removed votes (`add_or_remove`), if the audited ε of `pair` is larger."""
+    """Yield the bound for added or removed votes, if the audit violates it."""
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
         yield Stated(added, audited, pair)
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the audited bounds in `first`, replaced by those in `further` that show a larger violation.
-
-    If a bound has several violations, the one with the largest ratio of audited to stated ε is returned. Bounds that
-    occur only in `further` are returned if they are violated.
-    """
+    """Return the first bounds, replaced and completed by larger violations on further pairs."""
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
         before = stated.get(_key(each.bound))
@@ -354,21 +333,17 @@ def _key(bound: Bound) -> tuple[str, ...]:
 
 
 def _pair_to_json(pair: Pair) -> dict[str, Any]:
-    """Return a pair for JSON: the counts on D, the classes between which a vote moves, and `words` if there are any."""
     words = {"words": pair.words} if pair.words else {}
     return {"counts": pair.counts.tolist(), "from": pair.source, "to": pair.target, **words}
 
 
 def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
-    """Return the counts of an event for JSON; `wider` is a second event that contains the first.
-
-    Among outcomes, the number of classes stands for "no answer". If queries depend on each other, an outcome is a
-    number that is derived from a whole release.
-    """
+    """Return the counts of an event for JSON."""
     rates, event, wider = sampled.rates, sampled.event, None
     if sampled.wider is not None and event is not None and event.wider is not None:
         wider = {"outcomes": event.wider.tolist(), "positives": sampled.wider.positives}
         wider["false_positives"] = sampled.wider.false_positives
+    # Outcome `classes` stands for "no answer"; if queries depend on each other, an outcome encodes a whole release.
     return {
         "pair": _pair_to_json(sampled.pair),
         "outcomes": [] if event is None else event.outcomes.tolist(),

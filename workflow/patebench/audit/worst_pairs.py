@@ -217,20 +217,15 @@ class Search:
         return [side for agreement in distinct.values() for side in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
-        """Return counts with two tied classes about `gap` votes above the others, or None if that is impossible.
-
-        With two classes and an odd number of teachers, one teacher is left out.
-        """
+        """Return counts with two tied classes above the others, or None if impossible."""
+        # With two classes and an odd number of teachers, one teacher is left out.
         others = self.classes - 2
         top = min((self.teachers + others * gap + self.classes - 1) // self.classes, self.teachers // 2)
         rest = _evenly(self.teachers - 2 * top, others, others) if others else []
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return the agreements on which runs best estimate the probabilities of a non-leading class and of no answer.
-
-        If both are too rare on all agreements, return the last agreement.
-        """
+        """Return the votes on which runs best estimate the rarer groups of outcomes."""
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
         ]
@@ -243,10 +238,7 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated probabilities (classes + 1,) of the outcomes of the first query, on votes with `counts`.
-
-        Returns None if the mechanism states none or refuses these votes, for example because it needs more teachers.
-        """
+        """Return the stated outcome probabilities of the first query, or None (classes + 1,)."""
         votes = repeated_votes(counts, self.asked)
         try:
             with np.errstate(all="ignore"):
@@ -287,7 +279,7 @@ class Search:
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
-        """Return the highest values of `score` with their pairs, after hill climbing from the candidates."""
+        """Return the highest scores with their pairs, after hill climbing."""
         best = self._best(self._candidates(), score)
         for _ in range(_ROUNDS):
             before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
@@ -314,7 +306,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return a function that scores pairs by ε: exactly for one query, from the Rényi curve for more."""
+        """Return a function that scores pairs by ε, exactly only for one query."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -328,14 +320,14 @@ class Search:
         return renyi
 
     def _candidates(self) -> Counts:
-        """Return the vote histograms (histograms, classes) with which the search starts."""
+        """Return the vote histograms with which the search starts (histograms, classes)."""
         if self.local:
             return np.eye(1, self.classes, dtype=np.int64)
         levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the highest values of `score` with their pairs, for `histograms` and neighbours in both orders."""
+        """Return the highest scores with their pairs, in both orders of D and D′."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -347,10 +339,7 @@ class Search:
         return _merged(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of one query for `histograms` and their neighbours.
-
-        If queries depend on each other, the outcomes are those of the first query.
-        """
+        """Yield outcome distributions of the first query for histograms and their neighbours."""
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -370,24 +359,21 @@ class Search:
 
 
 def _change(log_p: Array, log_p_neighbour: Array) -> Array:
-    """Return |P − Q| of each outcome, from ln P on D and ln Q on D′; "no answer", if possible, is the last."""
+    """Return the absolute difference between the two probabilities of each outcome."""
     return np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
 
 
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return ln P and ln Q, −∞ where `least` ≥ P > Q: such outcomes dominate Rényi curves but hardly matter at δ."""
+    """Remove rare outcomes, which dominate Rényi curves but hardly matter for approximate DP."""
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return at most `KEPT` entries (score, pair), those of highest score.
-
-    Of several entries with the same score and the same largest counts on D and D′, only one is returned.
-    """
+    """Return the pairs of highest score, without near-duplicates."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -396,9 +382,10 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return row `row` of `pairs` as a `Pair`: D has the counts of a histogram or, for None, D and D′ have one vote."""
+    """Return one row of the outcome distributions as a pair."""
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
+        # D and D′ have one vote each.
         counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
         counts[source] = 1
     else:  # `loses` and `gains` are ranks
@@ -415,7 +402,7 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield histograms of many shapes; some have a top count within 1 of one of the thresholds `levels`."""
+    """Yield histograms of many shapes, some with a top count near a threshold."""
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):
@@ -432,13 +419,13 @@ def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list
 
 
 def _evenly(votes: int, tied: int, classes: int) -> list[int]:
-    """Return counts (classes,) with `votes` shared evenly by the first `tied` classes."""
+    """Share votes evenly among the first classes."""
     share, rest = divmod(votes, tied)
     return [share + (place < rest) for place in range(tied)] + [0] * (classes - tied)
 
 
 def _moves(counts: Counts) -> Counts:
-    """Return `counts` and histograms near it, with one, a few or many votes moved from one class to another."""
+    """Return a histogram and others near it, with votes moved between two classes."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))
