@@ -71,7 +71,7 @@ def setup(tables: Tables) -> str:
 
 
 def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield sentences per data set about its most accurate student, if possible with a worst-case ε ≤ `WEAK`."""
+    """Yield sentences on the most accurate student of each data set."""
     students = students[students["accuracy_mean"].notna()]
     labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
     units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
@@ -103,7 +103,7 @@ def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set about its most accurate private model, if possible with a proven ε ≤ `WEAK`."""
+    """Yield a sentence on the most accurate private model of each data set."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
@@ -114,7 +114,7 @@ def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set, which names each class that is missing in one or more sets of released labels."""
+    """Yield a sentence per data set on the classes without released labels."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -131,10 +131,7 @@ def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _public_alone(bits: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence per data set about the best accuracy that is possible without private data (ε = 0).
-
-    Each cluster of public samples is labelled with its most frequent true label.
-    """
+    """Yield a sentence per data set on the best accuracy without private data."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
         named = stated(row.to_dict(), "named_accuracy")
@@ -156,7 +153,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence that counts the printed numbers of all papers by verdict, from the table `papers`."""
+    """Yield a sentence that counts the printed numbers of all papers by verdict."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
@@ -175,7 +172,7 @@ def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _proofs(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield sentences with the numbers of proven bounds that audits tested, contradicted, or could not test."""
+    """Yield sentences that count the proven bounds that audits tested or contradicted."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
         int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
@@ -190,14 +187,14 @@ def _proofs(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 def _broken_claims(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence that names the mechanisms whose claimed ε an audit contradicts, if there are any."""
+    """Yield a sentence on the mechanisms whose claimed ε an audit contradicts."""
     broken = {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if broken:
         yield f"The ε that papers claim for {join(sorted(broken))} does not hold: {_LARGER}"
 
 
 def _broken_petdl(petdl: pd.DataFrame, tables: Tables) -> Iterator[str]:
-    """Yield a sentence that names the forms of PET-DL whose claimed ε an audit contradicts, if there are any."""
+    """Yield a sentence on the forms of PET-DL whose claimed ε an audit contradicts."""
     violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
     if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
         yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: {_LARGER}"
@@ -215,7 +212,7 @@ _FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str
 
 
 def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield (name as text, rows) of each data set in `frame`, limited to the `_MOST` data sets with the most rows."""
+    """Yield name and rows of the data sets with the most rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 

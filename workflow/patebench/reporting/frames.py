@@ -314,7 +314,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(type_: type | UnionType) -> type:
-    """Return the type without None: float for `float | None`."""
+    """Return the type without None."""
     return type_ if isinstance(type_, type) else get_args(type_)[0]
 
 
@@ -350,14 +350,14 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _frozen(value: Any) -> Any:
-    """Return the JSON value `value` in a form that can be hashed: mappings become `Settings`, and lists tuples."""
+    """Return a JSON value in a form that can be hashed."""
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with balanced accuracy and recall set to missing in rows with balanced classes."""
+    """Remove balanced accuracy and recall from rows with balanced classes."""
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:
@@ -369,7 +369,7 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with training recipe and epochs cleared in rows whose model has none, such as a random forest."""
+    """Clear recipe and epochs of models that have none, such as random forests."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

@@ -91,14 +91,14 @@ def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of verdicts on measured values, without values measured on a changed copy of a data set."""
+    """Return the verdicts on measured values, except on changed copies of data sets."""
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
     return frame.assign(verdict=frame["verdict"].map(str))
 
 
 def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
-    """Return `verdict` and `why` of a value that no kept run measured; `datasets` are the data sets of kept runs."""
+    """Return verdict and reason for a value that no kept run measured."""
     if value.not_comparable:
         return {"verdict": str(Verdict.NOT_COMPARABLE), "why": value.not_comparable}
     if value.not_run:
@@ -142,16 +142,17 @@ def records_of_tables(reference: Path) -> Records:
 
 
 def _rows(reference: Path, name: str) -> pd.DataFrame:
-    """Return the rows of the table `name` of all kept runs, with placeholders in the columns that tables lack."""
+    """Return the rows of one table of all kept runs."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
+    # Placeholders for columns that tables lack.
     further: dict[str, Any] = {"seed": 0, "split": "", "parameters": [Settings()] * len(rows)}
     return rows.assign(**further, ensemble=rows.get("ensemble", ""))
 
 
 def _like(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with exactly the columns of the empty `frame` and `_FURTHER`; all recalls are None."""
+    """Return the rows with the columns of an empty frame, and missing recalls."""
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:
         rows[name] = [None] * len(rows)

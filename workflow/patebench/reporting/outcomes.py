@@ -89,7 +89,7 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
-    """Return the classes, as text (“3”, “8”), that have no released label in one or more seeds, per student setting."""
+    """Return the classes without a released label in some seed, per student setting."""
     classes = students.groupby(STUDENT, dropna=False)["uncovered"]
     text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return text.reset_index()
@@ -157,7 +157,7 @@ def data_seen(row: Mapping[Any, Any], uses: object) -> str:
 
 
 def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return `frame` with `baseline_accuracy_mean` and `…_std` of the best model without privacy for its data set."""
+    """Add the accuracy of the best model without privacy for each data set."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
@@ -201,11 +201,9 @@ def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataF
 
 
 def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """Return the bound of this `kind` with the smallest mean ε per label set, number of queries and δ.
-
-    Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
-    """
+    """Return the smallest bound of one kind per label set, number of queries and δ."""
     chosen = bounds[bounds["kind"] == kind]
+    # Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
     key = [*LABEL_SET, "rounds", "queries", "delta"]

@@ -153,11 +153,7 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
-    """Return the template's data on each non-empty section; the section "papers" has one part per paper.
-
-    `figures` and `tables` are the template's data on figures and tables, and `papers` is the frame of the table
-    `papers`.
-    """
+    """Return the template's data on each section that is not empty."""
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
         content = {"figures": [figure for figure in figures if figure["place"] == place]}
@@ -193,7 +189,7 @@ def slug(place: str) -> str:
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
-    """Return the data with which the template shows the figure `name`; `captions` is the folder of captions."""
+    """Return the template's data on a figure."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     return {
         "name": name,
@@ -207,10 +203,7 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
 
 
 def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, Any]]:
-    """Return the data with which the template shows the table `name`.
-
-    The table of verdicts becomes two tables per paper, of measured numbers and of all others.
-    """
+    """Return the template's data on a table; verdicts are split by paper."""
     if name != VERDICTS:
         return [_table(name, frame, captions)]
     parts: list[dict[str, Any]] = []
@@ -227,10 +220,7 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
 
 
 def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
-    """Return the data with which the template shows one table.
-
-    Columns that have the same value in all rows are listed under the key "same", not under "columns".
-    """
+    """Return the template's data on one table."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -257,10 +247,7 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
 
 
 def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    """Return pairs of a common heading and its neighbouring columns, in order.
-
-    A column without a common heading has its own pair, with the heading "".
-    """
+    """Group neighbouring columns by their common heading."""
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)

@@ -112,7 +112,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return a pair per data set: its name, and a sentence about the total ε of all releases from it."""
+    """Return each data set with a sentence on the total ε of its releases."""
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)
@@ -120,7 +120,7 @@ def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
 
 
 def _total(releases: Sequence[Release]) -> str:
-    """Return a sentence about the total ε of `releases`, which are all from one private data set."""
+    """Return a sentence on the total ε of releases from one private data set."""
     bounds = [bound for release in releases for bound in release.bounds]
     totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]
     if totals:

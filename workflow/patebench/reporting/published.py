@@ -115,7 +115,7 @@ class Value:
 
     @property
     def _place(self) -> dict[str, object]:
-        """Return the fields that identify the row of the paper's table: paper, table, row and data set."""
+        """Return the fields that identify the row of the paper's table."""
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
@@ -264,7 +264,7 @@ def _value(cells: list[str]) -> Value:
 
 
 def _parameters(text: str) -> dict[str, float]:
-    """Return the parameters by name in `text`, such as "gamma=0.05; distance=0"."""
+    """Parse parameters such as "gamma=0.05; distance=0"."""
     pairs = [re.fullmatch(r"\s*([^=\s]+)\s*=\s*(.+?)\s*", part) for part in text.split(";")]
     parameters = {pair[1]: float(pair[2]) for pair in pairs if pair}
     if len(parameters) < len(pairs):

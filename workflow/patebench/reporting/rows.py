@@ -241,18 +241,17 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
 
 
 def _or_none(value: Any) -> Any:
-    """Return `value`, the cell of a frame, or None if it is missing (NaN)."""
     return None if pd.isna(value) else value
 
 
 def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield one frame per combination of the columns `keys` in `frame`, sorted by these columns."""
+    """Yield the rows of each combination of keys, sorted by the keys."""
     for _, group in sort_rows(frame, keys).groupby(keys, dropna=False, sort=False):
         yield group
 
 
 def _least(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
-    """Return the maximum over the seeds of the smallest ε in `column` per seed; None if the column has no value."""
+    """Return the maximum over the seeds of the smallest ε per seed."""
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
@@ -262,7 +261,7 @@ def _largest(bounds: pd.DataFrame) -> Epsilon | None:
 
 
 def _spread(group: pd.DataFrame, name: str) -> Spread | None:
-    """Return mean, standard deviation and values over the seeds of the accuracy `name`; None if all are missing."""
+    """Return mean, standard deviation and values of an accuracy over the seeds."""
     group = group.dropna(subset=name)
     if group.empty:
         return None
@@ -280,10 +279,7 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the values of ε that papers print for the model in `row`.
-
-    The list is empty unless the model is PET-DL or Private-kNN in the form that its paper published.
-    """
+    """Return the values of ε that papers print for a model as published."""
     if row["form"] != "published":
         return []
     mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
@@ -296,6 +292,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return the printed ε `values` as entries of the file of rows, without those for changed copies of data sets."""
+    """Return printed values as entries, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

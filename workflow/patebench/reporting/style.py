@@ -124,7 +124,7 @@ def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
 
 
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return `styles[index]`; beyond the last style, colours repeat with other markers and dash patterns."""
+    """Return a style; once colours repeat, markers and dashes differ."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
@@ -262,13 +262,13 @@ def svg(figure: Figure) -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Convert the SVG attributes width and height in the match `size` from points to pixels, 125 pixels per inch."""
-    width, height = (round(float(points) * 125 / 72) for points in size.groups())
+    """Convert width and height of an SVG from points to pixels."""
+    width, height = (round(float(points) * 125 / 72) for points in size.groups())  # 125 pixels per inch
     return f'width="{width}" height="{height}"'
 
 
 def _wrap_titles(figure: Figure) -> None:
-    """Break titles and horizontal axis labels into lines where they are wider than their panel."""
+    """Wrap titles and horizontal axis labels that are wider than their panel."""
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     for axis in figure.axes:
         place = axis.get_subplotspec()
@@ -283,7 +283,7 @@ def _wrap_titles(figure: Figure) -> None:
 
 
 def _mark_lone_points(figure: Figure) -> None:
-    """Add a marker to every line in `figure` with a single point, which would be invisible without one."""
+    """Mark lines with a single point, which would otherwise be invisible."""
     for axis in figure.axes:
         for line in axis.lines:
             points = np.asarray(line.get_xydata(), dtype=float)

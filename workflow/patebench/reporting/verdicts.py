@@ -154,11 +154,7 @@ def at_epsilon(spent: float, printed: float | None) -> bool:
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on the printed number `value`, one per setting that measured it, or one if none did.
-
-    If the data set is a changed copy of the paper's, the list is empty without a measurement. The verdict on a
-    measurement is then `unsound` for a claimed ε that an audit or the exact ε exceeds, otherwise `not comparable`.
-    """
+    """Return the verdicts on a printed number, one per setting that measured it."""
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
     elif (measured := measures.of(value)).empty:
@@ -167,6 +163,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
         judged = [_verdict_of_setting(value, str(how), group) for how, group in measured.groupby("how", sort=True)]
     if value.copy_of is None:
         return judged
+    # On a changed copy of a data set, only a contradicted claim is judged.
     why = f"measured on {in_words(value.dataset)}, a changed copy of {in_words(value.copy_of)}"
     other = {"verdict": Verdict.NOT_COMPARABLE, "why": why}
     of_copy = [verdict for verdict in judged if "measured_mean" in verdict]
@@ -174,7 +171,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns of `verdicts` for `value` in the setting `how`; `group` has one measurement per seed."""
+    """Return the verdict on a printed number from its measurements in one setting."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
     if "spread" in group:  # one row with the mean over seeds, from a kept table
@@ -252,12 +249,11 @@ class _Measures:
 
     @cached_property
     def _datasets(self) -> set[str]:
-        """Return the names of the data sets in the records of the run."""
         return {str(name) for frame in vars(self.records).values() for name in frame["dataset"]}
 
     @cached_property
     def _frames(self) -> dict[str, pd.DataFrame]:
-        """Return a mapping from each quantity of `_WAYS` to the frame of records that contains it."""
+        """Return the frame of records that contains each quantity of `_WAYS`."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
         return {
@@ -271,30 +267,26 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return the private models of `system` whose ε is 90 % to 100 % of the ε printed beside `value` in its row."""
+        """Return the private models of a system at the printed ε."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
         frame = frame[self._spent(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return a boolean per pair of `epsilon` and `delta`: True if it is comparable with the printed ε and δ.
-
-        These are printed in the same row as `value`. `epsilon` must be 90 % to 100 % of the printed ε, and `delta` at
-        most the printed δ.
-        """
+        """Return, per row, True if ε and δ are comparable with the printed ones."""
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ, with `worst_case`, the smallest worst-case ε of its labels at that δ."""
+        """Return one row per student and δ, with the smallest worst-case ε."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return students whose worst-case ε is 90 % to 100 % of the ε printed beside `value`; any mechanism counts."""
+        """Return students of any mechanism at the printed ε."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
@@ -305,17 +297,14 @@ class _Measures:
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> pd.DataFrame:
-        """Return measurements of the published form of Private-kNN; `measured` is its accuracy or claimed ε."""
+        """Return measurements of the published form of Private-kNN."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> pd.DataFrame:
-        """Return PET-DL students in the setting of `value`.
-
-        If some have an ε of 90 % to 100 % of the ε printed for this setting, only these are returned.
-        """
+        """Return PET-DL students in the setting, at the printed ε if there are any."""
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -329,10 +318,7 @@ class _Measures:
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> pd.DataFrame:
-        """Return the ε in the setting of `value` by the accountant of its mechanism's paper.
-
-        Further columns are the worst-case ε, the exact ε for the votes, and the audited lower bound.
-        """
+        """Return bounds by the accountant of the mechanism's paper, with audited lower bounds."""
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
@@ -365,13 +351,7 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of `frame` whose columns `keys` equal the fields of `value` that are not None.
-
-    The new column "measured" is a copy of the column named by `measured`. The new column "how" describes each row's
-    setting: the name of the run, if there is a column `run`, then the values in the columns `how`. If rows with the
-    same description differ in more than the seed, each description also states the differences, so that only seeds are
-    averaged.
-    """
+    """Return the rows in the setting of a printed number, each with a description."""
     for key in keys:
         if (printed := getattr(value, key)) is not None:
             frame = frame[frame[key] == printed]
@@ -379,6 +359,7 @@ def _rows_of_setting(
         return frame.assign(how="", measured=frame[measured].astype(float))
     columns = [*(["run"] if "run" in frame else []), *how]  # runs are not averaged
     words: list[Words] = [tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[columns].to_numpy()]
+    # Rows that differ in more than the seed get different descriptions, so that only seeds are averaged.
     for column in (*_APART, *_NAMES_APART):
         if column in frame and (column != "parameters" or "mechanism" in frame):
             words = _extend_equal_words(words, _words_of(frame, column))
@@ -391,7 +372,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
-    """Return, per row of `frame`, words that describe its value in `column`; no words for a missing value."""
+    """Return words that describe a column's value in each row."""
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:
@@ -400,10 +381,7 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`; equal descriptions are extended by the words in `others` that differ.
-
-    Both contain one tuple per row: `words` the description of its setting, and `others` further words on it.
-    """
+    """Extend equal descriptions by those other words that differ."""
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)
     for word in (word for word in several if several[word] > 1):

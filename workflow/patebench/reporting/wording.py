@@ -125,7 +125,7 @@ def in_words(name: str) -> str:
 
 
 def _label(name: str) -> str:
-    """Return the label in figures and tables of the mechanism `name`; "" if `name` is not a mechanism."""
+    """Return the label of a mechanism, empty for other names."""
     return str(MECHANISMS.load(name).shown.label) if name in MECHANISMS else ""
 
 
@@ -134,7 +134,7 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """Return `name` as words: put spaces for hyphens, except in 1e-05, and spell words as in `_PIECES`."""
+    """Spell a name in words, with spaces for hyphens except in 1e-05."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 

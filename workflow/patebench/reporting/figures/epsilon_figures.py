@@ -72,11 +72,7 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the bounds of at most `_MOST` panels.
-
-    With more panels, one noise setting per ensemble, mechanism and δ is kept: the one whose worst-case ε for all
-    queries is nearest to 1. Of these settings, the `_MOST` with an ε nearest to 1 are kept.
-    """
+    """Keep at most `_MOST` panels, those with a worst-case ε nearest to 1."""
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
     last = bounds[bounds["queries"] == bounds.groupby(list(_PANEL))["queries"].transform("max")]
@@ -84,16 +80,13 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     if nearest.empty:
         return bounds
     nearest = nearest.assign(far=np.abs(np.log(nearest["epsilon"].clip(1e-9, 1e9)))).sort_values(["far", *_PANEL])
+    # One noise setting per ensemble, mechanism and δ.
     chosen = nearest.drop_duplicates([name for name in _PANEL if name not in ("noise", "parameters")])[list(_PANEL)]
     return bounds.merge(chosen.head(_MOST), on=list(_PANEL))
 
 
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `bounds` that are drawn.
-
-    Variants of an accountant that serve only for comparison (`Bound.variant`) are left out. Of two conversions of one
-    Rényi curve to (ε, δ), only the tight one is kept.
-    """
+    """Drop comparison variants, and conversions that are not tight where a tight one exists."""
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -101,7 +94,7 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
-    """Return the legend's handles by label: one per accountant in `styles`, and one per kind of bound in `bounds`."""
+    """Return the handles of the legend by label."""
     entries: dict[str, Any] = {
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
@@ -112,10 +105,7 @@ def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, An
 
 
 def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
-    """Draw ε against the number of queries: `bounds` as markers, and the denser `curves` as lines.
-
-    A line joins the markers of an accountant without a curve.
-    """
+    """Draw bounds over the number of queries as markers, and curves as lines."""
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -154,14 +144,11 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return `style` as matplotlib settings, with the line style of bounds of this `kind`.
-
-    Bounds that may not be published have larger hollow markers, so that they are visible on top of equal worst-case
-    bounds.
-    """
+    """Return the matplotlib settings of a bound's markers."""
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
+    # Larger and hollow, so that they are visible on top of equal worst-case bounds.
     return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
 
 
@@ -224,10 +211,7 @@ def draw_audit(records: Records, published: Published) -> Figure:
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return a label per row (mechanism, noise, parameters) of `settings`: the mechanism and its parameters.
-
-    If several rows have the same mechanism, only parameters in which they differ are shown.
-    """
+    """Label each setting by its mechanism and the parameters that differ."""
     labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
@@ -238,21 +222,15 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, for each row of `frame`, the number of queries that the right panel shows for its setting.
-
-    It is the largest number of queries for which the setting was audited. If that is 1, it is the largest of all
-    settings on the same data set, with the same number of teachers and δ.
-    """
+    """Return, per row, the number of queries that the right panel shows."""
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
+    # A setting audited for a single query shows the largest number of the other settings.
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
 def _marks(frame: pd.DataFrame) -> Marks:
-    """Return label, kind of bound, size and hollow marker for each column of ε in `frame`, by column name.
-
-    Only lower bounds from sampled labels have hollow markers; for other columns, the hollow marker is "".
-    """
+    """Return label, kind, size and hollow marker of each column of ε."""
     hollow = cycle(("v", "d", "<", ">"))
     marks = dict(_STATED_MARKS)
     for name, label in audit_methods(frame).items():
@@ -268,7 +246,7 @@ def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
 
 
 def _dress_block(axis: Axes, infinity: float) -> None:
-    """Format the horizontal axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at `infinity`."""
+    """Format the horizontal axis, with shaded bands for zero and infinite ε."""
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
@@ -286,10 +264,7 @@ def _dress_block(axis: Axes, infinity: float) -> None:
 
 
 def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
-    """Draw the stated ε of `row` just above its audited ε at the vertical position `height`; ∞ is at `infinity`.
-
-    If an audited ε exceeds a stated ε, the row is shaded, and an arrow points from the stated to the audited ε.
-    """
+    """Draw the stated ε just above the audited ε, and shade a contradicted row."""
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO
         for name in marks

@@ -33,7 +33,7 @@ _SIZE = (7.2, 3.8)
 
 @dataclass(frozen=True)
 class _Line:
-    """Line of the figure: a row of the table `equal-epsilon` with its panel, style, label and the label's position."""
+    """Line of the figure, from a row of the table `equal-epsilon`."""
 
     panel: str
     row: tuple[str, str, str]  # system, way, learner
@@ -90,12 +90,12 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
 
 
 def _label(axis: Axes, words: str, place: tuple[float, float], color: str) -> None:
-    """Write `words` at `place` (ε, accuracy) in a darker shade of `color`, the colour of the labelled line."""
+    """Write a label in a darker shade of the line's colour."""
     axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 
 def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
-    """Write `words` at `place`, with a thin line to the published `point`; both are (ε, accuracy)."""
+    """Write a note with a thin line to a published point."""
     leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4, "relpos": (1, 0.5)}
     axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
 

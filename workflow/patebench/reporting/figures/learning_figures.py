@@ -40,10 +40,7 @@ def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
-    """Draw the accuracy of labels released by `mechanism` for the whole pool against its noise `parameter`.
-
-    There is one panel per data set, split, partition, and model and recipe of the teachers.
-    """
+    """Draw the accuracy of released labels against a noise parameter of the mechanism."""
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[(label_sets["mechanism"] == mechanism) & label_sets["label_accuracy"].notna()]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])
@@ -68,11 +65,7 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
-    """Draw the accuracy of each label set as a dot, and a line of expected accuracies for each ensemble size.
-
-    The expectation is over the random noise. The line shows its mean over the seeds at each noise scale, with a band of
-    ± one standard deviation.
-    """
+    """Draw each label set as a dot, and expected accuracies as a line per ensemble size."""
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()
     for (teachers, epochs), group in label_sets.groupby(["teachers", "epochs"], dropna=False):
@@ -148,10 +141,7 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, name: str) -> None:
-    """Draw the share of queries whose two largest vote counts differ by at least k votes, against k.
-
-    A line shows the mean over the rows of `ensembles`, one per seed. A band shows the range from minimum to maximum.
-    """
+    """Draw the share of queries whose two largest vote counts differ by at least k."""
     if ensembles.empty:
         return
     curves = [[gap_share(gaps, k) for k in range(len(gaps))] for gaps in ensembles["gap_histogram"]]
@@ -162,7 +152,7 @@ def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, 
 
 
 def _draw_published(axis: Axes, paper: Published, dataset: str) -> set[int]:
-    """Draw the accuracies of teachers and ensembles that `paper` prints; return their numbers of teachers."""
+    """Draw printed accuracies of teachers and ensembles, and return their numbers of teachers."""
     numbers = set()
     for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
         for value in paper.select(quantity, dataset=dataset):

@@ -58,10 +58,7 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` with a finite worst-case ε, and add columns of text for figures.
-
-    The added columns are `noise_in_words`, `who` (the teachers), `epsilon` and `labels` (the number of queries).
-    """
+    """Return students with a finite worst-case ε, with settings added as text."""
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
     return frame.assign(
@@ -75,11 +72,7 @@ def _students(records: Records) -> pd.DataFrame:
 def _draw_sweep(
     records: Records, frame: pd.DataFrame, across: str, label: str, lines: list[str], by: list[str]
 ) -> Figure:
-    """Draw a student's accuracy against the column `across`, one panel per combination of the columns `by`.
-
-    Each combination of the columns `lines` with at least two values of `across` is a line. A reference line shows the
-    accuracy of labels that cost no privacy: each public cluster has its most frequent true label.
-    """
+    """Draw the accuracy of students against one column, with a panel per combination of others."""
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
     if frame.empty:
@@ -102,20 +95,13 @@ def _draw_sweep(
 
 
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
-    """Return the title of a panel: data set and teachers and, on a second line, the student and further settings.
-
-    `group` contains the panel's settings. `differ` contains the positions of the settings that differ between panels.
-    """
+    """Return the title of a panel, with the settings that differ between panels."""
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
 
 def _draw_namings(axis: Axes, across: str, shown: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracy of labels at ε = 0 against the column `across`.
-
-    These labels give each public cluster its most frequent true label. Of the accuracies in `namings`, only those are
-    drawn whose data set, split and number of clusters are those of a student in `shown`.
-    """
+    """Draw the accuracy of clusters named by true labels, which costs no privacy."""
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
     groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
@@ -176,13 +162,10 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return a mapping from the label of each line in `panels` to the line's style.
-
-    All lines of one form (variant) of PET-DL share a style. But if any panel has lines of one form with different
-    numbers of teachers, each line in `panels` has a style of its own.
-    """
+    """Return the style of each line by its label."""
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
+    # Lines of one form share a style, unless a panel has several of them with different numbers of teachers.
     if any(len(names) > len(set(names)) for names in first):
         return styles_in_order(list(forms))
     styles = line_styles(forms.values(), _FORMS)
@@ -190,10 +173,7 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """Return groups of rows of `students` that differ only in the seed and the setting `name`.
-
-    Groups with a single value of `name` are left out.
-    """
+    """Group students that differ only in the seed and one setting."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -202,11 +182,7 @@ def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
-    """Yield (label, first, line) for each of `lines`; along each line, the setting `name` varies.
-
-    The label states the form (variant) of PET-DL and, unless it varies, the number of teachers. If an earlier line has
-    the same form and number, `first` is False, and the label also states the settings that differ from that line.
-    """
+    """Yield each line with a label that distinguishes it from lines of the same form."""
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
         one = line.iloc[0]

@@ -120,10 +120,7 @@ def draw_table(frame: pd.DataFrame) -> Figure:
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return (line style, marker size) of each method in `rows` by its label.
-
-    Colours show the mechanism or form; further methods of the same colour have dashed lines.
-    """
+    """Return the line style and marker size of each method by its label."""
     styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
@@ -142,7 +139,7 @@ def _key(row: dict[Any, Any]) -> str:
 
 
 def _method_label(row: dict[Any, Any]) -> str:
-    """Return the label of the method in `row`: mechanism or form, learner, and n if ε protects one of n shards."""
+    """Label a method by mechanism or form, learner, and number of shards."""
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
@@ -247,21 +244,14 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _named(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the most accurate private model for each combination of data set, split, name, ε, δ, kind and adjacency.
-
-    The new column `name` contains the system and its variant (`form`); the kind is that of ε.
-    """
+    """Name private models, and keep the most accurate one at each ε."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
-    """Draw students at their worst-case ε, each joined to its data-dependent ε; label those on the Pareto front.
-
-    Colours show one of the columns "mechanism" and "method". `other` is the column that is not shown by colours. A
-    label states its value, unless this value is the most frequent one.
-    """
+    """Draw students at their worst-case ε, each joined to its data-dependent ε."""
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     on_frontier = finite.index[frontier(finite)]
     for index, words in _notes(finite, other).items():
@@ -281,12 +271,7 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
 
 
 def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
-    """Return a note on each student, keyed by the student's index in `students`.
-
-    Each note states the number of queries. It starts with the value of the column `other`, unless this value is the
-    most frequent one. It states the number of teachers if students differ in it. Noise parameters are added only to
-    notes that would otherwise be equal.
-    """
+    """Return a note on each student: the number of queries, and unusual settings."""
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
     words = {}
@@ -294,6 +279,7 @@ def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
         parts = [in_words(row[other])] if row[other] != usual else []
         parts += [f"n = {row['teachers']:,}"] if several else []
         words[index] = ", ".join([*parts, queries_in_words(f"T = {row['queries']:,}", row["strategy"])])
+    # Noise parameters are added only to notes that would otherwise be equal.
     noises = {index: parameter_words(row["mechanism"], row["parameters"]) for index, row in students.iterrows()}
     notes = {}
     for index, name in words.items():
@@ -303,7 +289,7 @@ def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
 
 
 def _draw_models(axis: Axes, models: pd.DataFrame) -> None:
-    """Draw the accuracy of private models against ε, one line per name and kind of ε; markers of claimed ε are open."""
+    """Draw the accuracy of private models against ε, with open markers for claims."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
         style: LineStyle = rows["style"].iloc[0]
@@ -324,10 +310,7 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw a horizontal line at the mean accuracy in `namings` for the largest number of clusters (ε = 0).
-
-    This accuracy is reached by labelling each cluster of the public pool with its most frequent true label.
-    """
+    """Draw the accuracy of public clusters named by true labels as a horizontal line."""
     if not namings.empty:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
@@ -336,7 +319,7 @@ def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
 
 
 def _without_finite_epsilon(students: pd.DataFrame) -> str:
-    """Return a text, starting with a line break, on the students with ε = ∞, which the axis cannot show; "" if none."""
+    """Return a line of text on students with infinite ε, which the axis cannot show."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):

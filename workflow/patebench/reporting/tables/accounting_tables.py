@@ -58,24 +58,20 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 
 
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
-    """Return the heading of each row of `bounds`: the label or name of its accountant; missing if the row is not shown.
-
-    If an accountant converts a Rényi curve to (ε, δ) by both the tight and the classic formula, most classic bounds are
-    not shown. Those that are data-dependent and not exact are shown, because papers state such bounds; their headings
-    have the suffix `_CLASSIC`.
-    """
+    """Return the heading of each bound, missing for bounds that are not shown."""
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
     in_both_ways = zip(bounds.loc[tight, "kind"], bounds.loc[tight, "accountant"], strict=True)
     pairs = pd.Series(list(zip(bounds["kind"], bounds["accountant"], strict=True)), bounds.index, dtype=object)
     classic = pairs.isin(set(in_both_ways)) & (bounds["conversion"] == Conversion.CLASSIC)
+    # Papers state such bounds, so they are shown although a tight conversion exists.
     stated = classic & (bounds["kind"] == Kind.DATA_DEPENDENT) & ~bounds["exact"]
     named: pd.Series[str] = labels.where(~stated, labels + _CLASSIC).where(~classic | stated)
     return named
 
 
 def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the (kind, heading) `pairs` in the order of the table's columns."""
+    """Sort pairs of kind and heading in the order of the columns."""
     kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
     return sorted(
         pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural_key(pair[1]))

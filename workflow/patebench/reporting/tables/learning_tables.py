@@ -164,7 +164,7 @@ def build_active_learning(records: Records, published: Published) -> pd.DataFram
 
 
 def _published_gain(published: Published, strategy: str) -> str | None:
-    """Return the range of accuracy gains printed for a strategy as text, in percentage points; None without any."""
+    """Return the range of printed accuracy gains in percentage points."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 

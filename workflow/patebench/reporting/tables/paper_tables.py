@@ -82,7 +82,7 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the quantity of a row of `verdicts` as text; for the quantity "setting", the paper's column heading."""
+    """Return the quantity as text, or the paper's column heading for a setting."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -156,21 +156,18 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _is_compared(mechanism: str) -> bool:
-    """Return True if NZC evaluates `mechanism`, or if it answers after a private test of the votes' stability."""
+    """Return True if NZC evaluates the mechanism, or if it tests stability."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _epsilons(records: Records) -> pd.DataFrame:
-    """Return stated, worst-case and exact ε over the seeds, per label set, number of queries, δ and kind of stated ε.
-
-    The stated ε is the bound by the accountant of the mechanism's paper: data-dependent if there is one, otherwise
-    worst-case. The exact ε is the smallest data-dependent bound that is computed exactly.
-    """
+    """Return stated, worst-case and exact ε over the seeds."""
     bounds = compared_bounds(records).rename(
         columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
     )
     stated = bounds[stated_by_paper(bounds)]
+    # A worst-case ε is stated only where the paper's accountant has no data-dependent one.
     stated = stated.assign(last=stated["kind"] == Kind.WORST_CASE).sort_values("last")
     stated = stated.drop_duplicates([*SUBJECT, "seed"])[[*SUBJECT, "seed", "epsilon", "kind"]]
     stated = stated.rename(columns={"epsilon": "stated_epsilon", "kind": "stated_kind"})
@@ -180,11 +177,7 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return text such as "> 8.03" or "≈ 0" for the ε that a paper prints; NaN if the paper prints none.
-
-    `above` is the ε if it is printed after ">", otherwise NaN. `epsilon` is the ε if it is printed without ">",
-    otherwise NaN.
-    """
+    """Return the ε that a paper prints as text, NaN if none."""
     if not math.isnan(above):
         return f"> {above:g}"
     if math.isnan(epsilon):

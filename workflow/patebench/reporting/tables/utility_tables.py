@@ -183,10 +183,7 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return the rows of `build_bits` for private models, each with its smallest worst-case ε.
-
-    Models without a worst-case ε are left out.
-    """
+    """Return private models, each with its smallest worst-case ε."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
@@ -271,16 +268,13 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return a mapping from `_FOUND` to the columns for a target ε: "epsilon" to "epsilon_at_1" for target 1."""
+    """Map columns to those of a target, such as "epsilon" to "epsilon_at_1"."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method, with ε and accuracy of its setting with the largest ε within each of `TARGETS`.
-
-    `settings` contains one row per setting of a method, with the columns `METHOD` and `_FOUND`.
-    """
+    """Return, per method, its setting with the largest ε within each target."""
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
@@ -339,11 +333,7 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Return `frame`, followed by copies of some rows that state ε for one added or removed record.
-
-    `by_record` is True for the rows whose ε in the column `add_or_remove` protects a record. Such a row is copied if
-    this ε is known. The copy has it in the column `epsilon`, and its `adjacency` states such a record.
-    """
+    """Append copies of rows that state ε for an added or removed record."""
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
@@ -364,7 +354,7 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return the parameters of the model in each row of `frame` as text, one per column, without those of the noise."""
+    """Return each model's parameters as text, except those of the noise."""
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
@@ -373,10 +363,7 @@ def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Return `frame`, and append to the text in `learner` the settings that differ between rows of one method.
-
-    `settings` has the rows of `frame` and one column of text per setting; missing values are not appended.
-    """
+    """Append settings that differ between rows of one method to its learners."""
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
@@ -388,10 +375,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 
 
 def _published(published: Published, records: Records) -> pd.DataFrame:
-    """Return the accuracies and ε that papers print for the data sets in `records`, one row per pair.
-
-    Two kinds of values are included: models whose ε protects one record, and results of papers that compare systems.
-    """
+    """Return printed pairs of accuracy and ε for the data sets in the records."""
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
@@ -409,14 +393,12 @@ def _published(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name for the learner of each (printed accuracy, ε) pair in `known`: paper and column of the table.
-
-    If two tables of the paper print different accuracies for one column and ε, the name contains the table.
-    """
+    """Name the learner of each printed accuracy by paper and column."""
     columns = [(value.source, value.column, value.mechanism) for value, _ in known]
     cells: dict[tuple[object, ...], set[float]] = {}
     for (value, spent), column in zip(known, columns, strict=True):
         cells.setdefault((*column, spent), set()).add(value.value)
+    # If tables print different accuracies for one column and ε, names contain the table.
     several = {tuple(cell[:-1]) for cell, found in cells.items() if len(found) > 1}
     return [
         ", ".join([value.source, *([value.table] if column in several else []), value.column])
