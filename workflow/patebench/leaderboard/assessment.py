@@ -199,7 +199,7 @@ _EXPECTED: Mapping[str, tuple[str, ...]] = {
 
 
 def _flags(entry: Entry) -> Iterator[Problem]:
-    """Yield the problems that show without computing ε: missing facts, contradictions, and choices on test data."""
+    """Yield the problems that show without computing ε."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
         if getattr(privacy, name) is None:
@@ -247,16 +247,13 @@ def _flags(entry: Entry) -> Iterator[Problem]:
 
 
 def _usual_name(dataset: str) -> str:
-    """Return the name of the known data set that equals `dataset` except for case and punctuation, or `dataset`."""
+    """Return the known name that differs only in case or punctuation."""
     usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
     return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return `entry` completed by the numbers of queries and teachers in its attached array, and this array as votes.
-
-    The votes are None if the array contains labels. Raises PatebenchError if the array contradicts the entry.
-    """
+    """Complete an entry by its attached array, which is returned if it contains votes."""
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
     array = _read(folder / attachment.file, attachment.array)
@@ -286,7 +283,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 
 
 def _read(path: Path, name: str) -> NDArray[np.integer]:
-    """Return the array `name` of the .npz file `path`: labels (queries,), −1 if none, or votes (teachers, queries)."""
+    """Read an array of labels or votes from an .npz file."""
     try:
         if not path.is_file():  # reading from a pipe could block
             raise PatebenchError("it is not a file")
@@ -313,10 +310,7 @@ def _read(path: Path, name: str) -> NDArray[np.integer]:
 
 
 def _worst_case(entry: Entry) -> Bound | None:
-    """Return the smallest worst-case bound on ε for the entry's unit, adjacency and δ; None if too little is stated.
-
-    Raises PatebenchError if the mechanism is invalid, or if no theorem covers it for this unit and adjacency.
-    """
+    """Return the smallest worst-case bound, None if too little is stated."""
     mechanism, privacy = entry.mechanism, entry.privacy
     unit, change, delta = privacy.unit, privacy.adjacency, privacy.delta
     if mechanism is None or unit is None or change is None or delta is None:
@@ -368,17 +362,8 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
 
 @lru_cache(maxsize=4096)
 def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
-    """Return the smallest worst-case bound on the ε of a `VoteMechanism`.
-
-    The result is None if `added` is True and no theorem covers this. If the mechanism states a maximum number of
-    answers, a bound that uses this limit is also considered.
-
-    Parameters
-    ----------
-    stated : the `VoteMechanism` as JSON text, which can be a key of the cache.
-    added : True if adjacent data sets differ in an added or removed teacher, False for a replaced teacher.
-    delta : δ of the bound.
-    """
+    """Return the smallest worst-case bound of a mechanism on votes."""
+    # JSON text can be a key of the cache.
     of = VoteMechanism.model_validate_json(stated)
     values = dict(of.parameters)
     if of.rounds > 1 and "k" in values:
@@ -387,7 +372,7 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
     if of.rounds > 1:
         check_adaptive(of.name, mechanism)
     bounds = worst_case(mechanism, of.queries, delta, of.classes, of.teachers)
-    if added:
+    if added:  # or removed; None if no theorem covers this
         stating = [replace(each, epsilon=each.add_or_remove) for each in bounds if each.add_or_remove is not None]
         return min(stating, key=lambda bound: bound.epsilon, default=None)
     cost = mechanism.per_query_cost(of.teachers or 1, of.classes or 2)
@@ -405,26 +390,21 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
-    """Return the worst-case bound on the ε at `delta` of all steps of `mechanism` together.
-
-    A replaced record counts as one removed and one added record. If steps sample the records, the bound follows from
-    group privacy (Vadhan 2017, Lemma 2.2). If each step uses all records, the L2 sensitivity doubles.
-    """
+    """Return the worst-case bound of all steps together."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
     kinds = [_steps(part) for part in mechanism.parts]
     bound = bound_together(kinds, delta)
     if (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD) or math.isinf(bound.epsilon):
         return bound
+    # A replaced record is one removed and one added record, which doubles the L2 sensitivity.
     if all(kind.rate == 1 for kind in kinds):
         halved = [replace(kind, noise=kind.noise / 2) for kind in kinds]
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if group privacy proves that all steps together are (2 · `epsilon`, δ)-DP.
-
-        Neighbours differ in one removed and one added record. δ is `delta` of `_sampled_bound`.
-        """
+        """Return True if group privacy proves twice this ε for a replaced record."""
+        # Group privacy (Vadhan 2017, Lemma 2.2): (ε, part)-DP for one record implies (2ε, δ)-DP for two.
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
 
@@ -438,34 +418,30 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _steps(part: Steps) -> SubsampledGaussian:
-    """Return `part` in the accountant's form; an epoch of shuffled batches counts as one step on all records."""
+    """Return steps in the accountant's form."""
     if part.sampling == "shuffled":
+        # An epoch of shuffled batches counts as one step on all records.
         return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
     return SubsampledGaussian(part.noise, part.rate, part.steps)
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return the parameter μ of Gaussian DP for all tables of votes together, and the theorem that gives it.
-
-    μ is the L2 sensitivity of all tables divided by the standard deviation σ of the noise.
-    """
+    """Return μ of Gaussian DP for all tables together, and its theorem."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
     owner = table.records_per_owner if unit is Unit.OWNER else 1
     source = f"Dong, Roth, Su 2022, Corollary 3.3: L2 sensitivity {owner} · √{squares}, {plural(table.tables, 'table')}"
+    # L2 sensitivity of all tables divided by the standard deviation of the noise.
     return owner * math.sqrt(squares * table.tables) / table.sigma, source
 
 
 def _lower_bound(entry: Entry) -> float | None:
-    """Return a lower bound on the true ε of the mechanism of `entry`; None if none is known.
-
-    Without noise, it is ∞. If the reported ε is a worst case over all possible votes, the bound is the exact ε of all
-    queries on the worst pair of adjacent vote histograms that a search finds. For a data-dependent ε, none is known.
-    """
+    """Return a lower bound on the true ε, None if none is known."""
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
         return math.inf
+    # The bound is for the worst votes, so it says nothing about a data-dependent ε.
     if not isinstance(mechanism, VoteMechanism) or entry.claim.kind not in (Kind.WORST_CASE, Kind.CLAIMED):
         return None
     teachers, classes, delta = mechanism.teachers, mechanism.classes, privacy.delta
@@ -474,6 +450,7 @@ def _lower_bound(entry: Entry) -> float | None:
     checked = make_mechanism(mechanism.name, mechanism.parameters)
     if not checked.independent_queries:
         return None
+    # Exact ε on the worst pair of adjacent vote histograms that a search finds.
     return _searched(checked, teachers, classes, mechanism.queries, delta)
 
 
@@ -484,11 +461,7 @@ def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, d
 
 
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the ε that `entry` reports as worst case seems to be data-dependent.
-
-    It seems so if the reported ε is at least the smallest data-dependent ε of `votes`. If `votes` is None, unanimous
-    votes are used. Call this function only if the reported ε is below the worst-case bound.
-    """
+    """Yield a problem if the ε stated as worst case seems to be data-dependent."""
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):
         return
@@ -497,6 +470,7 @@ def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
             return
         if mechanism.queries * mechanism.classes > _MOST_CELLS:
             return
+        # Unanimous votes stand for unknown ones.
         agreed = np.zeros((1, mechanism.classes), dtype=np.int64)
         agreed[0, 0] = mechanism.teachers
         votes = Votes(np.repeat(agreed, mechanism.queries, axis=0))
@@ -504,5 +478,6 @@ def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     assert delta is not None
     bounds = checked.bounds(votes, [votes.queries], delta, publishable=False)
     dependent = [bound.epsilon for bound in bounds if bound.kind is Kind.DATA_DEPENDENT]
+    # The caller has found the stated ε to be below the worst-case bound.
     if dependent and entry.claim.epsilon >= min(dependent):
         yield Problem("data-dependent", f"ε = {entry.claim.epsilon:g} is stated as worst case but depends on the votes")

@@ -86,10 +86,7 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 
 def _ranked(rows: list[Assessed]) -> list[Assessed]:
-    """Return `rows` sorted, ranked ones first, with their ranks by accuracy among the ranked rows of the same unit.
-
-    Equally accurate rows share a rank.
-    """
+    """Rank entries of the same unit by accuracy, and sort ranked ones first."""
 
     def rank(row: Assessed) -> int:
         return 1 + sum(other.accuracy > row.accuracy for other in rows if other.ranked and other.unit == row.unit)
@@ -238,7 +235,7 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _figure(name: str, rows: Sequence[Assessed]) -> str:
-    """Return the figure of the data set `name` as SVG text; "" if no row has a finite ε above 0."""
+    """Return the figure as SVG text, empty without a positive finite ε."""
     drawn = [row for row in rows if 0 < row.epsilon < math.inf]
     if not drawn:
         return ""
@@ -279,7 +276,7 @@ def _entry_link(row: Assessed) -> str:
 
 
 def _notes(row: Assessed) -> list[str]:
-    """Return the distinct problem codes of an entry as words, without "not-stated"."""
+    """Return distinct problem codes as words."""
     codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
     return [code.replace("-", " ") for code in codes]
 
@@ -289,7 +286,7 @@ def _percent(accuracy: float) -> str:
 
 
 def _spread(accuracy: Accuracy) -> str:
-    """Return standard deviation over the seeds and binomial standard error, such as "0.31 / 0.25", in percent."""
+    """Return standard deviation and binomial standard error in percent."""
     return " / ".join(
         DASH if value is None else f"{100 * value:.2f}" for value in (accuracy.std, accuracy.binomial_error)
     )
@@ -301,7 +298,7 @@ def _public(data: Data) -> str:
 
 
 def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
-    """Yield (term, text) pairs for the section of an entry on its page; the text of an unknown fact may be empty."""
+    """Yield terms and texts for the section of an entry."""
     entry, bound = assessed.entry, assessed.bound
     paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
     yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
@@ -332,7 +329,7 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 
 
 def _plain(content: Mapping[str, Any]) -> str:
-    """Return the nested JSON object `content` as text: “name = value” pairs separated by commas."""
+    """Return a nested JSON object as pairs of name and value in text."""
     parts = []
     for name, value in content.items():
         if isinstance(value, Mapping):
@@ -345,11 +342,7 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one row per paper for the template.
-
-    A row counts the paper's published values by `Verdict` (the result of a comparison with our measurements), its
-    leaderboard entries by `Status`, and its corrections. The sentences of `_failures` are the value of "fails".
-    """
+    """Return counts of verdicts, entries and corrections per paper for the template."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
@@ -370,12 +363,7 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return sentences on the values of ε in one paper that are unsound, violated or unproved.
-
-    Unsound values are those with this verdict in `evidence`. Of the `entries`, a violated one has an ε below a lower
-    bound on the true ε, an unproved one only below the worst-case ε. Each sentence states how many there are, and the
-    reason for the first one.
-    """
+    """Return sentences on values of ε that are unsound, violated or unproved."""
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
     if not unsound.empty:
@@ -400,10 +388,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, the evidence on one published value, as the template values.md needs it.
-
-    Texts are added for its place in the paper, the published and the measured value, and the reason of the verdict.
-    """
+    """Return the evidence on a published value with texts for the template."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

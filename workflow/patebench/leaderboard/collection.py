@@ -120,10 +120,7 @@ def assess_all(root: Path) -> list[Assessed]:
 
 
 def _number_of(entry: Entry) -> tuple[str, float, float | None]:
-    """Return data set, ε and mean accuracy of `entry`, which identify the result.
-
-    An entry of a published value is left out if an entry written by hand has the same result.
-    """
+    """Return data set, ε and mean accuracy, which identify a result."""
     return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
 
@@ -178,10 +175,7 @@ _SETTING = (("dataset", "private_model"), ("dataset", "ensemble", "mechanism", "
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the accuracies of each student and private model by seed, from a kept run's `archive` of records.
-
-    The outer keys are the values of the columns `_SETTING`. The result is empty if there is no archive.
-    """
+    """Read each model's accuracies by seed from the archive of a kept run."""
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
         return found
@@ -199,7 +193,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
 
 
 def _base(dataset: str) -> str:
-    """Return the known data set of which `dataset` is a variant: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
+    """Return the original of a data set: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
     return max(known, key=len, default=dataset)
@@ -211,7 +205,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _making(run: str, manifest: Mapping[str, Any]) -> Making:
-    """Return hardware, command and commit of the kept run named `run`, and the minutes of all its jobs in total."""
+    """Return hardware, total minutes, command and commit of a kept run."""
     hardware, seconds = manifest["hardware"], sum(rule["seconds"] for rule in manifest["rules"])
     return Making(
         hardware=", ".join([f"{hardware['cores']} cores of {hardware['processor']}", *map(str, hardware["gpus"])]),
@@ -222,11 +216,7 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 
 
 def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any]) -> Entry | None:
-    """Return the entry of a student from its `row` of the table utility-privacy; None without a worst-case ε.
-
-    `audits` are rows of the table audit. The entry's `audited` is the largest lower bound on ε in those rows that are
-    about the label set of this student.
-    """
+    """Return the entry of a student, None without a worst-case ε."""
     if not row["worst_case_epsilon_mean"]:
         return None
     teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
@@ -273,7 +263,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
 
 
 def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
-    """Return the entry of a private model from its `row` of the table petdl or private-models."""
+    """Return the entry of a private model from a kept table."""
     system = row.get("system", "PET-DL")
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
@@ -303,10 +293,7 @@ def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the composition of all noisy sums that a corrected variant of PET-DL releases (Sun et al. 2019).
-
-    `row` describes a trained model. Returns None if it does not state the noise.
-    """
+    """Return the noisy sums of a corrected variant of PET-DL (Sun et al. 2019)."""
     if not row.get("noise"):
         return None
     hints = " with hints" if row["form"] == "noisy-knowledge" and int(row["hint_epochs"]) else ""
@@ -316,27 +303,23 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the steps of DP-SGD for the model in `row`.
-
-    As in training, the noise multiplier is the smallest one that reaches the target ε.
-    """
+    """Return the steps of a model trained with DP-SGD."""
     form, model = DPSGD_FORMS[row["form"]], row["private_model"]
     rate, steps = _number(model, "rate", form.rate), int(row["queries"])
+    # The smallest noise multiplier that reaches the target ε, as in training.
     noise = _least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
     return SampledGaussian(type="dp-sgd", parts=[Steps(sampling="poisson", rate=rate, noise=noise, steps=steps)])
 
 
 def _on_features(model: str) -> GaussianComposition | PureSteps:
-    """Return the composition of all releases of a method that trains on features of a public encoder.
-
-    The name `model` contains the method and its parameters. The noise is calibrated to the target ε, as in training.
-    """
+    """Return the releases of a method that trains on features of a public encoder."""
     name, *parts = model.split("_")
     options = {
         part: int(_number(model, part)) for part in FEATURE_METHODS.fact(name, "options") if f"_{part}-" in model
     }
     change = next(part.removeprefix("change-") for part in parts if part.startswith("change-"))
     delta = _number(model, "delta")
+    # The noise is calibrated to the target ε, as in training.
     method = FEATURE_METHODS.load(name).calibrated(_number(model, "epsilon"), delta, change, **options)
     because = f"{method.accounted[2]}, noise {method.noise:.6g}"
     if isinstance(method, GaussianSums):
@@ -347,10 +330,7 @@ def _on_features(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn(model: str) -> SampledGaussian:
-    """Return the releases of the corrected variant of Private-kNN: noisy threshold tests and noisy answers.
-
-    Both are Gaussian steps on Poisson samples of the records. The name `model` contains their parameters.
-    """
+    """Return the noisy tests and answers of the corrected variant of Private-kNN."""
     rate, queries, answers = (_number(model, name) for name in ("rate", "queries", "answers"))
     kinds = ((TEST, "sigma1", queries), (ANSWER, "sigma2", min(answers, queries)))
     parts = [
@@ -361,10 +341,7 @@ def _private_knn(model: str) -> SampledGaussian:
 
 
 def _number(name: str, of: str, default: float | None = None) -> float:
-    """Return the value of one parameter in `name`: 0.15 for "rate" in "sound_rate-0.15_queries-1000".
-
-    The argument `of` is the parameter's name. If `name` does not contain this parameter, `default` is returned.
-    """
+    """Return a parameter in a name: 0.15 for "rate" in "sound_rate-0.15"."""
     values = [part.removeprefix(f"{of}-") for part in name.split("_") if part.startswith(f"{of}-")]
     if not values and default is not None:
         return default
@@ -372,16 +349,12 @@ def _number(name: str, of: str, default: float | None = None) -> float:
 
 
 def _parameters(noise: str) -> dict[str, float]:
-    """Return the mechanism parameters in the name `noise`: k = 1 and sigma = 50 for "k-1_sigma-50"."""
+    """Parse the mechanism parameters in a name such as "k-1_sigma-50"."""
     return {name: float(value) for name, _, value in (part.partition("-") for part in noise.split("_"))}
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
-    """Return the private and public data behind a `row` of a kept run's table.
-
-    `use` and `samples` are the use and number of the public samples; `config` is the run's configuration, which names
-    the encoders.
-    """
+    """Return the private and public data behind a row of a kept table."""
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
     only = config.get("only") or list(config["experiments"])
     experiments = (config["experiments"][name] for name in only if name in config["experiments"])
@@ -398,7 +371,7 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
 
 
 def _facts_of(facts: Mapping[str, int], dataset: str) -> int | None:
-    """Return the number in `facts` for `dataset` or for the data set of which it is a variant; None if unknown."""
+    """Look up a data set, or the one of which it is a variant."""
     return facts.get(dataset, facts.get(_base(dataset)))
 
 
@@ -433,16 +406,13 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row(value: Value) -> tuple[str | None, ...]:
-    """Return the fields that a printed accuracy shares with its ε: paper, table, row, data set and mechanism.
-
-    The mechanism is needed because one paper (NZC, Sun et al. 2020) prints two mechanisms in one row: “Clean Votes”,
-    which have another mechanism, and its own labels.
-    """
+    """Return the fields that a printed accuracy shares with its ε."""
+    # NZC 2020 (Sun et al.) prints two mechanisms in one row: “Clean Votes” and its own labels.
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
 def _of_value(value: Value, epsilon: float) -> Entry:
-    """Return the entry of the printed accuracy `value` and the ε `epsilon` in the same row of the paper."""
+    """Return the entry of a printed accuracy and the ε in its row."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
     system = SYSTEMS.get(value.mechanism) or ("PET-DL" if value.mechanism == PETDL else in_words(value.mechanism or ""))
@@ -468,7 +438,7 @@ def _of_value(value: Value, epsilon: float) -> Entry:
 
 
 def _printed_mechanism(value: Value) -> Release | None:
-    """Return the mechanism of a printed value; None if the paper's row does not state its parameters and queries."""
+    """Return the printed mechanism, None if its parameters or queries are not stated."""
     if value.mechanism == PETDL:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:

@@ -239,7 +239,7 @@ class Entry(_Part):
     @model_validator(mode="before")
     @classmethod
     def _without_comment(cls, content: Any) -> Any:
-        """Return `content` without the key `$schema`, which only tells editors where the schema is."""
+        """Drop the key `$schema`, which only editors need."""
         return {key: content[key] for key in content if key != "$schema"} if isinstance(content, dict) else content
 
 
@@ -254,7 +254,7 @@ def schema_text() -> str:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dictionary; raise ValueError for a repeated name, whose value would be ambiguous."""
+    """Return a JSON object as a dictionary, and reject repeated names."""
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
