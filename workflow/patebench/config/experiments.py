@@ -109,10 +109,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Expansion of the experiment at the key `where` into targets of `run`, for one value of `selected`.
-
-    `selected` is the number of queries that the teachers vote on, or None if they vote on the whole pool.
-    """
+    """Expansion of one experiment into targets, for one value of queries."""
 
     run: Run
     own: Mapping[str, Data]
@@ -120,6 +117,7 @@ class _Expansion:
     experiment: Experiment
     where: str
     settings: ExperimentSettings
+    # Number of queries that the teachers vote on, or None for the whole pool.
     selected: int | None
 
     def add(self, seeds: Sequence[int]) -> None:
@@ -166,7 +164,7 @@ class _Expansion:
             self._audits(settings.audit, label_sets, queries)
 
     def _check_labels_only(self) -> None:
-        """Raise PatebenchError for settings that have no privacy theorem for private labels of public samples."""
+        """Refuse settings without a privacy theorem for private labels of public samples."""
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
@@ -189,7 +187,7 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return the number of aggregators for a mechanism, or None if a single party sums the votes."""
+        """Return the number of aggregators, or None if a single party sums the votes."""
         return self.run.aggregators if MECHANISMS.load(mechanism).secure else None
 
     def _queries(self) -> tuple[int, ...]:
@@ -221,10 +219,7 @@ class _Expansion:
         return data
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Raise PatebenchError if a mechanism does not support these ensembles, a release or a budget.
-
-        `sizes` are the numbers of teachers of the ensembles. `budget` is True if a release stops at a budget.
-        """
+        """Refuse mechanisms that do not support these ensembles, a release or a budget."""
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
                 mechanism = self._suitable(setting)
@@ -237,11 +232,7 @@ class _Expansion:
                     self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
-        """Return the mechanism of a setting.
-
-        Raises PatebenchError if the mechanism does not support releases, abstentions or weighted votes that this
-        experiment needs. `teachers` are the sizes of the ensembles that use the mechanism; None means all ensembles.
-        """
+        """Return the mechanism if it supports the releases, abstentions and weighted votes needed here."""
         if self.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
         mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
@@ -287,7 +278,7 @@ class _Expansion:
                 yield ensemble
 
     def _imported(self, split: Split) -> Iterator[Ensemble]:
-        """Yield the ensembles on `split` whose votes are imported from a file."""
+        """Yield the ensembles whose votes are imported from a file."""
         for where, settings in _entries(f"{self.where}.votes", self.settings.votes):
             self._refuse_in_release(where, "published votes protect nobody")
             self._check_whole_pool(where, "the file determines the queries")
@@ -306,7 +297,7 @@ class _Expansion:
             yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Raise PatebenchError for a partition by unknown owners; add a warning if a partition ignores known owners."""
+        """Refuse a partition by unknown owners, and warn if known owners are ignored."""
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
@@ -328,29 +319,19 @@ class _Expansion:
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
-        """Raise PatebenchError if the teachers vote only on selected queries.
-
-        `where` is the key that requires the whole pool, and `why` the reason in the message.
-        """
+        """Refuse a key that requires the whole pool if only selected queries are voted on."""
         if self.selected:
             line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
     def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return `numbers`; if None, return only the largest number in `accounted`.
-
-        Both are numbers of queries; ε is computed for those in `accounted`. Raises PatebenchError, naming the key
-        `where`, if one of `numbers` is not in `accounted`.
-        """
+        """Return numbers of queries for which ε is computed, by default the largest."""
         for path, count in _places(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
     def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students of the label sets `pool`, which label the whole pool, to the run.
-
-        `accounted` are the numbers of queries for which ε is computed.
-        """
+        """Add the students of label sets on the whole pool."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
@@ -366,7 +347,7 @@ class _Expansion:
                         self.run.add_student(labels, parameters, queries)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the labels and the student of each round to the run, for every ensemble, mechanism and strategy."""
+        """Add the labels and the student of each round."""
         for where, settings in _entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
@@ -385,7 +366,7 @@ class _Expansion:
                     self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the networks that are distilled from the teachers' probabilities, for each chosen ensemble."""
+        """Add the networks that are distilled from the teachers' probabilities."""
         for where, settings in _entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
@@ -402,7 +383,7 @@ class _Expansion:
                 self.run.add_distilled(ensemble, parameters)
 
     def _petdl(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add a student of PET-DL for each chosen ensemble and each combination of the listed parameter values."""
+        """Add the students of PET-DL."""
         for where, settings in _entries(f"{self.where}.petdl", self.settings.petdl):
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples or (), self.settings.pool)
@@ -415,7 +396,7 @@ class _Expansion:
                 self.experiment.ensembles[ensemble] = None
 
     def _combinations(self, where: str, settings: Any, model: type[P]) -> list[P]:
-        """Return one `model` per combination of the listed values in `settings`; δ defaults to the experiment's δ."""
+        """Return one model per combination of the listed parameter values."""
         values = {name: getattr(settings, name) for name in model.model_fields}
         values["delta"] = settings.delta or self.settings.accounting.delta
         columns = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
@@ -423,7 +404,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models for comparison with students: baselines, the public reference and private models."""
+        """Add the models with which students are compared."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -459,10 +440,7 @@ class _Expansion:
                 self.run.add_private_model("train_on_features", split, method)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add an audit for each pair of a mechanism and an ensemble in the label sets `pool`.
-
-        `accounted` are the numbers of queries for which ε is computed, so only these can be audited.
-        """
+        """Add an audit for each pair of a mechanism and an ensemble."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
         queries = sorted(self._check_accounted(where, settings.queries, accounted))
@@ -534,17 +512,17 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
 
 
 def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return pairs of a path and a value, `where[i]` and `values[i]`, for the list at the key `where`."""
+    """Return the entries of a list, each with its key."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return pairs of a path and a value for the key `where`: `where[i]`, or `where` itself for a single value."""
+    """Return the entries of a list or a single value, each with its key."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 
 def _check_pool(where: str, queries: Sequence[int], pool: int) -> None:
-    """Raise PatebenchError if one of `queries` exceeds `pool`, the number of samples in the pool."""
+    """Refuse more queries than the pool has samples."""
     for place, value in _places(where, queries):
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"
@@ -565,13 +543,9 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield the rounds of an ensemble; round i selects `sizes[i]` queries with the student of the previous round.
-
-    If the strategy needs a student, the first round selects random queries. If the teachers vote only on queries near
-    their records, it instead selects prototypes (samples near cluster means), because few records may be near a random
-    sample.
-    """
+    """Yield successive rounds; each selects queries with the student of the previous round."""
     first = initial_strategy(strategy)
+    # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.
     if ensemble.votes_in_rounds and first != strategy:
         first = _CLUSTERS
     before: Round | None = None
@@ -582,7 +556,7 @@ def _selections(
 
 
 def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
-    """Raise PatebenchError if an ensemble does not store the teachers' outputs that PET-DL needs."""
+    """Refuse an ensemble that does not store the teachers' outputs that PET-DL needs."""
     kept = ensemble.work.hints
     if kept is None:
         line = (
@@ -599,10 +573,7 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
-    """Return the numbers of teachers of the ensembles to use: `wanted`, or all numbers if `wanted` is None.
-
-    Raises PatebenchError if `wanted` contains a number that no ensemble has.
-    """
+    """Return the numbers of teachers of the ensembles to use, by default all."""
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
@@ -610,10 +581,7 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if the partition of a release protects nobody, or if its `every_class` is set.
-
-    With `every_class`, a run that stops would reveal which classes a private shard lacks.
-    """
+    """Refuse a partition that protects nobody or leaks which classes a shard lacks."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

@@ -15,7 +15,7 @@ _START = "start from config/config.yaml"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader that refuses a key written twice, and more values than `_VALUES`."""
+    """YAML loader that refuses repeated keys and too many values."""
 
     values = 0
 
@@ -33,10 +33,8 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count(self, node: yaml.Node) -> None:
-        """Count the values in a node, including those of aliases; raise an error above `_VALUES`.
-
-        A node that contains an alias of itself has endlessly many values and also raises the error.
-        """
+        """Count the values in a node, including those of aliases, and refuse too many."""
+        # A node that contains an alias of itself has endlessly many values and is also refused here.
         self.values += 1
         if self.values > _VALUES:
             raise _fault(f"the file has more than {_VALUES:,} values if every alias is replaced by its values", node)

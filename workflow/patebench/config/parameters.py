@@ -48,7 +48,8 @@ ClassName = Annotated[Text, Field(min_length=1)]
 
 
 def _path(path: str) -> str:
-    """Return `path` unchanged; raise an error for braces, which Snakemake reads as wildcards, or a leading ~ or -."""
+    """Refuse paths that Snakemake or a command would read differently."""
+    # Snakemake reads braces as wildcards.
     if set(path) & set("{}"):
         raise mistake(f"the path {show(path)} contains braces; use a path without braces")
     if path.startswith(("~", "-")):
@@ -126,7 +127,8 @@ class SplitParameters(Parameters):
 
     @model_validator(mode="after")
     def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Require `encoder_data` for an encoder that is not registered, except in parameters of a stored result."""
+        """Require the public data of an encoder that is not registered."""
+        # Parameters of a stored result (with a context) are not checked.
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
         ):

@@ -227,7 +227,7 @@ class Run:
             self._add_votes(ensemble, name)
 
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
-        """Add the teachers' votes; `folder` is the folder of the ensemble, or of a round if teachers vote by round."""
+        """Add the teachers' votes in the folder of an ensemble or of a round."""
         work, split = ensemble.work, ensemble.split
         options = {
             **ensemble.training.options(),
@@ -279,7 +279,7 @@ class Run:
         self._gather(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
-        """Add the shares of each chunk, the sum of each aggregator, and the labels computed from these sums."""
+        """Add the shares, the sum of each aggregator, and the labels from these sums."""
         share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
         for chunk in labels.ensemble.chunks:
             target = f"secure/aggregator-1/{chunk}.npz"
@@ -369,7 +369,7 @@ class Run:
         self._add("audit", name, "audit.json", options, record="audits", united="queries")
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
-        """Add the job for the pool's features and their encoder; add `file`, which needs them, to the sets `users`."""
+        """Add the pool's features with their encoder, and a file that needs them."""
         network = {}
         if split.encoder_file:
             network, self.own_files[split.name] = {"network": split.encoder_file}, [split.encoder_file]
@@ -378,10 +378,7 @@ class Run:
             files.add(file)
 
     def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the job `collect` for the votes in the folder `voters`, with the results in the folder `name` as input.
-
-        `kind` is the kind of these results: "labels", "students" or "distilled"; "" if there are none.
-        """
+        """Add the collection of votes with the results that are made from them."""
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
         if kind and below not in (known := kinds.setdefault(kind, [])):
@@ -389,10 +386,7 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Record in `contents` that this run has results on the subject `word` for a data set.
-
-        `value` is the value of the setting that a figure varies, or None.
-        """
+        """Record for figures that this run has results on a subject."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
@@ -406,12 +400,7 @@ class Run:
         record: str = "",
         united: str = "",
     ) -> None:
-        """Add the output `file` in `folder`, made by the command `stage` with `options`.
-
-        If the output was added before, the values of the option `united` are merged. All other options must agree, or a
-        PatebenchError is raised. `record` is the kind of the file in `records`, for files that tables and figures read.
-        `job` replaces the folder in the name of the job.
-        """
+        """Add an output file, made by a command with these options."""
         target = f"{folder}/{file}"
         known = self.options.get(target)
         if known is None:

@@ -50,10 +50,7 @@ def page() -> str:
 
 
 def _plain(part: Any) -> Any:
-    """Convert a part of pydantic's schema to the JSON schema for editors.
-
-    Bounds get the names of JSON schema. A single value is allowed in place of a list. Null is left out.
-    """
+    """Convert a part of pydantic's schema to the JSON schema for editors."""
     if isinstance(part, list):
         return [_plain(entry) for entry in part]
     if not isinstance(part, dict):
@@ -74,13 +71,13 @@ def _plain(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that accepts `value` or `other`, with the description and default of `other`."""
+    """Return a schema that accepts either of two, with the description of the second."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
 def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
-    """Yield pairs of a heading and a model for `model` and all nested models; the heading is the path of the key."""
+    """Yield a model and all nested models, each with its key."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):

@@ -60,7 +60,7 @@ Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
 def _strategy(value: Any) -> Any:
-    """Convert the name of a partition strategy to {"strategy": name}; return other values unchanged."""
+    """Convert the name of a partition strategy to a mapping."""
     return {"strategy": value} if isinstance(value, str) else value
 
 

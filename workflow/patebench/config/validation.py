@@ -121,11 +121,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
-    """Check experiments against the sizes and shapes of their data; raise all PatebenchErrors as one.
-
-    Sizes and shapes of built-in data sets are stored in the package; the user's own files are read.
-    """
+    """Check experiments against the sizes and shapes of their data."""
     data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
+    # Outlines of built-in data sets are stored in the package; the user's own files are read.
     read = call_all(partial(_outline, each, Path(run.data_root)) for each in data.values())
     known = dict(zip(data, read, strict=True))
     call_all(
@@ -137,11 +135,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _outline(data: Data, root: Path) -> Outline | None:
-    """Return the outline of a data set (shape and numbers of samples), or None if it is unknown without a download.
-
-    For the user's own data, the files are read and checked. If encoders replace the images, the shape is (1,), since
-    the number of features is unknown before the run.
-    """
+    """Return a data set's shape and sizes, or None if unknown before a download."""
     loader = data.loader or data.dataset
     if data.loader is None or not reads_own_files(loader):
         found = known_outline(loader)
@@ -151,16 +145,14 @@ def _outline(data: Data, root: Path) -> Outline | None:
         return found
     for encoder in data.features:
         features.check_input(encoder, found.shape)
+    # The number of features is unknown before the run.
     return replace(found, shape=(1,))
 
 
 def _data_checks(
     where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline
 ) -> Iterator[Callable[[], object]]:
-    """Yield one function per check of an experiment's settings against `known`, the outline of its data.
-
-    `where` is the key of the experiment in the configuration.
-    """
+    """Yield one function per check of an experiment against its data."""
     yield partial(_check_public, where, settings, data.name, known)
     if settings.encoder is not None:
         yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
@@ -192,11 +184,7 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Raise PatebenchError if an ensemble does not fit its private data.
-
-    The owners must be one integer per private sample. There must be at least as many private samples as teachers or, if
-    all records of a person go to one teacher, at least as many people.
-    """
+    """Refuse more teachers than private samples or people, and invalid owners."""
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
@@ -208,7 +196,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
 
 
 def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a path and a value for every key `model` below the key `where`."""
+    """Yield the value of every model below a key, with its own key."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:
@@ -219,13 +207,10 @@ def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
 
 
 def _check_single_release(run: Run) -> None:
-    """Raise PatebenchError if a run without a total budget makes several releases, since their ε adds up.
-
-    Releases from different data sets count too: two data sets without names may hold the same records, so without a
-    total budget the ledger would refuse the second release.
-    """
+    """Refuse several releases without a total budget, since their ε adds up."""
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
+        # Different data sets count too: without names, two of them may hold the same records.
         folders.setdefault(labels.ensemble.split.data.dataset, set()).add(labels.name)
     if sum(map(len, folders.values())) > 1:
         sets = " and ".join(f"{plural(len(names), 'label set')} of {data}" for data, names in folders.items())
@@ -237,7 +222,7 @@ def _check_single_release(run: Run) -> None:
 
 
 def _check_folder(where: str, path: str) -> None:
-    """Raise PatebenchError if the results folder `path` is a file, or cannot be created or written to."""
+    """Refuse a results folder that is a file or cannot be written to."""
     place = Path(path)
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
