@@ -20,10 +20,8 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 def _as_text(value: object) -> str:
-    """Return a YAML value as text; raise an error for a truth value.
-
-    YAML reads both yes and true as the same truth value, so the text that the user wrote is lost.
-    """
+    """Return a YAML value as text."""
+    # YAML reads both yes and true as the same truth value, so the text that the user wrote is lost.
     if isinstance(value, bool):
         raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
     return str(value)

@@ -45,10 +45,11 @@ _AS_THEY_ARE = ImageParameters()
 
 @dataclass(frozen=True)
 class _Image:
-    """Image file with its label, its identity (the text that is hashed to its row number) and, if known, its owner."""
+    """Image file with its label, the text that identifies it, and its owner."""
 
     path: Path
     label: str
+    # Hashed to the row number.
     identity: str
     owner: str | None = None
 
@@ -140,10 +141,7 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """Return the private images, the public images and the class names; add notes on ignored files to `notes`.
-
-    The other arguments are those of `load`. Raises ArtefactError for an image of an unknown class.
-    """
+    """Return the private images, the public images and the class names."""
     if index is not None:
         if private is not None or public is not None:
             hint = "the index already lists all images; leave out either the index or the folders private and public"
@@ -172,7 +170,7 @@ def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
 
 
 def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
-    """Return the images below `folder`, sorted by file name and then class; add a note on other files to `notes`."""
+    """Return the images of a folder with one folder per class."""
     if not folder.is_dir():
         fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
         raise ArtefactError(folder, "this folder does not exist", fix)
@@ -199,7 +197,7 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
 
 
 def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
-    """Return the private and the public images that the file `index` lists by paths relative to its folder."""
+    """Return the private and the public images that an index file lists."""
     from patebench.data.own_table import read_frame
 
     frame = read_frame(index, MISSING)
@@ -236,11 +234,7 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
 def _headers(
     own: Sequence[_Image], shown: Sequence[_Image], parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return the (height, width) and the colour mode of all images after conversion.
-
-    The size is the declared size or, by default, the size of the first public image. The mode is L if all public images
-    `shown` are grey, and RGB otherwise.
-    """
+    """Return the size and the colour mode of all images after conversion."""
     images = [*shown, *own]
     headers = _each(images, _header)
     first, _ = headers[0]
@@ -253,11 +247,12 @@ def _headers(
                     "declare one size in the configuration, so that all are resized (images: {size: [height, width]})",
                     code="image-size",
                 )
+    # The default size is that of the first public image; the mode depends on public images only.
     return parameters.size or first, "L" if all(grey for _, grey in headers[: len(shown)]) else "RGB"
 
 
 def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
-    """Return the result of `read` for each image's path; raise one ArtefactError that names all unreadable files."""
+    """Read all images, or raise one error that names all unreadable files."""
     results: list[T] = []
     faults: list[tuple[Path, str]] = []
     for image in images:
@@ -276,7 +271,7 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
-    """Return ((height, width), grey) of an image: the size after rotation by EXIF, and True if it is grey."""
+    """Return the size of an image, and True if it is grey."""
     from PIL import Image
 
     with Image.open(path) as image:
@@ -289,7 +284,7 @@ def _header(path: Path) -> tuple[tuple[int, int], bool]:
 
 
 def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.uint8]:
-    """Return the pixels (height, width[, channels]) of an image, rotated by EXIF, opaque and of the declared size."""
+    """Return the pixels of an image, upright, opaque and resized (height, width[, channels])."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as opened:
@@ -312,10 +307,7 @@ def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.ui
 def _copies(
     own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
 ) -> Iterator[str]:
-    """Yield notes on identical images within each part and between the parts, each with an example.
-
-    `own_x` and `shown_x` (images, …) are the pixels of the private images `own` and of the public images `shown`.
-    """
+    """Yield notes on identical images within each part and between the parts."""
     hashes = hash_samples(own_x), hash_samples(shown_x)
     for part, keys in zip((own, shown), hashes, strict=True):
         counts = Counter(keys.tolist())

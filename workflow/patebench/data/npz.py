@@ -55,7 +55,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 
 
 def _read(path: Path, notes: list[str]) -> Arrays:
-    """Return the arrays named in `ARRAYS` from the file `path`; add a note that lists its other arrays to `notes`."""
+    """Return the arrays of an .npz file, and note those that are ignored."""
     if not path.is_file():
         fix = "give the path of an .npz file with the arrays x and y"
         raise ArtefactError(path, "this file does not exist", fix)
@@ -81,14 +81,12 @@ def _read(path: Path, notes: list[str]) -> Arrays:
 
 
 def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
-    """Return the samples in the `arrays` of the file `path`; raise ArtefactError for invalid shapes, types or values.
-
-    Integers beyond int64 become negative, which is invalid.
-    """
+    """Return the samples, after checks of shapes, types and values."""
     for name in ("y", "row", "owner"):
         if name in arrays and (arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1):
             fault = f"its array '{name}' has dtype {arrays[name].dtype} and shape {arrays[name].shape}"
             raise ArtefactError(path, fault, "give one integer for each sample")
+    # Integers beyond int64 become negative, which is invalid.
     y, rows, owners = (arrays[name].astype(np.int64) if name in arrays else None for name in ("y", "row", "owner"))
     x = _images_or_table(path, arrays["x"])
     with located(path):
@@ -96,7 +94,7 @@ def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
 
 
 def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
-    """Return `x` as (samples, channels, height, width) uint8 or (samples, features) float32."""
+    """Return images (samples, channels, height, width) or a table (samples, features)."""
     if x.ndim == 2 and x.dtype.kind in "biuf":
         with np.errstate(over="ignore"):
             return x.astype(np.float32)
@@ -116,7 +114,7 @@ def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
-    """Return the array `class_names` of the file `path` as text, or None if the file has none."""
+    """Return the class names in the file, or None if it has none."""
     if (array := arrays.get("class_names")) is None:
         return None
     names = tuple(map(str, array.ravel().tolist()))
@@ -127,7 +125,7 @@ def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
 
 
 def _classes_of(path: Path, y: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the classes 0 … largest label of `y` as text; raise ArtefactError if a label between does not occur."""
+    """Return the labels as class names, and refuse labels that skip a class."""
     labels = np.unique(y[y >= 0])
     if len(gaps := np.flatnonzero(labels != np.arange(len(labels)))):
         raise ArtefactError(

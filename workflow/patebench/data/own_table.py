@@ -79,7 +79,7 @@ def load(
 
 
 def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> LabelledSamples:
-    """Return the records of `frame`, read from `path`, encoded by `declared`; raise ArtefactError with all faults."""
+    """Return the records of a table, encoded as declared."""
     _check_columns(path, list(map(str, frame.columns)), declared)
     encoding: list[Callable[[], Any]] = [
         partial(encode, frame, declared, path),
@@ -101,12 +101,8 @@ def _chosen(part: LabelledSamples, chosen: NDArray[np.bool_], path: Path, role: 
 def _note_people(
     owners: NDArray[np.int64], both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
-    """Return a note about the private records left out because their owners also have public records.
-
-    `owners` (records,) are the owners of the private records, and `both` (records,) is True where the owner also has
-    public records. Raises ArtefactError unless the declaration has `people: leave-out`. Public records are never left
-    out, since that would reveal who is in the private part.
-    """
+    """Return a note on private records left out because their owners have public records."""
+    # Public records are never left out, since that would reveal who is in the private part.
     people, records = plural(len(np.unique(owners[both])), "person"), plural(int(both.sum()), "record")
     if declared.people == "refuse":
         raise ArtefactError(
@@ -220,7 +216,7 @@ def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDA
 
 
 def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -> NDArray[np.float32]:
-    """Return the `column` called `name`, encoded as `feature` declares: (records, encoded columns)."""
+    """Return a column, encoded as declared (records, encoded columns)."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
         fix = "fill the value, or set missing: column for this feature"
@@ -251,10 +247,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
-    """Return, for each entry of `column`, its position in `values`: an array (records,).
-
-    The position of a value that is not in `values` is `other`, and that of a missing value is −1.
-    """
+    """Return the position of each entry among the values, −1 if missing."""
     positions = {value: i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
     return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)
@@ -268,7 +261,7 @@ def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
 
 
 def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return the days since 0000-12-31 (proleptic Gregorian calendar) of each entry (records,), NaN if not a date."""
+    """Return the day number of each entry, NaN if it is not a date."""
     import pandas as pd
 
     stamps = pd.to_datetime(column.astype(str).where(column.notna()), errors="coerce", format="ISO8601", utc=True)
@@ -286,7 +279,7 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
 
 
 def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
-    """Return a 63-bit hash (records,) of each record's owner; raise ArtefactError if an owner is missing."""
+    """Return a hash of the owner of each record."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _fault(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
@@ -305,7 +298,7 @@ def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
 def _fault(
     path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
 ) -> ArtefactError:
-    """Return an error with the fault `what`, naming the first record where `wrong` is True and counting the others."""
+    """Return an error that names the first wrong record and counts the others."""
     first, count = int(np.flatnonzero(wrong)[0]) + 1, int(wrong.sum())
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return ArtefactError(path, f"record {first}{more}, column '{column}': {what}", fix, code=code)

@@ -212,17 +212,15 @@ def by_owner(inputs: PartitionInputs) -> Assignment:
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """Return the teacher (samples,) of each of `numbers` (samples,): its 64-bit BLAKE2b hash modulo `teachers`.
-
-    All teachers are equally likely for a number, up to differences of 2⁻⁴⁰ in probability.
-    """
+    """Assign numbers to teachers by hash, almost uniformly."""
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
+    # The probabilities of teachers differ by at most 2⁻⁴⁰.
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
 
 
 def _column(inputs: PartitionInputs) -> NDArray[Any]:
-    """Return the owner of each sample, or raise PatebenchError if owners are missing or invalid."""
+    """Return the owner of each sample, or raise an error if owners are invalid."""
     column = inputs.owners
     if column is None:
         raise PatebenchError(
@@ -234,14 +232,14 @@ def _column(inputs: PartitionInputs) -> NDArray[Any]:
 
 
 def _shard_sizes(inputs: PartitionInputs) -> NDArray[np.int64]:
-    """Return shard sizes (teachers,) that differ by at most one, the larger shards first."""
+    """Return shard sizes that differ by at most one, the larger first."""
     teachers = _teachers(inputs)
     small, larger = divmod(len(inputs.y), teachers)
     return np.full(teachers, small) + (np.arange(teachers) < larger)
 
 
 def _teachers(inputs: PartitionInputs) -> int:
-    """Return the number of teachers; raise PatebenchError if it is not between 1 and the number of samples."""
+    """Return the number of teachers, at most the number of samples."""
     samples, teachers = len(inputs.y), inputs.teachers
     if teachers is None or teachers < 1:
         raise PatebenchError(f"the number of teachers is {teachers}; use at least one teacher")
@@ -285,16 +283,12 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return the teacher of each sample that `skew` has not yet assigned; none gets more samples of its main label.
-
-    `slots` (samples,) are teachers in random order, `labels` the labels of the samples, and mains[i] is the main label
-    of teacher i. A sample whose label is its teacher's main label l is swapped with a sample of another label whose
-    teacher has another main label. `skew` has checked that enough such samples exist, and no swap gives a teacher a
-    sample of its main label.
-    """
+    """Swap samples so that no teacher gets another sample of its main label."""
     slots = slots.copy()
     for label in np.unique(labels):
         main, has_label = mains[slots] == label, labels == label
+        # Partners have another label and another main label, so no swap creates a conflict; `skew` has checked that
+        # there are enough of them.
         conflicts = np.flatnonzero(main & has_label)
         partners = rng.choice(np.flatnonzero(~main & ~has_label), size=len(conflicts), replace=False)
         slots[conflicts], slots[partners] = slots[partners], slots[conflicts]

@@ -137,10 +137,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
 
 
 def _feature(column: "pd.Series[Any]") -> str | None:
-    """Return the proposed declaration of a column as YAML with a comment, or None if it cannot be a feature.
-
-    A column is no feature if its values are all equal, or if they are record numbers or other unique texts.
-    """
+    """Return the proposed declaration of a column, or None if it cannot be a feature."""
     import pandas as pd
 
     present = column.dropna()
@@ -172,10 +169,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _outwards(low: float, high: float, side: int) -> str:
-    """Return, as text, a round number above the public range `low` … `high` if `side` > 0, or below it otherwise.
-
-    The distance from the range is about a tenth of its width. A lower bound of non-negative values is at least 0.
-    """
+    """Return a round number outside the public range, by about a tenth of its width."""
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
     value = (high + width / 10) if side > 0 else (low - width / 10)
@@ -186,7 +180,7 @@ def _outwards(low: float, high: float, side: int) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """Return `names` as a YAML list; names are quoted where YAML would otherwise not read them as the same text."""
+    """Return names as a YAML list, in quotes where needed."""
     import yaml
 
     listed: str = yaml.safe_dump(names, default_flow_style=True, width=sys.maxsize, allow_unicode=True)

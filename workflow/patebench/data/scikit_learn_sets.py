@@ -11,11 +11,7 @@ from patebench.data.dataset import Dataset, LabelledSamples
 
 
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
-    """Return a data set whose first `private` samples, in a fixed random order, are private and the others public.
-
-    The order depends only on `name`. `table` is scikit-learn's data set, with labels and class names; `x` (samples, …)
-    are its samples.
-    """
+    """Divide a data set of scikit-learn into private and public samples, in fixed random order."""
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)
     parts = LabelledSamples(x[:private], y[:private]), LabelledSamples(x[private:], y[private:])

@@ -71,7 +71,7 @@ class Files:
 
 @contextmanager
 def _socket_timeout() -> Iterator[None]:
-    """Set the default timeout of sockets to `TIMEOUT` within the context, so a download without an answer fails."""
+    """Limit the time that a download waits for an answer."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
