@@ -121,10 +121,7 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return advice that names the largest absolute value in `x`, its sample and its feature.
-
-    Such a value may have caused the error.
-    """
+    """Return advice that names the largest value, which may have caused the error."""
     if x.dtype.kind != "f":
         return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))

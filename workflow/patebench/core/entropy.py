@@ -131,9 +131,9 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
     return noise
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # teachers share a scale
 def _distribution(scale: float) -> NDArray[np.float64]:
-    """Return Pr[noise ≤ x] for all integers x from −⌈9·scale⌉ to ⌈9·scale⌉; cached, since teachers share a scale."""
+    """Return the distribution function of discrete Gaussian noise on the integers within nine scales."""
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
     result: NDArray[np.float64] = below / below[-1]
@@ -190,10 +190,7 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size`, by an OpenDP measurement (noisy release) of a vector of zeros.
-
-    `measurement` is a function that takes the domain of integer vectors and returns the OpenDP measurement.
-    """
+    """Draw noise by a measurement (noisy release) of OpenDP on zeros."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

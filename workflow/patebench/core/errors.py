@@ -73,7 +73,7 @@ def located(where: Path | str) -> Iterator[None]:
 
 
 def _fix(path: Path) -> str:
-    """Return advice about a faulty file: delete and recreate it if patebench wrote it, else give another file."""
+    """Return advice on a faulty file, which depends on whether patebench wrote it."""
     if is_own_file(path):
         return "delete the file and run snakemake again to recreate it"
     return (

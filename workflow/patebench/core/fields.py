@@ -323,7 +323,7 @@ def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, st
 
 
 def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
-    """Return the PatebenchError for `error`, which pydantic found in `given`, the value of the key `where`."""
+    """Return the error for a mistake that pydantic found."""
     place, scalar, value = where, False, given
     for step in error["loc"]:
         if isinstance(value, Mapping) and step in value:

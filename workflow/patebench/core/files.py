@@ -180,7 +180,7 @@ def check_writable(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Flush a file's content, or a folder's entries, to disk."""
+    """Flush a file or a folder to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -328,7 +328,7 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
 
 
 def _take_digest(path: Path, content: dict[str, Any]) -> str:
-    """Remove the digest from `content` and return it; raise ArtefactError if it is not the digest of the rest."""
+    """Remove the digest from the content and return it, after a check."""
     stored, computed = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
     if stored != computed:
         raise ArtefactError(path, "its checksum does not match its content", code="checksum")
@@ -385,7 +385,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
 
 
 def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:
-    """Return the fault of an array as text, or None; `lengths`, the axis lengths found so far, is updated."""
+    """Return the fault of an array as text, or None."""
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
         return f"has dtype {array.dtype} instead of a {wanted} type"
@@ -393,6 +393,7 @@ def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], length
     if array.ndim < len(axes) or (array.ndim > len(axes) and "..." not in field.dims):
         return f"has shape {array.shape} instead of ({', '.join(field.dims)})"
     for axis, length in zip(axes, array.shape, strict=False):
+        # Axes of the same name must have the same length in all arrays.
         if lengths.setdefault(axis, length) != length:
             return f"has {length} {axis}, but another of its arrays has {lengths[axis]}"
     if array.size == 0:

@@ -127,10 +127,7 @@ class Registry:
         return name
 
     def _hint(self, name: object) -> str:
-        """Return a hint such as " (did you mean 'gnmax'?)" for a misspelt entry or a synonym.
-
-        Entries list their synonyms under the keyword `also`.
-        """
+        """Return a hint that corrects a misspelt name or a synonym."""
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
@@ -176,7 +173,7 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
-        """Return the entry points of other packages by name; raise PatebenchError if a name is taken or invalid."""
+        """Return the entry points of other packages by name."""
         if self.group is None:
             return {}
         from importlib.metadata import entry_points
@@ -194,7 +191,7 @@ class Registry:
         return points
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package registers `name` as an entry point of another group of patebench, else ""."""
+        """Return a hint if a package registers the name in another group of patebench."""
         for point in _points_like(self.group):
             if point.name == name and point.group != self.group:
                 return (
@@ -234,11 +231,12 @@ def check_groups(registries: Iterable[Registry]) -> None:
 
 
 def _points_like(group: str | None) -> Iterator["EntryPoint"]:
-    """Yield the entry points of all groups whose names agree with `group` up to the first dot."""
+    """Yield the entry points of all groups of the same family."""
     if group is None:
         return
     from importlib.metadata import entry_points
 
+    # Groups whose names agree up to the first dot.
     family = f"{group.partition('.')[0]}."
     for name in sorted(entry_points().groups):
         if name.startswith(family):
