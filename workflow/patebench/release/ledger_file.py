@@ -380,12 +380,9 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Raise ArtefactError for a first draw without `limit` if another ledger in `folder` may be of the same data.
-
-    If the data has the name `private`, only ledgers without a name may be of the same data; otherwise any ledger may.
-    If there are other ledgers but no error, a warning states that the draw is counted separately from these.
-    """
+    """Refuse a first draw without limit if another ledger may be of the same data."""
     ledgers = Ledger.read_all(folder) if folder.exists() else []
+    # Two ledgers with different names are of different data.
     doubtful = [other for other in ledgers if private is None or other.private is None]
     if not ledgers:
         return
@@ -409,15 +406,11 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
 def _check(
     before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
 ) -> None:
-    """Raise ArtefactError if a new draw exceeds the ledger's limit `kept`, or if its user asks for another limit.
-
-    `now` lists the costs of the draws in the ledger `before` and, last, of the new draw; `asked` is the limit given
-    with the new draw, and `order` the ledger's Rényi order. Without a limit, a second draw is allowed only if it does
-    not raise the total cost (see `_costs_more`).
-    """
+    """Refuse a draw that exceeds the limit of its ledger or changes it."""
     drawn = len(before.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
     if kept is None:
+        # Without a limit, a further draw is allowed only if it does not raise the total cost.
         if drawn and (asked is not None or _costs_more(before.spent, now[-1])):
             raise ArtefactError(
                 before.path,
@@ -446,10 +439,7 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return text that states the ε of all draws together; `now` lists their costs, the new one last.
-
-    The ε is at `delta`, computed from the Rényi divergences of this `order`.
-    """
+    """Return text that states the ε of all draws together."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it have a failure probability of up to {failure:g}, so ε = ∞"
@@ -458,7 +448,7 @@ def _together(now: Sequence[Spending], delta: float, order: float) -> str:
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if the costs of `before` and `last` add up; False if their teachers are disjoint."""
+    """Return True if costs add up, False if the teachers are disjoint."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 
