@@ -119,7 +119,6 @@ def main() -> None:
 
 
 def _message(fault: Exception) -> str:
-    """Return the message of `fault` for the terminal."""
     match fault:
         case MemoryError():
             return f"memory ran out ({fault or 'none was left'}); give the job more memory"

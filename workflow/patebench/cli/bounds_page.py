@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def _rows() -> Iterator[str]:
-    """Yield the rows of the table in Markdown; mechanisms with the same bounds share their rows."""
+    """Yield the rows of the table; mechanisms with the same bounds share rows."""
     sharing: dict[tuple[str, ...], list[str]] = {}
     for name in MECHANISMS.names():
         mechanism = make_mechanism(name, dict(MECHANISMS.load(name).example))
@@ -60,10 +60,7 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield one row per bound of `mechanism`: accountant, kind, noise and theorem as one text, separated by "|".
-
-    An accountant with the suffix `_PER_TEACHER` shares the row of the accountant of that name without the suffix.
-    """
+    """Yield the cells of one row per bound of a mechanism."""
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
         for bound in _stated(mechanism, discrete):
@@ -71,13 +68,14 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
     for (accountant, kind), sources in sorted(stated.items(), key=lambda row: (row[0][1] != "worst case", row[0])):
         noise = "both" if len(sources) > 1 else "discrete" if True in sources else "continuous"
         theorem = sources.get(False, sources.get(True, "")).partition("; discrete noise")[0].replace("|", "\\|")
+        # A bound per teacher shares the row of the same accountant without that suffix.
         also = f", `{accountant}{_PER_TEACHER}`" if (accountant + _PER_TEACHER, kind) in stated else ""
         if (accountant.removesuffix(_PER_TEACHER), kind) not in stated or not accountant.endswith(_PER_TEACHER):
             yield f"`{accountant}`{also} | {kind} | {noise} | {theorem}"
 
 
 def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds of `mechanism` on example votes; with `discrete`, the bounds for discrete noise, if any."""
+    """Return the bounds of a mechanism on example votes, if any."""
     try:
         return mechanism.bounds(_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:
@@ -87,13 +85,11 @@ def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
 
 
 def _votes(mechanism: Mechanism) -> Votes:
-    """Return example votes, about 90 % of them for class 0.
-
-    If `mechanism` allows abstentions, each teacher votes on one query only.
-    """
+    """Return example votes, most of them for class 0."""
     votes = np.where(np.random.default_rng(0).random((_TEACHERS, _QUERIES)) < 0.9, 0, 1)
     if not mechanism.abstentions:
         return Votes.of(votes, _CLASSES)
+    # Each teacher votes on one query only.
     own = np.arange(_QUERIES) == np.arange(_TEACHERS)[:, None] % _QUERIES
     return Votes.of(np.where(own, votes, ABSTAINED), _CLASSES, abstentions=True)
 

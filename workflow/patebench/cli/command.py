@@ -96,7 +96,7 @@ def stage_command(
 
 
 def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
-    """Yield decorators that add the options declared by the signature of `run`."""
+    """Yield decorators that add the options declared by a function's signature."""
     hints = get_type_hints(run, include_extras=True)
     for name, parameter in signature(run).parameters.items():
         hint, default = hints[name], parameter.default
@@ -112,7 +112,7 @@ def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
 
 
 def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
-    """Return a decorator that adds the option for an argument `name` with this annotation and default value."""
+    """Return a decorator that adds the option for an argument."""
     kind, help, *limited = get_args(hint)
     inner = next((part for part in get_args(kind) if part is not NoneType), kind)
     several = get_origin(kind) is Sequence
@@ -182,12 +182,12 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """Return the name of the function argument for the field `key` of a model; no other option has such a name."""
+    """Return the function argument for a field, a name that no other option has."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Return the option type for a model field with this annotation, and True if the option may be repeated."""
+    """Return the option type for an annotation, and True if it may be repeated."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return _kind(next(kind for kind in inner if kind is not NoneType))

@@ -40,7 +40,7 @@ class MechanismCommand(StageCommand):
 
 
 def _loads(mechanism_name: str) -> bool:
-    """Return True if the mechanism can be loaded, which may fail if another package defines it."""
+    """Return True if a mechanism, perhaps of another package, can be loaded."""
     try:
         MECHANISMS.load(mechanism_name)
     except PatebenchError:
@@ -53,10 +53,7 @@ _VALUE = "mechanism_parameter_"
 
 
 def _options(taken: set[str]) -> list[click.Option]:
-    """Return one option per parameter name of all mechanisms; `taken` are the command's other options ("--delta", …).
-
-    The help of each option states the mechanisms that have this parameter and the limits of its value.
-    """
+    """Return one option for each parameter name of all mechanisms."""
     from patebench.mechanisms.base import limits
 
     owners: dict[str, list[str]] = {}
