@@ -329,7 +329,7 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """Return the indices, among the queries of VOTES, of the queries at `positions` in the pool."""
+    """Return the columns of the votes for queries at some positions in the pool."""
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
         if "votes" not in votes.arrays or positions.max() >= votes["votes"].shape[1]:
@@ -360,11 +360,9 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the student's predictions (queries, classes) for the queries of all `rounds`; None if no round has any.
-
-    Rows of rounds before the first student are zero.
-    """
+    """Return the student's predictions on the queries of all rounds, or None without any."""
     if not any("predictions" in file.arrays for file in rounds):
         return None
+    # Rounds before the first student have none.
     nothing = [np.zeros((len(file["queries"]), classes), np.float32) for file in rounds]
     return np.concatenate([file.arrays.get("predictions", zero) for file, zero in zip(rounds, nothing, strict=True)])

@@ -184,7 +184,7 @@ def _collected(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audited(path: Path, content: Facts) -> list[Facts]:
-    """Return the records of an audit: one per stated bound on ε and one per audited lower bound."""
+    """Return one record per bound that an audit states or finds."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}
@@ -252,10 +252,7 @@ def read_releases(
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels from which the file `path` was made, and the file's content.
-
-    Raises ArtefactError if these labels are not among `released`.
-    """
+    """Return the digest of the labels that a file was made from, and its content."""
     content = read_json(path, kind)
     if content.get("labels") not in {release.digest for release in released}:
         raise ArtefactError(

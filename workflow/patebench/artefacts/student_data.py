@@ -77,11 +77,7 @@ def student_data(
 
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
-    """Return the table of noisy counts in LABELS; `asked` (queries,) are the positions of its queries in the pool.
-
-    Raises ArtefactError if there is no table, or if a student cannot learn from it, for example because it has no
-    noise.
-    """
+    """Return the table of noisy counts, if a student can learn from it."""
     from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable
 
@@ -123,6 +119,6 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
-    """Return how many of the first `queries` queries each round selected; an empty list without rounds."""
+    """Return the number of queries that each round selected among the first ones."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

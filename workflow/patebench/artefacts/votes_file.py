@@ -91,11 +91,7 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
 
 
 def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
-    """Return the votes in a table, a .npy or CSV file.
-
-    With `labels` the table contains the vote of each teacher on each query (teachers × queries), among `classes`
-    classes. Otherwise it contains counts (queries × classes), and `classes` must be None.
-    """
+    """Return the votes or vote counts in a .npy or CSV file."""
     if labels and classes is None:
         raise PatebenchError(
             f"{path}: the number of classes is missing, because a table of votes does not state it; add --classes"
@@ -107,6 +103,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
     is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
     table = _whole(path, _load(path) if is_array or _is_plain_archive(path) else _of_text(path))
     with located(path):
+        # Votes are (teachers, queries), counts (queries, classes).
         if classes is not None:
             return Votes.of(table, classes)
         _check_totals(table)
@@ -114,7 +111,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
 
 
 def _of_text(path: Path) -> NDArray[Any]:
-    """Return the table in a CSV file of numbers, with or without a header line."""
+    """Return the table in a CSV file, with or without header."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:
@@ -161,14 +158,14 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _is_plain_archive(path: Path) -> bool:
-    """Return True if a .npz file contains an array `votes`, but is not an artefact."""
+    """Return True if an .npz file contains votes but is not an artefact."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return META not in archive.namelist() and _ARRAY in archive.namelist()
     return False
 
 
 def _load(path: Path) -> NDArray[Any]:
-    """Return the array in a .npy file, or the array `votes` in a .npz file."""
+    """Return the array in a .npy file, or the votes in an .npz file."""
     try:
         with warnings.catch_warnings(action="ignore"), open(path, "rb") as stream:
             loaded = np.load(stream, allow_pickle=False)
@@ -185,10 +182,7 @@ def _load(path: Path) -> NDArray[Any]:
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
-    """Return the table `array` as integers; floats are accepted if all are whole numbers.
-
-    Raises PatebenchError, which names the file `path`, for other values and for arrays without two dimensions.
-    """
+    """Return a table as integers, or raise an error if its numbers are invalid."""
     fault = ""
     if array.ndim != 2:
         words = "save one of two dimensions: queries × classes, or teachers × queries with --classes"
