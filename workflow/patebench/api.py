@@ -284,10 +284,7 @@ def train_student(
 
 
 def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
-    """Return the name of a mechanism for messages and tables, and the `Mechanism` itself.
-
-    Raises PatebenchError for a `release` of a mechanism without a discrete form.
-    """
+    """Return the name of a mechanism and the mechanism itself."""
     if isinstance(mechanism, str):
         name, checked = mechanism, make_mechanism(mechanism, parameters)
     elif isinstance(mechanism, Mechanism):
@@ -303,10 +300,7 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Raise PatebenchError if δ ≥ 1/teachers; only warn if `release` is False or the number of teachers is unknown.
-
-    An unknown number is assumed to be 100.
-    """
+    """Raise an error or warn if δ is too large for the number of teachers."""
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)
@@ -314,7 +308,7 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
 
 
 def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """Return `votes` as `Votes`; raise PatebenchError if the number of teachers suggests a transposed table."""
+    """Return checked votes, and refuse a table that seems transposed."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
     converted = _read_votes(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):
