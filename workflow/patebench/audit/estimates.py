@@ -162,7 +162,7 @@ class _Losses:
 
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on ε from the total loss of all queries on a grid."""
+    """Return a lower bound on ε from the total privacy loss on a grid."""
     given_up = _GIVEN_UP * delta
     high = step.tail(queries, math.log(given_up))
     low = -replace(step, loss=-step.loss).tail(queries, math.log(given_up))
