@@ -141,7 +141,7 @@ def run(
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Return the queries of all rounds in the files `selected`; raise ArtefactError if `labels` have other rounds."""
+    """Read the selected queries of all rounds, and check that the labels belong to them."""
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
@@ -157,10 +157,7 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
 
 
 def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers T of queries for which ε is computed: `wanted` or, if it is empty, the number of all queries.
-
-    Labels of a release or of rounds are published together, so ArtefactError is raised if T is less than all queries.
-    """
+    """Return the numbers of queries for which ε is computed; by default, all queries."""
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
         asked = ", ".join(map(str, wanted))
@@ -173,7 +170,7 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
-    """Return the ledger in `folder`; raise ArtefactError if its entries do not match `labels` and `votes`."""
+    """Read a ledger, and check that its entries match the labels and votes."""
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
     ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
@@ -213,15 +210,11 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return bounds on the total ε of all draws (noisy releases) from the same private data, one per T in `queries`.
-
-    The list is empty if these labels are the only draw. If the ledger has a limit, each bound is this limit, at the
-    larger of `delta` and the limit's δ. It is valid for adaptively chosen draws. Without a limit, the bound is computed
-    from the sum of the costs of all draws. Such a bound is valid only if the draws were planned in advance, which
-    cannot be proven, so it is not publishable.
-    """
+    """Return bounds on the total ε of all releases from the same private data."""
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
+    # The limit is valid for adaptively chosen draws. Without it, the sum of all costs is valid only for draws planned
+    # in advance, which cannot be proven, so that bound is not publishable.
     limit = ledger.limit
     # The source omits the number of draws: it depends on the order of the jobs, hence on the teachers' training times.
     planned = "Mironov 2017, Proposition 1: all draws in the ledger, as if planned beforehand"
@@ -246,10 +239,7 @@ def _whole_pool(
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Return a dict with bounds on ε, curves and costs per teacher, for labels of the whole pool.
-
-    Bounds and costs are for the first T queries, for each T in `numbers`. Curves are over T.
-    """
+    """Return bounds on ε, curves and costs per teacher, for labels of the whole pool."""
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced_numbers(votes.queries)
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
@@ -266,10 +256,7 @@ def _whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the bounds given by the budget (ε, δ) of the labels; an empty list if `delta` is below the budget's δ.
-
-    Raises ArtefactError if the answered queries of the labels differ from those that the budget allows.
-    """
+    """Return the bounds given by the labels' privacy budget; none below its δ."""
     budget = labels.meta["budget"]
     cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
     kept, asked = labels_within(cost, labels["labels"], budget["epsilon"], budget["delta"])

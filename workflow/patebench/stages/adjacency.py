@@ -107,10 +107,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each distinct ensemble that an experiment uses with its first seed, and a list of first rounds.
-
-    The list contains the first round of each way in which the configuration selects queries for this ensemble.
-    """
+    """Yield each ensemble of the first seeds, with the first round of each query selection."""
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
@@ -144,11 +141,7 @@ class Rerun:
     folder: Path
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **more: Any) -> None:
-        """Run the command of `stage` that makes the file `target`.
-
-        `outputs` maps options to file names in the folder of `target`. Each input is taken from this folder or the
-        nearest folder above that contains it. `more` are further options.
-        """
+        """Run the command of a stage, with inputs from the nearest folder that contains them."""
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
         words = []
@@ -235,7 +228,7 @@ def nearest_file(folder: Path, name: str) -> Path:
 
 
 def _as_loaded(path: Path) -> Artefact:
-    """Return the samples in `path`; if they are features computed from stored images, return the images instead."""
+    """Read samples, with stored images in place of the features computed from them."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     if (images := arrays.pop("images", None)) is not None:
@@ -311,15 +304,12 @@ class DataSet:
 def _finding(
     kind: str, what: str, claims: bool, changed: Rerun, traces: Callable[[Rerun], tuple[Traces, Traces]]
 ) -> ChangeFinding:
-    """Return the finding on a change; `traces` is a function from the run `changed` to the traces before and after.
-
-    `claims` is True if the partition claims that the change alters at most one shard. If the run stops with an error,
-    the finding is a refusal. A refusal leaks information about the data, so it is a violation if `claims` is True.
-    """
+    """Return the finding on a change; an error in the rerun is a refusal."""
     try:
         return ChangeFinding.of(kind, what, claims, *traces(changed))
     except Exception as fault:
         why = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
+        # A refusal leaks information about the data, so it is a violation if `claims` is True.
         return ChangeFinding.refused(
             kind, what, claims, " ".join(why.replace(f"{changed.folder.parents[1]}/", "").split())
         )
@@ -355,12 +345,12 @@ class Comparison:
         self.world = World(self._as_written(ours), holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
-        """Return a run of the stages of the ensemble on the private records `ours`, in the folder `name`."""
+        """Return a run of the ensemble's stages on other private records."""
         data = self.data.with_records(self._as_written(ours), name)
         return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
 
     def _as_written(self, ours: Records) -> Records:
-        """Return the records `ours`; if only labels are private, sort them by label, as if read class by class."""
+        """Sort records by label if only labels are private, as if read class by class."""
         if self.ensemble.split.parameters.protects is None:
             return ours
         order = np.argsort(ours["y"], kind="stable")
@@ -391,22 +381,17 @@ class Comparison:
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
     def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
-        """Return the traces before and after a change to the data.
-
-        Teachers are trained only if the stages before training show no violation.
-        """
+        """Return the traces before and after a change."""
         before, after = self.prepared, changed.prepare()
         shards = differing_keys(before.shards, after.shards)
+        # Teachers are trained only if the stages before training show no violation.
         if differing_keys(before.public, after.public) or len(shards) > 1:
             return before, after
         chunks = self._chunks(next(iter(shards), 0))
         return self.base.vote(before, chunks), changed.vote(after, chunks)
 
     def _chunks(self, teacher: int) -> list[str]:
-        """Return the chunks of teachers to retrain after a change of the shard of `teacher`.
-
-        With `thorough`, these are all chunks, and otherwise the teacher's own chunk and the chunk half the list away.
-        """
+        """Return the chunks to retrain: all, or the changed teacher's and a distant one."""
         chunks = self.ensemble.chunks
         if self.thorough or len(chunks) < 2:
             return chunks

@@ -126,7 +126,7 @@ def run(
 
 
 def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
-    """Return the budget (ε, δ) given by the options --budget and --delta, or None if neither is given."""
+    """Check that the ε and δ of a budget are given together."""
     if epsilon is None:
         if delta is not None:
             raise PatebenchError(
@@ -146,11 +146,7 @@ def _label_pool(
     budget: tuple[float, float] | None,
     write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger with `write_down`, then label the whole pool.
-
-    Return the arrays for the file of labels by name, and metadata: the keys of the ledger's new entries. With a
-    `budget`, the metadata also contain the budget and the number of queries that were put to the mechanism.
-    """
+    """Enter the draw in the ledger, then label the whole pool, within the budget if any."""
     query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
     arrays = mechanism.released(votes, draws.source())
@@ -165,15 +161,12 @@ def _label_pool(
 def _label_selected(
     mechanism: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger with `write_down`, then label the `selected` queries.
-
-    Return the arrays for the file of labels by name, and metadata: the keys of the ledger's new entries. The array
-    `kept` (queries,) is True where a label is the student's own prediction.
-    """
+    """Enter the draw in the ledger, then label the selected queries."""
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)
     released = mechanism.released(chosen, draws.source())
     answered = released["labels"]
+    # Queries that the teachers do not answer keep the student's own prediction.
     own = np.where(answered == NO_ANSWER, mechanism.student_labels(chosen), NO_ANSWER)
     arrays = {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
     arrays |= {name: released[name] for name in ("noisy_counts",) if name in released}
@@ -181,11 +174,7 @@ def _label_selected(
 
 
 def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
-    """Return the labels of earlier rounds, or None if `earlier` is None.
-
-    Raises ArtefactError if these labels come from another mechanism or other teachers. They must come from the same
-    votes as this round or, if each round has its own votes, from the votes of the previous round.
-    """
+    """Read the labels of earlier rounds, and check that they belong to this round."""
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
         raise ArtefactError(
@@ -203,6 +192,7 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
     if before is not None:
         same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS)
         expected = {entry: facts.get(entry) for entry in same}
+        # If each round has its own votes, the labels come from the votes of the previous round.
         if asked is not None and expected["votes"] is not None:
             expected["votes"] = votes.meta["earlier_votes"]
         for entry, value in expected.items():

@@ -78,7 +78,7 @@ def run(
 
 
 class _Command(MechanismCommand):
-    """Command that audits a mechanism or, with --adjacency, the stages of a configuration on changed private data."""
+    """Command that audits a mechanism or, with --adjacency, the stages of a configuration."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -91,7 +91,7 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read(path: Path) -> _Facts | ArtefactError:
-    """Return the digest of the artefact `path` and those of its inputs by name, or the error if it cannot be read."""
+    """Return the digests of an artefact and its inputs, or the error if it is damaged."""
     try:
         if path.suffix == ".json":
             content, digest = read_any_json(path)
@@ -110,7 +110,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield one message per fault of the artefact `path`; if an input is damaged, that is a fault of the input only."""
+    """Yield a message per fault of an artefact; damage to an input is not counted."""
     facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)

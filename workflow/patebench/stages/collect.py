@@ -76,10 +76,7 @@ def run(
 
 
 class _LabelSet:
-    """Label set of the whole pool, or of queries selected in rounds, with its metadata.
-
-    `truth` (pool samples,) are the true labels of the pool, None if they are unknown; `names` are the class names.
-    """
+    """Label set of the whole pool, or of queries selected in rounds, with its metadata."""
 
     def __init__(
         self,
@@ -141,7 +138,7 @@ class _LabelSet:
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
-    """Return the record of an ensemble: accuracies of teachers and plurality, gaps between the two largest counts."""
+    """Return the record of an ensemble's accuracies and gaps between its largest counts."""
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     quality = select_entries(path, summary, ("teacher_accuracies", *rest))
     quality |= select_present(
@@ -159,10 +156,7 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return a label set's records of three kinds: bounds on ε, curves of ε over T queries, and ε of single teachers.
-
-    `path` is the file of the bounds.
-    """
+    """Return the records of a label set's bounds, curves of ε and costs per teacher."""
     content, label_set = _read_of_labels(path, "account", known)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
@@ -191,16 +185,16 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet], private_records:
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """Return one record per network of the stage `distil`; ε is infinite, as no noise is added to the votes."""
+    """Return one record per distilled network."""
     content = _read_of_votes(path, "distil", votes)
     facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": facts_read[name] for name in ("model", "recipe", "epochs")}
-    facts = {**common, "distilled": training_slug(path, content), **student, "epsilon": "inf"}
+    facts = {**common, "distilled": training_slug(path, content), **student, "epsilon": "inf"}  # no noise on the votes
     return [{"record": "distillation", **facts, **learnt} for learnt in facts_read["learnt"]]
 
 
 def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
-    """Return the content of a JSON artefact of `kind`, and the label set in `known` from which it was made."""
+    """Read a JSON artefact, and find the label set from which it was made."""
     content = read_json(path, kind)
     if (label_set := known.get(content.get("labels", ""))) is None:
         raise ArtefactError(path, "the label set from which it was made is not given as --labels", _FIX)
@@ -208,7 +202,7 @@ def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tu
 
 
 def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
-    """Return the content of a JSON artefact of `kind`; raise ArtefactError if it was not made from `votes`."""
+    """Read a JSON artefact, and check that it was made from these votes."""
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)

@@ -80,7 +80,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
 
 
 def _clearness(row: "pd.Series[Any]") -> float:
-    """Return |difference| divided by the width of its interval; 0 for no difference, ∞ for width 0, -1 if unknown."""
+    """Return a difference divided by the width of its interval; −1 if unknown."""
     width = 0.0 if row["low"] == row["high"] else row["high"] - row["low"]
     if not row["difference"] or width == 0:
         return math.inf if row["difference"] else 0.0
@@ -107,15 +107,12 @@ def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 
 @dataclass(frozen=True)
 class _Number:
-    """One quantity in one setting, as text, with its values by seed in each run.
-
-    For an accuracy, `largest` contains, for each run, the fractions of samples in the largest class.
-    """
+    """Quantity in one setting, with its values by seed in each run."""
 
     what: str
     setting: str
     sides: tuple[dict[int, float], dict[int, float]]
-    largest: tuple[list[float], list[float]]
+    largest: tuple[list[float], list[float]]  # per run, for an accuracy: shares of the largest class
 
     def compared(self) -> list[Any]:
         """Return the row of `compare_records` for this quantity.
@@ -144,7 +141,7 @@ _COLUMNS = [
 
 
 def _read_numbers(one: Records, other: Records) -> list[_Number]:
-    """Return each quantity in each setting that at least one of the runs measured, with the values of both."""
+    """Return each quantity that at least one run measured, with the values of both."""
     numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
         for name, what, columns, value in _COMPARED:
@@ -164,7 +161,7 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
 
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Return the description of a setting from the columns that identify it; numbers have a name, as in "n = 250"."""
+    """Describe a setting by the columns that identify it."""
     words = []
     for name in columns:
         value = row[name]
@@ -183,12 +180,12 @@ def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
 
 
 def _less(one: float, other: float) -> float:
-    """Return `one - other`; 0 if both are infinite or differ only by rounding."""
+    """Subtract two numbers; the result is 0 if they differ only by rounding."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
-    """Return every leaf of nested mappings by the path of its key, such as "config.seeds", below the key `where`."""
+    """Return the leaves of nested mappings by the path of their key."""
     if not isinstance(content, Mapping):
         return {where: content}
     inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
@@ -221,10 +218,7 @@ def run(*, one: Path, other: Path, as_json: bool) -> None:
 
 
 def _records(folder: Path) -> "Records":
-    """Return the records in all JSON files below `folder`.
-
-    Files that are damaged or not artefacts are skipped, and their number is printed.
-    """
+    """Read all records below a folder, and print the number of files skipped."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []
@@ -289,7 +283,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 
 def _beside(largest: float) -> str:
-    """Return the note " (largest class … %)", to append to an accuracy; "" if the fraction `largest` is NaN."""
+    """Return a note on the largest class, to append to an accuracy."""
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 

@@ -81,13 +81,13 @@ def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), lea
 
 
 def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files that match one of the glob `patterns`, by their path relative to `folder`."""
+    """Return the files that match a pattern, by relative path."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 
 
 def _exported(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder that `export_votes` wrote; raise PatebenchError if a file was changed or added."""
+    """Return the files of exported votes, after checking that they are unchanged."""
     files = _list_files(folder, ("*",))
     try:
         entries = json.loads(files["croissant.json"].read_bytes())["distribution"]
@@ -165,7 +165,7 @@ def _file(crate: "ROCrate", source: Path, place: str) -> Any:
 
 
 def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
-    """Add `config`, the configuration of the run, to the crate as a file, and return this file's entry in the crate."""
+    """Add the configuration of the run to the crate, and return its entry."""
     text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     words = {"name": "configuration of the run", "encodingFormat": "application/json"}
     return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)
@@ -204,10 +204,7 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
 
 
 def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Add a parameter to the workflow `main` for each file of `inputs` and `outputs`.
-
-    The file is marked as an example of its parameter (`exampleOfWork` in RO-Crate).
-    """
+    """Add a parameter to the workflow for each input and output file."""
     for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
             file["exampleOfWork"] = crate.add_formal_parameter(
@@ -220,7 +217,7 @@ def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Seq
 def _action(
     crate: "ROCrate", manifest: Mapping[str, Any], main: Any, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> None:
-    """Add to the crate the run of the workflow `main` as an action, with its files, seeds, hardware and times."""
+    """Add the run to the crate, with its files, seeds, hardware and times."""
     hardware = manifest["hardware"]
     where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
     words = {

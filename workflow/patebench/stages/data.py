@@ -77,7 +77,7 @@ def run(
 
 
 def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the outputs (samples, numbers) of a fixed encoder: first for public samples, then for private records."""
+    """Encode public samples and private records by a fixed encoder."""
     from patebench.features.principal_axes import AxesEncoder
 
     if not learns_nothing(encoder):
@@ -93,7 +93,7 @@ def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[
 
 
 def _say(line: str) -> None:
-    """Log `line`; print it too, unless another command runs this stage."""
+    """Log a line, and print it unless another command runs this stage."""
     log.info(line)
     context = click.get_current_context(silent=True)
     if context is not None and context.parent is not None:

@@ -86,10 +86,7 @@ def run(
 
 
 def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return noise for sanitised bounds on the votes `source`, from the operating system.
-
-    Before each draw, an entry is written to the ledger `place`.
-    """
+    """Return noise for sanitised bounds, which is entered in the ledger before each draw."""
 
     def write_down(queries: int, divergences: Array) -> None:
         spent = Spending(partition=shards_of(source), divergences=divergences)

@@ -102,11 +102,7 @@ def run(
 def _metadata(
     folder: Path, about: Mapping[str, Any], votes: Votes, digest: str, stated: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return the Croissant metadata of the files in `folder`, with facts on the votes.
-
-    `about` contains further facts, from the ensemble's summary. `digest` is the digest of the votes. `stated` contains
-    licence, creator, citation and URL as the user gave them.
-    """
+    """Return the Croissant metadata of the exported files."""
     facts = {**about, "queries": votes.queries, "classes": votes.classes, "digest": digest, "patebench": __version__}
     title = f"votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')} of {about['dataset']}"
     return {

@@ -118,10 +118,7 @@ def run(
 
 
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Return the votes in the file `earlier`: those of all rounds before the round of `chunk`; None in the first round.
-
-    Raises ArtefactError if they are missing or come from other rounds or teachers.
-    """
+    """Read the votes of all earlier rounds, and check that the chunk continues them."""
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
@@ -206,10 +203,7 @@ def describe_weighted(
 
 
 def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
-    """Return the accuracy of each teacher over the samples on which it votes; None if it always abstains.
-
-    `votes` is (teachers, samples), and `truth` (samples,) contains the true labels.
-    """
+    """Return each teacher's accuracy on its votes; None if it always abstains."""
     counts = ((int(np.sum(row == truth)), int(np.sum(row != ABSTAINED))) for row in votes)
     return [right / cast if cast else None for right, cast in counts]
 
@@ -217,22 +211,20 @@ def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return two (queries,) arrays: the gap between the two largest counts, and the plurality class.
-
-    Of tied classes the lowest is the plurality. The class is −1 for a query without votes.
-    """
+    """Return the gap between the two largest counts, and the plurality class, per query."""
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     block = max(1, _COUNTS // classes)
     for start in range(0, votes.shape[1], block):
         here = slice(start, start + block)
         counts = vote_counts(votes[:, here], classes, abstentions=abstentions)
         top = np.partition(counts, -2, axis=1)
+        # Of tied classes, the lowest is the plurality.
         gaps[here], plurality[here] = top[:, -1] - top[:, -2], np.where(top[:, -1] > 0, counts.argmax(1), ABSTAINED)
     return gaps, plurality
 
 
 def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """Return the array `name` of all chunks `parts`, joined, with one row per teacher in the order of their numbers."""
+    """Join an array of all chunks, with teachers in the order of their numbers."""
     rows = sum(len(part["teachers"]) for part in parts)
     result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
     for part in parts:
@@ -241,7 +233,7 @@ def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
 
 
 def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
-    """Raise ArtefactError unless the chunks `parts` contain each teacher of the partition `shards` exactly once."""
+    """Check that the chunks contain each teacher of the partition exactly once."""
     owners: dict[int, Path] = {}
     for part in parts:
         for teacher in part["teachers"].tolist():

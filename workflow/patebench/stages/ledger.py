@@ -44,10 +44,7 @@ def run(
 
 
 def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Return a dict for JSON with all draws of `ledger`, the ε of each draw, and the ε of all draws together.
-
-    Each ε is at `delta`; None stands for the δ of the ledger's limit, or 1e-5 without a limit.
-    """
+    """Summarise all draws in a ledger, with the ε of each and of all together."""
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)
     draws = [

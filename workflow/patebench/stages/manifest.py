@@ -79,10 +79,7 @@ def commit() -> dict[str, Any] | None:
 
 
 def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Return `commit` with the entry `older_jobs`: the number of jobs that ended before this commit, on older code.
-
-    `ends` are the Unix times at which the jobs ended.
-    """
+    """Add to a commit the number of jobs that ended before it, on older code."""
     if commit is None:
         return None
     moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
@@ -128,10 +125,11 @@ def _rule(name: str, jobs: list[tuple[float, float]]) -> dict[str, Any]:
 
 
 def _benchmark(path: Path) -> list[tuple[float, float]]:
-    """Return (seconds, peak resident memory in MB) of each run of a job; 0 MB if the job was too short to measure."""
+    """Return the seconds and the peak memory in MB of each run of a job."""
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream, delimiter="\t"))
+        # The memory of a job that was too short to measure counts as 0 MB.
         return [(float(row["s"]), _number(row.get("max_rss"))) for row in rows]
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError, csv.Error):
         fix = "delete it and run snakemake again"
@@ -170,7 +168,7 @@ def _gpus() -> list[str]:
 
 
 def _output(*command: str) -> str | None:
-    """Return the output of a command; None if the command is missing or fails."""
+    """Return a command's output; None if the command is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

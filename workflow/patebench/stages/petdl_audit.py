@@ -57,16 +57,12 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 
 @dataclass(frozen=True)
 class _ReleaseAudit:
-    """Audit of one release of a noisy sum of the kind `sort`; a training makes `count` such releases.
-
-    The release is audited on two neighbouring data sets in two ways: `by_means` is the result from the difference
-    between its means on the two, and `by_runs` the result from many runs.
-    """
+    """Audit, on neighbouring data sets, of one kind of noisy sum that a training releases."""
 
     sort: Summand
-    count: int
-    by_means: Audited
-    by_runs: Audited
+    count: int  # releases of this kind in a training
+    by_means: Audited  # from the difference between the means on both data sets
+    by_runs: Audited  # from many runs
 
     @property
     def verdicts(self) -> tuple[Verdict, Verdict]:
@@ -80,15 +76,12 @@ class _ReleaseAudit:
 def _training(
     form: Form, settings: Settings, known: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Return a function of (side, noise, draw) that trains a student on a few samples and returns its weights.
-
-    It trains on the teachers' outputs `known` if `side` is True, else on neighbouring outputs, in which the first
-    teacher differs. `noise` replaces that of `settings`, and `draw` is the seed of the noise.
-    """
+    """Return a function that trains a student on a few samples and returns its weights."""
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
     short = replace(settings, hint_epochs=hints, distillation_epochs=1, batch=_BATCH, samples=few)
     here = known.first(few)
+    # In the neighbouring outputs, the first teacher differs.
     there = replace(here, probabilities=here.probabilities.clone())
     there.probabilities[0] = here.probabilities[0].roll(1, -1)  # probabilities of all samples, shifted by one class
 
@@ -102,7 +95,7 @@ def _training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Return one audit per kind of noisy sum that a training in this `form` on `samples` samples releases."""
+    """Audit each kind of noisy sum that a training in this form releases."""
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -121,13 +114,10 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return two tensors (teachers, entries): a vector of norm `length` per teacher, on each of two neighbours.
-
-    The first teacher's vectors on the two data sets are opposite, or orthogonal if entries cannot be negative. Each
-    other teacher has the same vector on both.
-    """
+    """Return the teachers' vectors on two neighbours, which differ most for the first teacher."""
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length
     there = here.clone()
+    # Opposite vectors differ most; if entries cannot be negative, orthogonal ones do.
     there[0] = -here[0] if sort is Summand.VECTOR else here[0].roll(1)
     return here, there

@@ -55,7 +55,7 @@ def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
 
 
 def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":
-    """Write the table `name` as CSV, Markdown and LaTeX to `folder`, and return it as read from its CSV."""
+    """Write a table as CSV, Markdown and LaTeX, and return it as read from its CSV."""
     from patebench.reporting.tables import TABLES
     from patebench.reporting.tables.table import read_csv
 
@@ -69,7 +69,7 @@ def _write_table(name: str, records: "Records", published: "Published", folder: 
 
 
 def _write_figure(name: str, records: "Records", published: "Published", folder: Path) -> str:
-    """Write the figure `name` as PNG and PDF to `folder`, and return it as SVG text; "" if it is empty."""
+    """Write a figure as PNG and PDF, and return its SVG unless it is empty."""
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.style import is_empty, save, svg, themed
 

@@ -69,7 +69,7 @@ def run(
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Return the row named `asked`, or the only row whose name contains the words of `asked` in this order."""
+    """Find the row with this name, or the only row that contains its words in order."""
     words = _words(asked)
     matching = [name for name in rows if _words(name) == words]
     if words and not matching:
@@ -96,7 +96,7 @@ def _words(name: str) -> list[str]:
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Show the verdicts, from the CSV `path` of a run, on all values in the same row of a paper's table as `row`."""
+    """Show a run's verdicts on all values in the same row of a paper's table."""
     import pandas as pd
 
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])

@@ -71,7 +71,7 @@ def run(
 
 
 def _votes(chunk: Artefact, party: Party) -> Votes:
-    """Return the votes of `chunk`; raise ArtefactError if the mechanism or secure aggregation does not support them."""
+    """Return the votes of a chunk, after checking that they can be aggregated securely."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,

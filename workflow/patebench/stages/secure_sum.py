@@ -49,12 +49,9 @@ def run(
 
 @contextmanager
 def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Mark released shares as summed while the block writes their sum; raise ArtefactError if they are marked already.
-
-    The difference of two sums over different teachers would reveal votes with less noise. A mark is a file next to the
-    shares; only one process can create this file. The marks of a killed process remain, because its sum may have been
-    seen. Shares from a seed are not a release and are not marked.
-    """
+    """Mark released shares as summed while the block writes their sum, which is allowed only once."""
+    # The difference of two sums over different teachers would reveal votes with less noise. Only one process can create
+    # a mark, and the marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
     try:
         for share in (part for part in shares if part.meta["mode"] == Mode.RELEASE):

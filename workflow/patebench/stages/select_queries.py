@@ -101,10 +101,7 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """Return the state for the selection strategy: earlier queries, their labels and the student's predictions.
-
-    The second result contains the digests of the files `labels` and `predictions`, by name; None in the first round.
-    """
+    """Return the state for the selection strategy, and the digests of its files."""
     from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:

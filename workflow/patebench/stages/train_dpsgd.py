@@ -146,17 +146,14 @@ def _model(
     views: "torch.Generator",
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
-    """Return the name of the architecture, and the untrained model for training on the private records `x` and `y`.
-
-    Architecture and initial weights depend only on public data and seeds. `views` generates random views of samples;
-    `weights` is the seed of the initial weights.
-    """
+    """Return the name of the architecture, and the untrained model for private training."""
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network
     from patebench.models.network import seeded as weights_from
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
+    # Architecture and initial weights depend only on public data and seeds.
     if DPSGD_FORMS[training.form].from_encoder:
         if encoder is None:
             raise PatebenchError(f"the form {training.form} starts from the encoder of the public pool; give --encoder")

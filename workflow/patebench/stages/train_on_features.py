@@ -108,10 +108,7 @@ def run(
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the samples `x` and private labels `y` of the `pool`, which was drawn from `samples`, in the pool's order.
-
-    Raises ArtefactError if the pool was drawn from other samples.
-    """
+    """Return the pool's samples and private labels, in the pool's order."""
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
@@ -127,11 +124,7 @@ def _fit(
     encoder: Path,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return labels (pool samples,), with −1 for none, and facts on the fitted classifier with its test accuracies.
-
-    `private` contains the private samples and their labels. The labels are those that `method` releases or, if it
-    releases none, the classifier's predictions.
-    """
+    """Return labels of the pool, and facts on the fitted classifier."""
     from patebench.baselines.on_features.feature_method import PrivateRecords
 
     learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])

@@ -138,7 +138,7 @@ def run(
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return the outputs of all teachers on the pool, ordered by teacher, and the name of the layer of their hints."""
+    """Return all teachers' outputs on the pool, and the layer of their hints."""
     import torch
 
     from patebench.petdl.student import Knowledge

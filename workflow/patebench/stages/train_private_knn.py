@@ -109,7 +109,7 @@ def run(
 def _labelled(
     parameters: PrivateKnnParameters, votes: "NearestVotes", seed: int, stream: str
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
-    """Return the labels (queries,), with −1 for no answer, and the bound on ε of releasing them."""
+    """Return the labels of the queries, and the bound on ε of releasing them."""
     import torch
 
     from patebench.baselines.knn_labels import published_labels, sound_labels

@@ -140,10 +140,7 @@ def run(
 
 
 def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
-    """Return `data` with the images stored in `samples` as its pool; `samples` is the file of the pool.
-
-    Each image has the features that `data` computes from the same sample in `samples["x"]`.
-    """
+    """Replace the pool by its stored images, which keep the features of its samples."""
     vectors = data.features(samples["x"]) if data.features else None
 
     def features(x: NDArray[Any]) -> NDArray[np.floating]:

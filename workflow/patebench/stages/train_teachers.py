@@ -133,7 +133,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Private samples, their partition, and the range of teachers of this job, from number `first` to `last`."""
+    """Private samples, their partition, and the range of teachers of one job."""
 
     samples: Artefact
     shards: Artefact
@@ -147,7 +147,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Queries on which an ensemble votes: one file per round so far, or a single file with all queries."""
+    """Queries on which an ensemble votes, in one file per round or a single file."""
 
     files: Sequence[Artefact]
 
@@ -202,12 +202,7 @@ class _Asked:
 def _vote_with_features(
     chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, training: TrainingParameters
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of private records on the queries nearest to them in public features, and metadata.
-
-    The vote of a record depends only on public data and on the record itself. A record votes for its label on its
-    `neighbours` nearest queries or, if `neighbours` is None, on its nearest query. Votes on queries of earlier rounds
-    are left out, since they were cast in those rounds. Weighted votes have a norm of at most 1 per teacher.
-    """
+    """Return the votes of private records on the queries nearest to them in public features."""
     from patebench.features import cells
 
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
@@ -223,6 +218,7 @@ def _vote_with_features(
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
     public_encoder = read_encoder(encoder, pool)
+    # The vote of a record depends only on public data and on the record itself.
     with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
         vectors = public_encoder.features_alone(chunk.samples["x"][rows], done)
     labels, teachers = chunk.samples["y"][rows], np.repeat(chunk.numbers, np.diff(offsets))
@@ -230,9 +226,11 @@ def _vote_with_features(
     facts = {"abstentions": True, "encoder": learnt.digest}
     if weighted(training.model):
         weights = cells.Directions.of(known["vectors"], positions).weights(vectors)
+        # Weighted votes have a norm of at most 1 per teacher.
         return WeightedVotes.of(weights, labels, teachers, classes).limited(1).arrays(), facts
     place = cells.belong(vectors, known["vectors"], positions, neighbours)
     voter, vote = (np.repeat(values, place.shape[1]) for values in (teachers - chunk.first, labels))
+    # Votes on queries of earlier rounds were cast in those rounds.
     earlier = len(positions) - len(asked.last["queries"]) if asked else 0
     here, shape = place.ravel() >= earlier, (len(chunk.numbers), len(positions) - earlier)
     return {"votes": cells.record_votes(voter[here], place.ravel()[here] - earlier, vote[here], shape, classes)}, facts
@@ -248,11 +246,7 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of `chunk`; return their outputs as arrays by name, and facts about the training device.
-
-    The outputs are the votes on queries and test set, and the further outputs listed in `kept`. `randomness` is (seed,
-    stream).
-    """
+    """Train the teachers of a chunk, and return their outputs and facts on the device."""
     from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
