@@ -235,6 +235,7 @@ class Search:
             for chance in chances[1:]
             if chance.max(initial=0) > _SHOWS
         ]
+        # If both groups are too rare on all votes, the last votes serve.
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
@@ -306,7 +307,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return a function that scores pairs by ε, exactly only for one query."""
+        """Return a function that scores pairs by ε, from Rényi curves for several queries."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta

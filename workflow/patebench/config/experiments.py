@@ -109,7 +109,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Expansion of one experiment into targets, for one value of queries."""
+    """Expansion of one experiment into targets, for one number of selected queries."""
 
     run: Run
     own: Mapping[str, Data]
