@@ -77,7 +77,7 @@ class LinearModel:
         return inputs @ weights.view(inputs.shape[1], -1)
 
     def _inputs_of(self, x: NDArray[Any]) -> Tensor:
-        """Return the features (samples, features + 1) of samples `x`, with a last feature of 1 for the bias."""
+        """Return the features of samples, with a last column of 1 for the bias."""
         return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
 
 
@@ -139,18 +139,18 @@ class NetworkModel:
         return torch.cat(logits).cpu()
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the vector `weights`, divided into the network's parameters, by name."""
+        """Divide a vector of weights into the network's parameters, by name."""
         shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def _loss(self, weights: dict[str, Tensor], views: Tensor, label: Tensor) -> Tensor:
-        """Return the mean cross-entropy to `label` over the `views` (views, …) of one sample."""
+        """Return the mean cross-entropy over the views of one sample."""
         logits: Tensor = functional_call(self._net, weights, (views,))
         return F.cross_entropy(logits, label.expand(len(views)))
 
     def _views_of(self, samples: Tensor) -> Tensor:
-        """Return random augmentations (samples, views, …) of `samples` (samples, …), standardised."""
+        """Return standardised random augmentations of samples (samples, views, …)."""
         x: Tensor = self._standardise(samples.to(self._device))
         if self._views == 1:
             return x[:, None]
@@ -184,7 +184,7 @@ def per_sample(net: nn.Module) -> nn.Module:
 
 
 def _without_batch_norm(layer: nn.Module) -> nn.Module:
-    """Return `layer` with each batch norm in it replaced by a group norm of the same number of channels."""
+    """Replace each batch norm in a layer by a group norm."""
     if isinstance(layer, nn.modules.batchnorm._BatchNorm):
         channels = layer.num_features
         return nn.GroupNorm(math.gcd(_GROUPS, channels), channels, affine=layer.affine)

@@ -112,11 +112,7 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """Return the sum of the Rényi divergences of all `steps`, at each order α of `_ORDERS`; ∞ without noise.
-
-    For the sampling rate γ and noise σ, one step contributes ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α −
-    1), which is exact at integer orders (Mironov, Talwar, Zhang 2019, Section 3.3).
-    """
+    """Return the sum of the Rényi divergences of all steps at each order."""
     if steps.steps == 0:
         return np.zeros(len(_ORDERS))
     if steps.noise == 0:
@@ -126,9 +122,11 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """Return (α − 1) times the Rényi divergence of one of the `steps` at the `order` α."""
+    """Return the Rényi divergence of one step at an order, times the order minus 1."""
     from scipy.special import gammaln, logsumexp
 
+    # ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) for rate γ, noise σ and order α, exact at integer orders
+    # (Mironov, Talwar, Zhang 2019, Section 3.3)
     j = np.arange(order + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         outside = np.where(j == order, 0.0, (order - j) * np.log1p(-steps.rate))

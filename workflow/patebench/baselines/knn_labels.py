@@ -85,15 +85,12 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the largest of `_counts`; adding or removing a record changes it by at most 1."""
+    """Return the largest count; adding or removing a record changes it by at most 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the vote counts (classes,) for `query` of the records at positions `chosen`, before noise.
-
-    Adding or removing a record changes the counts by at most √2 in L2 norm. `clip` is not used.
-    """
+    """Return a query's vote counts; a record added or removed changes them by at most √2 in L2 norm."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 

@@ -100,7 +100,7 @@ def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]
 
 
 def _binomial(seen: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value of `seen` successes in `trials` trials of success probability `probability`."""
+    """Return the two-sided p-value of a number of successes."""
     from scipy.special import betainc
 
     few = betainc(trials - seen, seen + 1, 1 - probability) if seen < trials else 1.0
@@ -109,14 +109,7 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Return an upper bound on the two-sided p-value of the variance of `counts` (n,).
-
-    The null hypothesis is that counts are independent and binomial, with `trials` trials of success `probability`.
-
-    The test for too large a variance measures deviations from the expected count. The test for too small a variance
-    measures them from several centres, because the mean count may differ from the expected one; a union bound covers
-    all centres.
-    """
+    """Bound the two-sided p-value of the variance of independent binomial counts."""
     from scipy.special import gammaln
 
     if len(counts) == 0 or trials == 0:
@@ -130,19 +123,19 @@ def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> fl
         excess = (k - centre) ** 2 - np.mean((counts - centre) ** 2)
         return len(counts) * _least_log_moment(log_p, sign * excess / variance)
 
+    # The mean count may differ from the expected one, so the test for too small a variance measures deviations from
+    # several centres; a union bound covers them.
     centres = trials * probability + math.sqrt(variance) * _CENTRES
     few = math.log(len(centres)) + min(log_tail(centre, -1) for centre in centres)
     return min(1.0, 2 * math.exp(min(0.0, few, log_tail(trials * probability, 1))))
 
 
 def _least_log_moment(log_p: Array, values: Array) -> float:
-    """Return the minimum of ln E[e^{θV}] over θ > 0, where V is values[k] with probability e^log_p[k].
-
-    n times this result bounds ln Pr[mean of n independent draws of V ≥ 0] (Chernoff).
-    """
+    """Minimise the log-moment of a random variable over positive parameters."""
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 
+    # n times the minimum over θ > 0 of ln E[e^{θV}] bounds ln Pr[mean of n draws of V ≥ 0] (Chernoff).
     def log_moment(log_theta: float) -> float:
         return float(logsumexp(log_p + math.exp(log_theta) * values))
 

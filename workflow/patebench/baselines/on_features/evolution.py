@@ -59,11 +59,7 @@ class PrivateEvolution(GaussianSums):
     def _weights(
         self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
     ) -> Array:
-        """Return the candidates' weights (candidates, classes), computed from the records' noisy votes for candidates.
-
-        `places` contains, for each class, the positions (candidates,) of its candidates in the pool. The weights of a
-        class add up to 1.
-        """
+        """Return candidates' weights from the records' noisy votes (candidates, classes)."""
         votes = [
             np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))
             for label, own in enumerate(places)
@@ -76,11 +72,7 @@ class PrivateEvolution(GaussianSums):
 
 
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the pool positions (candidates,) of the next candidates of a class; `places` are the present ones.
-
-    At most half of the next candidates, rounded up, are drawn from `places` with probabilities `weights`. The others
-    are samples of the pool near the drawn ones.
-    """
+    """Draw the next candidates of a class: some present ones, and samples near these."""
     size = len(places)
     drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]
     near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))
@@ -89,18 +81,14 @@ def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.
 
 
 def _linear(pool: Array, strength: Array) -> Scores:
-    """Return the score function of a ridge regression of the classes on the `pool` (samples, features).
-
-    `strength` (samples, classes) is the weight of each sample as an example of each class.
-
-    The penalty is the mean variance of the features.
-    """
+    """Fit a ridge regression of the classes, and return its score function."""
     weight = strength.sum(axis=1)
     used = weight > 0
     x, share = pool[used], weight[used] / weight.sum()
     mean = share @ x
     centred = x - mean
     covariance = (centred * share[:, None]).T @ centred
+    # The penalty is the mean variance of the features.
     penalty = max(float(np.trace(covariance)) / len(covariance), 1e-9)
     target = strength[used] / weight.sum() - share[:, None] / strength.shape[1]
     weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), centred.T @ target)

@@ -50,10 +50,7 @@ class LeastSquares(GaussianSums):
         return _regressed(table, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Return an estimate of the mean of v vᵀ (features, features) over the private vectors v in `units`.
-
-        `pool` are the pool's vectors, and `records` is the estimated number of records.
-        """
+        """Estimate the mean outer product of the private vectors (features, features)."""
         return outer_sums(pool) / len(pool)
 
 
@@ -82,11 +79,7 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Return the linear classifier fitted to the noisy class sums `table` (features, classes).
-
-    `noise` is the standard deviation of the noise that `table` contains. `covariance` (features, features) is
-    the estimated mean of v vᵀ over the records' vectors v.
-    """
+    """Fit a linear classifier to noisy class sums."""
     counts = np.maximum(table[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)
     shares = counts / records if counts.any() else np.full(table.shape[1], 1 / table.shape[1])
@@ -102,12 +95,7 @@ def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) 
 
 
 def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the regression weights (axes, classes) under the prior and error variances that maximise the evidence.
-
-    The module's description defines these variances. `sums` (axes, classes) are the noisy class sums along principal
-    axes, `variance` (axes,) is the variance of the vectors along each axis, `records` the number of records, and
-    `noise` the standard deviation of the noise.
-    """
+    """Return the regression weights under the variances that maximise the evidence."""
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]
     squares = np.square(sums).sum(axis=1)

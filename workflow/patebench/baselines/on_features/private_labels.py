@@ -139,7 +139,7 @@ def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
 
 
 def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
-    """Return the cluster of each sample of the pool (samples,) and the mean of each cluster (clusters, features)."""
+    """Return the cluster of each sample of the pool, and the mean of each cluster."""
     if clusters > len(pool):
         line = f"{clusters} clusters are more than the {plural(len(pool), 'sample')} of the pool; use fewer clusters"
         raise PatebenchError(line, code="bound")
@@ -149,5 +149,4 @@ def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
 
 
 def _nearest(features: Array, means: Array) -> Labels:
-    """Return the index (samples,) of the row of `means` (clusters, features) nearest to each row of `features`."""
     return (np.square(means).sum(axis=1) - 2 * features @ means.T).argmin(axis=1)

@@ -113,19 +113,16 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Return each of `vectors` (samples, features), scaled to length 1 independently of the others.
-
-    The unit of the result is 1/`_SHORT`. A vector shorter than 1/16 is multiplied by 16 instead, so it stays shorter
-    than 1.
-    """
+    """Scale each vector to length 1, independently of the others."""
     units = np.empty(vectors.shape, np.float32)
+    # Lengths are in units of 1/`_SHORT`. A vector shorter than 1/16 stays shorter than 1.
     for rows in blocks(len(vectors)):
         units[rows] = clipped(vectors[rows] * _LONG, unit=_SHORT)
     return units
 
 
 def _range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1: quantiles over pairs of 1,000 samples of `public`."""
+    """Return the similarities that become the scores 0 and 1, from the public samples."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
@@ -133,17 +130,14 @@ def _range(public: NDArray[np.float32]) -> tuple[float, float]:
 
 
 def _scores(public: NDArray[np.float32], own: NDArray[np.float32], low: float, high: float) -> Array:
-    """Return the score of each public sample (samples,) for one class.
-
-    A score is the sum, over the class's records `own`, of their similarity to the sample, scaled so that `low` …
-    `high` becomes 0 … 1, and clipped. Sums are over integers, and exact in any order of the records.
-    """
+    """Return the score of each public sample for one class."""
     total = np.zeros(len(public))
     for start in range(0, len(own), _BLOCK):
         similar = own[start : start + _BLOCK] @ public.T
         similar -= np.float32(low * _SHORT**2)
         similar *= np.float32(_SCORE / (high - low) / _SHORT**2)
         np.clip(similar, 0, _SCORE, out=similar)
+        # Sums of integers are exact in any order of the records.
         np.trunc(similar, out=similar)
         total += np.ones(len(similar), np.float32) @ similar
     return total / _SCORE
