@@ -120,7 +120,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _convert_samples(x: ArrayLike) -> NDArray[Any]:
-    """Return a copy of `x` as uint8 images (samples, channels, height, width) or float32 table (samples, features)."""
+    """Check samples, and copy them as uint8 images or a float32 table."""
     array = check_array("samples", x)
     images = array.ndim in (3, 4) and array.dtype == np.uint8
     table = array.ndim == 2 and array.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
@@ -139,7 +139,6 @@ def _convert_samples(x: ArrayLike) -> NDArray[Any]:
 
 
 def _check_index(x: ArrayLike, y: ArrayLike) -> None:
-    """Raise StudentInputError if samples and labels are pandas objects with different indices."""
     frame = frame_of(x)
     if frame is not None and hasattr(y, "index") and hasattr(y, "reindex") and not frame.index.equals(y.index):
         raise StudentInputError(
@@ -148,10 +147,7 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
 
 
 def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Return the `labels` (samples,) as int64, and the number of classes: `classes` or, if None, as in `Student`.
-
-    Raises StudentInputError for invalid labels.
-    """
+    """Check labels, and return them with the number of classes."""
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(

@@ -110,7 +110,7 @@ def _fully_connected_generator(shape: tuple[int, ...]) -> nn.Module:
 
 
 def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discriminator:
-    """Return Salimans et al.'s discriminator for SVHN: nine convolutions, three of 64 and six of 128 channels."""
+    """Return the discriminator of Salimans et al. for SVHN."""
     layers: list[nn.Module] = [nn.Dropout2d(0.2)]
     width = shape[0]
     for channels in (64, 128):
@@ -124,7 +124,7 @@ def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discri
 
 
 def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
-    """Return a generator of images of `shape`; two transposed convolutions each double the height and the width."""
+    """Return a generator of images with two transposed convolutions."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(
@@ -209,33 +209,26 @@ class GANTrainer(PoolTrainer):
 
     @torch.no_grad()
     def _ema_probabilities(self, x: Tensor) -> Tensor:
-        """Return the EMA's probabilities (samples, classes) for weak views of `x`, after `DistributionAlignment`."""
+        """Return the EMA's aligned probabilities for weak views (samples, classes)."""
         self.ema.eval()
         with autocast(self.device):
             logits = self.logits(self.views(x, "weak"))
         return self.alignment(logits.float().softmax(1))
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Generate as many samples as `real` has, pass them through the discriminator, and compute adversarial losses.
-
-        `real` (samples, classes) are the logits of samples of the pool, and `features` (samples, features) their
-        features. Returns the generated samples, the gradient of the generator's loss with respect to these samples, the
-        discriminator's loss and the generator's loss.
-        """
+        """Return generated samples, the gradient of the generator's loss at them, and both losses."""
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
         fake = generated.detach().requires_grad_()
         fake_logits, fake_features = self.discriminator(fake)
         matching = (fake_features.float().mean(0) - features.float().mean(0)).square().mean()
         (gradient,) = torch.autograd.grad(matching, fake, retain_graph=True)
         loss = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake_logits.float().logsumexp(1)).mean()) / 2
+        # The losses are those of the discriminator and of the generator.
         return generated, gradient, loss, matching
 
     def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """Take a step of the optimiser at `position`: 0 for the discriminator, 1 for the generator.
-
-        `gradient` is the gradient of the loss with respect to `output`; None if `output` is the loss itself.
-        """
-        optimiser = self.optimisers[position]
+        """Take an optimiser step, given a loss or an output with its gradient."""
+        optimiser = self.optimisers[position]  # 0: discriminator, 1: generator
         optimiser.zero_grad(set_to_none=True)
         output.backward(gradient)  # type: ignore[no-untyped-call]
         for group in optimiser.param_groups:

@@ -73,7 +73,7 @@ class StudentData:
 
 
 def _learner(model: str, info: ValidationInfo) -> str:
-    """Return `model`; raise an error if it is for teachers only, because it does not learn from samples."""
+    """Reject models for teachers only, which do not learn from samples."""
     if not info.context and on_queries(model):
         raise mistake(
             f"'{model}' only votes on queries and predicts no samples; use it for teachers only", code="learner"

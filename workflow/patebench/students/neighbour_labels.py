@@ -46,10 +46,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _sample_features(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens and scales samples, so that the pool's longest vector has length 1.
-
-    Columns of tables are standardised first.
-    """
+    """Return a function that flattens samples and scales the longest vector to length 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flat(x: NDArray[Any]) -> NDArray[np.float64]:
@@ -115,8 +112,9 @@ class Spreading:
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
-    """Return 1/s² for the kernel of `Spreading`: s is half of the median distance to a sample's `near`-th neighbour."""
+    """Return the inverse squared width of the kernel."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]
+    # The width is half of the median distance to a sample's `near`-th neighbour.
     return 4 / max(float(np.median(distance)) ** 2, float(np.finfo(np.float32).tiny))

@@ -60,17 +60,13 @@ class Checkpoint:
 
 @dataclass
 class _Training:
-    """A training of a student on a pool, with everything that changes from epoch to epoch.
-
-    `probe_predictions` (samples,) are the labels predicted at the last evaluation, and `unchanged` is the number of
-    successive evaluations at which no predicted label changed.
-    """
+    """Training of a student, with everything that changes from epoch to epoch."""
 
     trainer: StudentTrainer
     pool: NDArray[Any]
     epochs_done: int = 0
-    unchanged: int = 0
-    probe_predictions: Tensor | None = None
+    unchanged: int = 0  # successive evaluations at which no predicted label changed
+    probe_predictions: Tensor | None = None  # labels predicted at the last evaluation
     curve: Curve = field(default_factory=list)
 
     def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:

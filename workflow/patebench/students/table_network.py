@@ -66,10 +66,7 @@ def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTr
 
 
 def _targets(data: StudentData, method: str) -> Tensor:
-    """Return the class probabilities (samples, classes) of the pool by a regression of the released table.
-
-    Raises PatebenchError, which names the `method`, if the samples are not images.
-    """
+    """Return class probabilities of the pool by regression of the released table."""
     if data.pool.ndim != 4:
         raise PatebenchError(
             f"the student method '{method}' needs images, but the samples of the pool are rows of a table; use "
@@ -105,10 +102,7 @@ class Finetuner(MirrorTrainer):
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy of `logits` (batch, classes) to the targets of the samples at `rows` (batch,).
-
-        The predictions of this batch are then included in `self.own`, the means of all predictions for each sample.
-        """
+        """Return the mean cross-entropy to the targets, and update the mean predictions."""
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
         targets = torch.where(seen, torch.lerp(self.given[rows], self.own[rows], _OWN), self.given[rows])

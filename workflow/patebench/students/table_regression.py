@@ -92,17 +92,14 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _most_error(records: int, samples: int) -> float:
-    """Return the largest plausible error factor c for n = `records` records and a pool of N = `samples` samples.
-
-    Class variation that features do not explain contributes at most 1 to c. The difference between the covariances of
-    records and pool contributes at most 1 + n/N. With a larger c, a table of few records could be explained by error
-    alone.
-    """
+    """Return the largest plausible error factor."""
+    # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
+    # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples
 
 
 def _nearest_votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes (samples, queries), 0 or 1, that the pool's samples would cast if they were records."""
+    """Return the votes that the pool's samples would cast as records (samples, queries)."""
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
@@ -111,27 +108,18 @@ def _nearest_votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Rotated:
-    """Least-squares problem, with rows rotated to the principal axes of the votes' covariance.
+    """Least-squares problem, rotated to the principal axes of the votes' covariance."""
 
-    `products` (queries, features) is the number of records times the pool's mean of votes × features, `table` (queries,
-    classes) the centred table, `covariance` (queries,) the variance of the votes along each axis, and `spread`
-    (features,) the standard deviation of each feature.
-    """
-
-    products: Array
-    table: Array
-    covariance: Array
-    spread: Array
+    products: Array  # number of records · mean of votes × features (queries, features)
+    table: Array  # centred (queries, classes)
+    covariance: Array  # variance of the votes along each axis (queries,)
+    spread: Array  # standard deviation of each feature (features,)
 
 
 def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
-    """Return the greatest ln Pr[table] over the prior scale τ, up to a constant, and the weights W at that τ.
-
-    `error` and `power` are the error factor c and the prior power p of the module's description; W is (features,
-    classes). The error of n records has the variance c·n·Σ/classes per dimension, since a centred vote has the squared
-    length 1 − 1/classes in classes − 1 dimensions.
-    """
+    """Return the greatest log-evidence over the prior scales, and the weights at that scale."""
     classes = rotated.table.shape[1]
+    # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.
     variance = table.variance + error * table.records / classes * rotated.covariance
     prior = rotated.spread**power
     left = rotated.products * prior / np.sqrt(variance)[:, None]

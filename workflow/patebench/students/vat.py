@@ -68,11 +68,7 @@ class VirtualAdversarial:
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """Return, for each sample of `x`, the direction in which the prediction moves fastest away from `target`.
-
-    `target` (samples, classes) are the predicted probabilities. Directions have the shape of `x` and the norm of
-    `_normalised`.
-    """
+    """Return the direction in which each sample's prediction changes fastest."""
     direction = _normalised(torch.randn_like(x)).requires_grad_()
     divergence = _divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
@@ -80,13 +76,13 @@ def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Ten
 
 
 def _normalised(x: Tensor) -> Tensor:
-    """Scale each sample of `x` to the norm √(number of features), the norm of a standardised sample."""
+    """Scale each sample to the norm of a standardised sample."""
     norm = x.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (x.ndim - 1))
     return x * (math.sqrt(x[0].numel()) / norm)
 
 
 def _divergence(target: Tensor, logits: Tensor) -> Tensor:
-    """Return the mean over samples of KL(`target` ‖ softmax(`logits`)), both (samples, classes)."""
+    """Return the mean Kullback–Leibler divergence between target and predictions."""
     return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
 
 
