@@ -68,15 +68,13 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of the rows of `vectors`, each with the squared distances (rows, points) to `points`.
-
-    Distances are in squared grid units, and differ from the true ones by a constant per vector.
-    """
+    """Yield blocks of vectors, with their squared distances to points."""
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
     for start in range(0, len(vectors), block):
         rows = slice(start, start + block)
+        # Distances are in squared grid units, less a constant per vector.
         yield rows, square - 2 * (on_grid(vectors[rows]) @ points.T)
 
 

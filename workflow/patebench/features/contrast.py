@@ -90,7 +90,7 @@ class ContrastEncoder(Encoder):
         return encoder
 
     def _tensors(self) -> list[tuple[str, list[Tensor]]]:
-        """Return the name of each learnt array of `arrays`, with the tensors whose values it contains."""
+        """Return the names of the learnt arrays, with the tensors that they contain."""
         standardise = self.standardise
         return [
             ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),

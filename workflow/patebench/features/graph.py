@@ -57,7 +57,7 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return, for each of `vectors` (samples, features), the mean of `smoothed` over its neighbours in the pool."""
+        """Average the smoothed vectors of each sample's neighbours in the pool."""
         near = nearest_several(vectors, self.anchors, min(NEIGHBOURS, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:

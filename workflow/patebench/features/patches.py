@@ -86,17 +86,14 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Return weights (inputs, 2 · clusters) and offset (2 · clusters,) of a linear map of patches.
-
-        The map returns a patch's inner products with all clusters and with their mirror images.
-        """
+        """Return the linear map from a patch to its products with clusters and mirror images."""
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
         return weights, -(self.centre @ weights)
 
     @torch.inference_mode()
     def _sum_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return activations (samples, 4 · clusters), summed over quarters and averaged over image and mirror image."""
+        """Return activations, summed over quarters and averaged over image and mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
@@ -130,7 +127,7 @@ def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return standardised patches (PATCHES, inputs) at random places of random images of `pool`."""
+    """Draw standardised patches at random places of random images."""
     rows = torch.randint(len(pool), (PATCHES,))
     down, across = (torch.randint(size - SIZE + 1, (PATCHES,)) for size in shape[1:])
     windows = pool.unfold(2, SIZE, 1).unfold(3, SIZE, 1)
@@ -138,7 +135,7 @@ def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _standardise(patches: Tensor) -> Tensor:
-    """Return each patch (…, inputs) minus its mean, divided by its regularised standard deviation."""
+    """Subtract the mean of each patch, and divide by its regularised standard deviation."""
     centred = patches - patches.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + _CONTRAST).sqrt()
 
@@ -148,11 +145,7 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 
 
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return the cluster centres of spherical k-means on whitened `patches`: unit vectors (CLUSTERS, inputs).
-
-    `inputs` is the number of values of a patch. In every round of k-means, a patch is replaced by its mirror image if
-    the nearest centre is nearer to the mirror image.
-    """
+    """Return the cluster centres of whitened patches by spherical k-means."""
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]
     for _ in range(ROUNDS):
@@ -160,6 +153,7 @@ def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
         both = torch.cat([clusters, _mirror(clusters, channels)])
         for part in units[: len(units) // 2].split(1 << 14):  # type: ignore[no-untyped-call]
             nearest = (part @ both.T).argmax(1)
+            # A patch is replaced by its mirror image if that is nearer to a centre.
             flipped = (nearest >= CLUSTERS)[:, None]
             sums.index_add_(0, nearest % CLUSTERS, torch.where(flipped, _mirror(part, channels), part))
         empty = sums.norm(dim=1) < 1e-6

@@ -122,15 +122,11 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 
 
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` (samples, height, width).
-
-    Each image is divided into rows and columns of square cells, and each cell has one histogram. The length of a
-    gradient is divided between the two of the DIRECTIONS nearest to the gradient's direction. Pixels at the right and
-    at the bottom that fill no whole cell are not counted.
-    """
+    """Return a histogram of gradient directions for each square cell of each image."""
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)
     angle = np.arctan2(down, across) / np.pi * DIRECTIONS
+    # The length of a gradient is divided between the two nearest directions.
     lower = np.floor(angle)
     upper_share = angle - lower
     side = max(1, min(grey.shape[1:]) // _CELLS)
@@ -139,12 +135,13 @@ def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     for direction in range(DIRECTIONS):
         weight = np.where(lower % DIRECTIONS == direction, 1 - upper_share, 0.0)
         weight += np.where((lower + 1) % DIRECTIONS == direction, upper_share, 0.0)
+        # Pixels that fill no whole cell are not counted.
         whole = (weight * length)[:, : rows * side, : columns * side]
         histograms[..., direction] = whole.reshape(len(grey), rows, side, columns, side).sum(axis=(2, 4))
     return histograms
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `vectors` (…, features) scaled to unit length; zero vectors stay zero."""
+    """Scale vectors to unit length; zero vectors stay zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(length, 1e-12)

@@ -177,7 +177,6 @@ class QueryClusters:
 
 
 def _measure_shares(member: NDArray[np.integer], count: int) -> Array:
-    """Return the share of samples in each of `count` clusters; `member` (samples,) is the cluster of each sample."""
     return np.bincount(member, minlength=count) / len(member)
 
 
@@ -207,10 +206,7 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Return the number of samples of each cluster and true label, (clusters, classes).
-
-    `member` is the cluster of each sample, and `truth` its true label.
-    """
+    """Count the samples of each cluster and true label (clusters, classes)."""
     counts = np.zeros((clusters, classes), np.int64)
     np.add.at(counts, (member, truth), 1)
     return counts

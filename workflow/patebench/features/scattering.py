@@ -76,18 +76,13 @@ def scatter(image: Tensor) -> Tensor:
 
 
 class _Filters(NamedTuple):
-    """Filters for images of one size.
+    """Filters for images of one size."""
 
-    `padding` is the number of reflected pixels at the left, right, top and bottom. `small` and `large` (angles, height,
-    width) are the Fourier transforms of the wavelets. `fine` and `coarse` are pairs of matrices that average the rows
-    and the columns of a padded image, in full and in half resolution.
-    """
-
-    padding: tuple[int, ...]
-    small: Tensor
+    padding: tuple[int, ...]  # reflected pixels at the left, right, top and bottom
+    small: Tensor  # Fourier transforms of the wavelets (angles, height, width)
     large: Tensor
-    fine: tuple[Tensor, Tensor]
-    coarse: tuple[Tensor, Tensor]
+    fine: tuple[Tensor, Tensor]  # matrices that average rows and columns, in full resolution
+    coarse: tuple[Tensor, Tensor]  # the same in half resolution
 
 
 @cache
@@ -102,19 +97,15 @@ def _filters(height: int, width: int) -> _Filters:
 
 
 def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
-    """Return the Fourier transform (height, width) of the Morlet wavelet of scale `size` and orientation `number`."""
+    """Return the Fourier transform of a Morlet wavelet (height, width)."""
     angle = (_ANGLES // 2 - 1 - number) * math.pi / _ANGLES
     wave, envelope = (_gaussian(height, width, size, angle, centre) for centre in (0.75 * math.pi / size, 0.0))
     return wave - wave[0, 0] / envelope[0, 0] * envelope
 
 
 def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -> Tensor:
-    """Return the discrete Fourier transform (height, width) of a plane wave with a Gaussian envelope.
-
-    The wave has frequency `centre` (radians per pixel) in the direction `angle` (radians). The envelope has standard
-    deviation 0.8 · `size` pixels along `angle` and twice that across it. Sampling in space adds copies of the
-    transform, shifted by multiples of 2π.
-    """
+    """Return the Fourier transform of a plane wave with a Gaussian envelope (height, width)."""
+    # Sampling in space adds copies of the transform, shifted by multiples of 2π.
     copies = [
         2 * math.pi * (torch.fft.fftfreq(side, dtype=torch.float64)[:, None] + torch.arange(-2, 3)).mT
         for side in (height, width)
@@ -122,19 +113,17 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
     down, right = copies[0][:, None, :, None], copies[1][None, :, None, :]
     along = down * math.cos(angle) + right * math.sin(angle) - centre
     across = right * math.cos(angle) - down * math.sin(angle)
+    # The envelope has a standard deviation of 0.8 · size pixels along the wave, and twice that across it.
     return torch.exp(-0.5 * (0.8 * size) ** 2 * (along.square() + 4 * across.square())).sum((0, 1))
 
 
 def _averaging(side: int, scale: int) -> Tensor:
-    """Return the matrix (positions, side/scale) that averages a row of `side` pixels with Gaussian weights.
-
-    It is to be multiplied by every `scale`-th pixel of the row. Averages are at every fourth pixel of the row, except
-    the first and the last average, which are in the padding. The Gaussian has a standard deviation of 1.6 pixels.
-    Frequencies that the subsampled row cannot represent are cut off.
-    """
+    """Return the matrix that averages a subsampled row of pixels with Gaussian weights."""
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
+    # The standard deviation is 1.6 pixels; frequencies that the subsampled row cannot represent are cut off.
     kept = rows * torch.exp(-0.5 * (1.6 * frequency).square())[:, None]
+    # Averages are at every fourth pixel, without the first and the last, which are in the padding.
     matrix: Tensor = torch.fft.ifft(kept, dim=0).real[:: _STEP // scale][1:-1]
     return matrix.float().contiguous()
 
@@ -145,7 +134,7 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _halve(spectrum: Tensor) -> Tensor:
-    """Return the Fourier transform of every second row and column of the image with the transform `spectrum`."""
+    """Return the Fourier transform of the image with every second row and column."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4

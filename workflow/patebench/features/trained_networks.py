@@ -183,6 +183,6 @@ def _read_onnx(content: bytes) -> Network:
 
 
 def _cause(fault: Exception) -> str:
-    """Return the first sentence of the last line of an error's message, which names its cause."""
+    """Return the first sentence of an error's last line, which names its cause."""
     lines = str(fault).strip().splitlines()
     return lines[-1].strip().partition(". ")[0].rstrip(".")[:200] if lines else type(fault).__name__

@@ -73,10 +73,7 @@ class Views:
 
 
 def _swap_features(x: Tensor, strength: str) -> Tensor:
-    """Return `x` (samples, features) with random features taken from other samples, and noise on all features.
-
-    `strength` ("weak", "medium" or "strong") determines the share of swapped features and the noise.
-    """
+    """Swap random features between samples, and add noise to all features."""
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
     swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)
     return swapped + _JITTER[strength] * torch.randn(x.shape).to(x.device)
