@@ -58,11 +58,8 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return smooth displacements (samples, height, width, 2) of all pixels, in units of half the image's size.
-
-    At 5×5 points they are the normal `draws` (samples, 50), scaled to the standard deviation `deviation`, a fraction of
-    the image's size; between these points they are interpolated cubically.
-    """
+    """Return smooth random displacements of all pixels (samples, height, width, 2)."""
+    # Displacements are in units of half the image's size; `deviation` is a fraction of the whole size.
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
     down, across = (_cubic(length).to(points.device) for length in size)
     return (down @ points @ across.T).permute(0, 2, 3, 1)
@@ -70,6 +67,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """Return the matrix (`size`, 5) of cubic interpolation from 5 evenly spaced points to `size` pixels."""
+    """Return the matrix of cubic interpolation from evenly spaced points to pixels."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

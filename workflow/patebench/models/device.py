@@ -64,10 +64,8 @@ def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
 
 
 def _lock(path: Path) -> int:
-    """Lock the file `path`, which may belong to another user, and return its descriptor; raise OSError if this fails.
-
-    All users may write to the temporary folder, so links are not followed, and the file is opened only for reading.
-    """
+    """Lock a file, which may belong to another user, and return its descriptor."""
+    # All users may write to the temporary folder, so links are not followed, and the file is opened only for reading.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         lock = os.open(path, flags)
@@ -149,7 +147,7 @@ def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, de
 
 
 def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
-    """Return the number of multiplications in the linear and convolutional layers of `net` for one sample."""
+    """Count the multiplications in linear and convolutional layers for one sample."""
     counts = []
 
     def count(layer: nn.Linear | nn.modules.conv._ConvNd, _: object, out: Tensor) -> None:

@@ -55,10 +55,7 @@ def _normalisation(channels: int) -> nn.BatchNorm2d:
 
 
 class _Block(nn.Module):
-    """Inverted residual block from `channels` to `filters` channels, with kernels of width `size`.
-
-    Its layers have the names of the published weights.
-    """
+    """Inverted residual block, whose layers have the names of the published weights."""
 
     def __init__(self, size: int, stride: int, expansion: int, channels: int, filters: int) -> None:
         super().__init__()

@@ -119,14 +119,10 @@ class LinearHead:
 
     @staticmethod
     def _error(variance: Array, axes: Array, along: Array, targets: Array, penalty: float) -> float:
-        """Return the mean squared leave-one-out error of the ridge regression with this `penalty`.
-
-        `variance` (samples,) and `axes` (samples, samples) are the eigenvalues and eigenvectors of the centred vectors'
-        inner products, `targets` (samples, classes) the centred one-hot labels, and `along` the coordinates of
-        `targets` along `axes`. The fitted mean counts as one parameter.
-        """
+        """Return the mean squared leave-one-out error of a ridge regression."""
+        # `variance` and `axes` are eigenvalues and eigenvectors of the centred vectors' inner products.
         kept = variance / (variance + penalty)
-        leverage = np.square(axes) @ kept + 1 / len(targets)
+        leverage = np.square(axes) @ kept + 1 / len(targets)  # the fitted mean is one parameter
         residuals = (targets - axes @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]
         return float(np.square(residuals).mean())
 

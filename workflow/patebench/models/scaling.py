@@ -77,7 +77,7 @@ def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
 
 
 def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and divisor (1, channels, 1, 1) of each channel of images `x` (samples, channels, height, width)."""
+    """Return the mean and the divisor of each channel (1, channels, 1, 1)."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -85,7 +85,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and divisor (1, features) of each column of the table `x` (samples, features)."""
+    """Return the mean and the divisor of each column (1, features)."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

@@ -109,12 +109,12 @@ class Stack:
         return device_facts(self.device, self.compute_dtype)
 
     def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield the logits (networks, batch, classes) of each batch of samples `x` (samples, …)."""
+        """Yield the logits of each batch (networks, batch, classes)."""
         self.net.eval()
         return (self._logits(batch) for batch in self._batches_of(x))
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield the batches (networks, batch, …) of samples `x` (samples, …), standardised for each network."""
+        """Yield batches of samples, standardised for each network (networks, batch, …)."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
@@ -122,15 +122,12 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Yield for each batch of an epoch: the positions of its samples in `self.x`, random numbers, and a mask.
-
-        Positions are (networks, batch), and the random numbers of affine maps (networks, batch, numbers). The mask
-        (networks, batch) is False for padding, which repeats the first sample of the network's shard.
-        """
+        """Yield the positions, random numbers and mask of each batch of an epoch."""
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         length = self.recipe.batch * (self.steps // self.recipe.epochs)
         starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
         rows = _pad([order for order, _ in drawn], length) + starts[:, None]
+        # The mask is False for padding, which repeats the first sample of a network's shard.
         mask = torch.arange(length) < torch.tensor(self.sizes)[:, None]
         parts = (rows, _pad([draws for _, draws in drawn], length), mask)
         return zip(*(part.to(self.device).split(self.recipe.batch, 1) for part in parts), strict=True)  # type: ignore[no-untyped-call]
@@ -154,26 +151,19 @@ class Stack:
             ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
     def _logits(self, samples: Tensor) -> Tensor:
-        """Return unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
+        """Return the logits of each network on its samples (networks, samples, classes)."""
         return self._outputs(self.net, self.weights, samples).float()
 
     def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
-        """Return the outputs of `net`, evaluated for each network with its `weights` and its `samples`.
-
-        `weights` (networks, …) are by name, `samples` (networks, samples, …), and outputs have the same first axis.
-        """
+        """Evaluate a module for each network with its own weights and samples."""
         with autocast_to(self.device, self.compute_dtype):
             return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return one network like `template`, for `functional_call`, and the initial weights of all, by name.
-
-    Each array of weights (networks, …) has one row per seed. The networks are built one after another, to save memory.
-    Their weights are stacked on the CPU and then moved to the device: moving the weights of 250 networks separately to
-    an H100 took a fifth of the training time.
-    """
+    """Return one network for all, and the initial weights of each, stacked by name."""
     weights: dict[str, Tensor] = {}
+    # Networks are built one after another, to save memory.
     for position, seed in enumerate(seeds):
         with seeded(seed):
             net = template.build(shape, template.classes)
@@ -181,23 +171,19 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
             if position == 0:
                 weights[name] = torch.empty(len(seeds), *each.shape)
             weights[name][position].copy_(each.detach())
+    # Keeps networks independent: a library may compute several groups of a convolution together, with zero weights
+    # between them, and 0 times a non-finite number of one network is NaN in another.
     for module in net.modules():
         if isinstance(module, nn.modules.conv._ConvNd):
             module.register_forward_pre_hook(lambda _, inputs: (_Finite.apply(inputs[0], False),))  # type: ignore[no-untyped-call]
             module.register_forward_hook(lambda _, inputs, output: _Finite.apply(output, True))  # type: ignore[no-untyped-call]
+    # Moving the weights of 250 networks separately to an H100 took a fifth of the training time.
     on_device = {name: each.to(template.device).requires_grad_() for name, each in weights.items()}
     return net.to(template.device), on_device
 
 
 class _Finite(torch.autograd.Function):
-    """Function that replaces NaN by 0 and infinities by the largest finite numbers.
-
-    It does so in its input or, if `backward` is True, only in the gradient.
-
-    It is applied to the inputs of convolutions and to the gradients of their outputs, to keep networks independent: the
-    convolutions of a stack are computed as one grouped convolution. A library may compute several groups together, with
-    zero weights between them. Then 0 times a non-finite number of one network is NaN in another network.
-    """
+    """Function that makes its input or, if backward, only the gradient finite."""
 
     generate_vmap_rule = True
 
@@ -215,7 +201,7 @@ class _Finite(torch.autograd.Function):
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Return the tensors `rows`, each of at most `length` entries, padded with zeros: (rows, length, …)."""
+    """Pad tensors with zeros to the same length (rows, length, …)."""
     padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row
