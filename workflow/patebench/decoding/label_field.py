@@ -40,15 +40,12 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Sample of weighted labelings (labelings, queries) in sequential Monte Carlo.
-
-    A field is the prior over labelings for one pair of values of β and ρ (see the module); each field has the same
-    number of labelings. A labeling is sampled with probability ∝ likelihood · priorᵒⁿ, and the exponent `on` rises from
-    0 to 1 during sampling.
-    """
+    """Weighted sample of labelings in sequential Monte Carlo."""
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
+        # A labeling is sampled ∝ likelihood · prior^`on`, where `on` rises from 0 to 1.
         self.own, self.sizes, self.rng, self.on = log_likelihood, clusters.sizes, rng, 0.0
+        # A field is the prior for one pair of β and ρ; all have the same number of labelings.
         fields = [(beta, rho) for beta in _NEARNESS for rho in _SPREAD]
         beta, rho = np.repeat(np.array(fields), _LABELINGS, axis=0).T
         self.beta, self.stiffness = beta, (log_likelihood.shape[1] / rho) ** 2 / 2
@@ -89,48 +86,38 @@ class _Labelings:
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return, for each labeling, each class's share of the pool (labelings, classes)."""
+        """Return each class's share of the pool for each labeling (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return, for each labeling, the sum (labelings,) of the nearness of `q` to all queries with label `label`.
-
-        `q` and `label` (labelings,) contain one query and one label for each labeling. The nearness of two queries is
-        the similarity of their clusters, as defined by `QueryClusters`.
-        """
+        """Sum the nearness of a query to all queries with a label, for each labeling."""
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])
 
     def _log_field(self) -> Array:
-        """Return ln of the unnormalised probability (labelings,) of each labeling under its field."""
+        """Return the log-probability of each labeling under its field, up to a constant."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
         return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
-        """Resample the labelings of each field whose effective sample size is less than half of their number.
-
-        Labelings are drawn with probabilities proportional to their weights (systematic resampling).
-        """
+        """Resample the labelings of each field whose effective sample size is too small."""
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)
             if 1 / np.square(share).sum() < _LABELINGS / 2:
-                at = (np.arange(_LABELINGS) + self.rng.random()) / _LABELINGS
+                at = (np.arange(_LABELINGS) + self.rng.random()) / _LABELINGS  # systematic resampling
                 chosen = np.minimum(np.searchsorted(np.cumsum(share), at), _LABELINGS - 1)
                 of_field = slice(field * _LABELINGS, (field + 1) * _LABELINGS)
                 self.labels[of_field] = self.labels[of_field][chosen]
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """Return ln Pr[label of `q` | labels of all other queries, table] (labelings, classes).
-
-        `shares` (labelings, classes) are those of `_shares`, which include the present label of `q`.
-        """
+        """Return a query's log-probabilities given all other labels (labelings, classes)."""
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
         for r in self.neighbours[q]:
@@ -141,7 +128,7 @@ class _Labelings:
         return log_p - logsumexp(log_p)[:, None]
 
     def _draw_labels(self) -> None:
-        """Draw the label of each query again, given the labels of all other queries (Gibbs sampling)."""
+        """Draw each label again, given all other labels (Gibbs sampling)."""
         shares = self._shares()
         for q, size in enumerate(self.sizes):
             drawn = (self._log_conditional(q, shares) + self.rng.gumbel(size=shares.shape)).argmax(axis=1)
@@ -150,10 +137,8 @@ class _Labelings:
             self.labels[:, q] = drawn
 
     def _exchange_labels(self) -> None:
-        """Propose, for each query, to exchange its label with the label of another query (Metropolis).
-
-        If the field requires equal class shares, only exchanges can change labels.
-        """
+        """Propose to exchange each label with that of another query (Metropolis)."""
+        # If the field requires equal class shares, only exchanges can change labels.
         shares, queries = self._shares(), len(self.own)
         for first in range(queries if queries > 1 else 0):
             q = np.full_like(self.rows, first)

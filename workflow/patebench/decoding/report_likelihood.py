@@ -66,11 +66,7 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 
 
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """Return ln Pr[all reports on a query | class], and the expected number of correct votes, each (queries, classes).
-
-    The expected number is conditional on the class and the reports. `accuracy` is a teacher's probability of a correct
-    vote; `reports` and `channels` are as in `log_likelihood`.
-    """
+    """Return the log-likelihood and the expected number of correct votes (queries, classes)."""
     classes = len(channels[0])
     log_p, expected_right = np.zeros((2, reports.shape[1], classes))
     for sent, channel in zip(reports, channels, strict=True):

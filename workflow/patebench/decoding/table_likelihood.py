@@ -68,19 +68,16 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return the candidate shapes of a row of `classes` counts; the last one is a row without votes."""
+    """Return the candidate shapes of a row of counts; the last has no votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
 def _fit(log_density: Array) -> tuple[float, Array]:
-    """Return ln Pr[table] and ln Pr[row | class] (queries, classes), with frequencies of shapes estimated by EM.
-
-    `log_density` (shapes, queries, classes) is ln Pr[row | shape, class]. All classes are equally likely.
-    """
+    """Estimate frequencies of shapes by EM, and return the log-likelihoods of table and rows."""
     shapes, queries, classes = log_density.shape
-    rows = logsumexp(log_density) - np.log(classes)
+    rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
     frequency = np.full(shapes, 1 / shapes)
     for _ in range(_ITERATIONS):
         joint = rows + np.log(frequency)[:, None]
