@@ -94,10 +94,7 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks like `template` on the `shards` in stacks, and yield as `train` does.
-
-    Shards with the same number of training steps form one stack.
-    """
+    """Train networks with the same number of training steps as one stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -111,12 +108,10 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
 ) -> Stack:
-    """Return a stack of the teachers at the positions `places`; its results leave out those that are not `members`.
-
-    All other teachers are replaced by placeholders, so that a stack always has the same shape. The shape changes
-    rounding, and without placeholders it would depend on the sizes of the shards, which may be private.
-    """
+    """Return a stack of teachers, with placeholders for those of other groups."""
     x, y = shards[members[0]]
+    # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
+    # sizes of the shards, which may be private.
     placeholder = np.zeros_like(x), np.zeros_like(y)
     own = [shards[place] if place in members else placeholder for place in places]
     shown = [number for number, place in enumerate(places) if place in members]
@@ -126,11 +121,7 @@ def _untrained_stack(
 def _train_in_halves(
     stack_of: Callable[[Sequence[int]], Stack], members: Sequence[int], places: list[int], ready: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train the teachers at the positions `members` among `places` as one stack, halved until it fits into memory.
-
-    Yields as `train` does. `stack_of` returns an untrained stack for given positions, and `ready` is the number of
-    teachers of the chunk that are already trained.
-    """
+    """Train teachers as one stack, halved until it fits into memory."""
     positions = [place for place in places if place in members]
     if not positions:
         return
