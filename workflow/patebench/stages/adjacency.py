@@ -345,7 +345,6 @@ class Comparison:
         self.world = World(self._as_written(ours), holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
-        """Return a run of the ensemble's stages on other private records."""
         data = self.data.with_records(self._as_written(ours), name)
         return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
 

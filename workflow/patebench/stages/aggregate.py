@@ -146,7 +146,7 @@ def _label_pool(
     budget: tuple[float, float] | None,
     write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger, then label the whole pool, within the budget if any."""
+    """Enter the draw in the ledger, then label the whole pool, within any budget."""
     query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
     entries = write_down(votes, budget=budget)
     arrays = mechanism.released(votes, draws.source())

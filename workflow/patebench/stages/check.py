@@ -91,7 +91,7 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read(path: Path) -> _Facts | ArtefactError:
-    """Return the digests of an artefact and its inputs, or the error if it is damaged."""
+    """Return the digests of an artefact and its inputs, or the reading error."""
     try:
         if path.suffix == ".json":
             content, digest = read_any_json(path)

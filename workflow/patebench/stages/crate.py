@@ -81,7 +81,6 @@ def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), lea
 
 
 def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files that match a pattern, by relative path."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 

@@ -55,7 +55,7 @@ def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
 
 
 def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":
-    """Write a table as CSV, Markdown and LaTeX, and return it as read from its CSV."""
+    """Write a table as CSV, Markdown and LaTeX, and return it as in its CSV."""
     from patebench.reporting.tables import TABLES
     from patebench.reporting.tables.table import read_csv
 

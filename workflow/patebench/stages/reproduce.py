@@ -69,7 +69,7 @@ def run(
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Find the row with this name, or the only row that contains its words in order."""
+    """Find the row of this name, or the only one with its words in order."""
     words = _words(asked)
     matching = [name for name in rows if _words(name) == words]
     if words and not matching:

@@ -49,7 +49,7 @@ def run(
 
 @contextmanager
 def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Mark released shares as summed while the block writes their sum, which is allowed only once."""
+    """Mark released shares as summed, which is allowed only once, while their sum is written."""
     # The difference of two sums over different teachers would reveal votes with less noise. Only one process can create
     # a mark, and the marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
