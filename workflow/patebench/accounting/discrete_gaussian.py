@@ -103,10 +103,7 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 
 
 def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return the ε of `several`, with the noise treated as rounded continuous Gaussian noise; ∞ if that is not valid.
-
-    Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
-    """
+    """Bound epsilon by rounded continuous Gaussian noise; return infinity if that is not valid."""
     mu, tau = 0.0, 0.0
     for sigma, cells in groups:
         if math.isinf(sigma):
@@ -115,6 +112,7 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
         rounding = 2 + _WIDENED * squared
         if not rounding < squared:
             return math.inf
+        # Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
         tau += _log_difference(sigma, cells) + 10 * math.exp(-2 * math.pi**2 * rounding)
         mu = math.hypot(mu, cells / math.sqrt(squared - rounding))
     if not tau < 1:
@@ -124,17 +122,13 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Privacy losses (N/2 + Y)/σ² of N = `cells` counts, each with noise of scale σ; Y is the sum of their noise.
+    """Upper bounds on the distribution of the privacy loss of several counts."""
 
-    `weights` are upper bounds on Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, with δ the target. `beyond` bounds
-    Pr[Y > y]/δ for the last of these y.
-    """
-
-    weights: Array
+    weights: Array  # bounds on Pr[Y = y]/δ for y = lowest, lowest + 1, …, with Y the sum of the noise and δ the target
     lowest: int
     sigma: float
     cells: int
-    beyond: float = math.exp(-_CUT)
+    beyond: float = math.exp(-_CUT)  # bound on Pr[Y > y]/δ for the last y
 
     def least_epsilon(self) -> float:
         """Return the least ε, rounded up, at which δ(ε) is at most the target δ; never below the loss of `lowest`.
@@ -152,7 +146,7 @@ class _Losses:
         return self._epsilon(k, min(part, 1.0))
 
     def _spent(self, at: int) -> float:
-        """Return δ(ε), divided by the target δ, at ε = (N/2 + y₀)/σ², where y₀ = `lowest` + `at`."""
+        """Return delta at the loss of entry `at`, as a fraction of its target."""
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -165,13 +159,10 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return the losses of N = `cells` counts, with the sum of their noise treated as one discrete Gaussian.
-
-    Let s be the sum of noise at which the loss equals the ε of continuous noise. Sums below s by more than about one
-    scale σ√N are left out.
-    """
+    """Bound the losses with the sum of the noise as one discrete Gaussian."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
+    # Noise sums more than about one scale below the one whose loss is the ε of continuous noise are left out.
     lowest = max(math.floor((t - 1) * scale) - 3, _least_value(cells))
     y = np.arange(lowest, _greatest_value(scale, delta) + 1)
     log_weights = -((y / scale) ** 2) / 2 - math.log(scale * math.sqrt(2 * math.pi)) - math.log(delta)
@@ -179,14 +170,11 @@ def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
 
 
 def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Return the losses by a Fourier transform, or None if `sigma` is too small or the transform too long.
-
-    The draws are exponentially tilted, so that the losses that determine δ have high relative precision.
-
-    Proof: docs/explanation/proofs-noise.md, "Sums of discrete Gaussians by a Fourier transform".
-    """
+    """Bound the losses by a Fourier transform, or return None where it is infeasible."""
     if sigma < _LEAST:
         return None
+    # Draws are exponentially tilted, so that the losses that determine δ have high relative precision.
+    # Proof: docs/explanation/proofs-noise.md, "Sums of discrete Gaussians by a Fourier transform".
     c = _tilt(sigma, math.log(1 / delta) / cells)
     z, p, log_sum = _tilted(sigma, c)
     mean = float(p @ z)
@@ -206,29 +194,25 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """Return the distribution (size,) of the sum modulo `size` of N = `number` draws from `p`, and its error.
-
-    The error is a bound on the absolute error of every entry. The spectrum is computed by len(p) multiplications and
-    additions; all numbers are at most 1 in absolute value. Its N-th power has N times their rounding error, plus the
-    rounding error of the power. The inverse transform adds log₂(size) roundings in the 2-norm (Higham 2002, Theorem
-    24.2).
-    """
+    """Return the distribution of a sum of draws modulo `size`, and its absolute error."""
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
     for coefficient in p[::-1]:
         spectrum *= turn
         spectrum += coefficient
+    # All numbers are at most 1. The N-th power has N times the rounding error of the spectrum, plus its own.
     once = 16 * len(p) * _EPS
     with np.errstate(under="ignore"):
         steep = np.minimum(np.abs(spectrum) + once, 1 + once) ** (number - 1)
         q = np.maximum(np.fft.irfft(spectrum**number, size), 0.0)
     of_spectrum = number * (once + 16 * _EPS) * 2 * float(np.sum(steep)) / size
+    # The inverse adds log₂(size) roundings in the 2-norm (Higham 2002, Theorem 24.2).
     of_inverse = 16 * _EPS * math.log2(size) * float(np.linalg.norm(q))
     return q, 2 * (of_spectrum + of_inverse)
 
 
 def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
-    """Return integers z around `centre` c, their probabilities ∝ exp(−(z − c)²/2σ²), and ln Σ exp(−(z − c)²/2σ²)."""
+    """Return integers around the centre, their Gaussian probabilities and the log normaliser."""
     reach = math.ceil(_REACH * sigma) + 2
     z = np.arange(math.floor(centre) - reach, math.floor(centre) + reach + 2, dtype=np.float64)
     exponents = -((z - centre) ** 2) / (2 * sigma * sigma)
@@ -238,49 +222,45 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return the centre c for `_tilted` at which Chernoff's bound for N draws is e^{−N·`rate`}.
-
-    The bound is on the probability that the mean of N draws of scale `sigma` reaches the mean of `_tilted(sigma, c)`.
-    """
+    """Return the centre of tilted draws at which Chernoff's bound decays at `rate` per draw."""
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
         z, p, tilted = _tilted(sigma, c)
+        # −ln of the bound, per draw, that the mean of untilted draws reaches the mean of tilted ones.
         return c * (float(p @ z) - c / 2) / sigma / sigma - (tilted - log_sum) >= rate
 
     return bisect(passes, sigma * math.sqrt(2 * rate) + 1, 0.0, near=1e-6)
 
 
 def _weights(log_weights: Array) -> Array:
-    """Return exp(`log_weights`), rounded up; exponents are capped at 700 to avoid overflow."""
+    """Exponentiate log weights, rounded up and without overflow."""
     with np.errstate(under="ignore"):
         result: Array = np.exp(np.minimum(log_weights, 700.0)) * (1 + _ROUNDING) + 1e-300
     return result
 
 
 def _least_value(cells: int) -> int:
-    """Return a value y below which sums of the noise of `cells` counts are left out; at y, the loss is at most 0."""
+    """Return a value of the noise sum at which the loss is not positive."""
     return -(cells // 2) - 1
 
 
 def _greatest_value(scale: float, delta: float) -> int:
-    """Return a value y with Pr[Y > y] ≤ e⁻⁴⁵·δ for discrete Gaussian noise Y of scale `scale`."""
+    """Return a value that the noise exceeds with negligible probability."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
 def _log_difference(sigma: float, cells: int) -> float:
-    """Return τ, a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y.
-
-    Y is a sum of `cells` discrete Gaussians of scale `sigma`, and Z is one discrete Gaussian of scale sigma·√cells.
-    """
+    """Bound the log ratio between a noise sum and one discrete Gaussian."""
     turns = math.pi * sigma
     return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
 
 def _concentrated_epsilon(mu: float, delta: float) -> float:
-    """Return the ε at `delta` of a release with the Rényi curve αμ²/2, which is ½μ²-concentrated DP."""
+    """Return the epsilon of a concentrated DP release."""
     if math.isinf(mu * mu):
         return math.inf
+    # αμ²/2, which is ½μ²-concentrated DP
     curve = np.maximum(conversion.ORDERS * (mu * mu / 2), LEAST)
     return float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
 

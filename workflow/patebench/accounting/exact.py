@@ -113,10 +113,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
 
 def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln(`multiplicity`·P), rounded up, and r = ln P − ln Q, moved away from 0 by its error (rows × outcomes).
-
-    `log_p` is ln P and `log_p_neighbour` is ln Q. For outcomes with P = Q = 0, the results are −∞ and 0.
-    """
+    """Round log probabilities up, and log ratios away from zero by their error."""
     possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
         log_weight = np.where(possible, log_p * (1 - ERROR) + np.log(multiplicity), -np.inf)
@@ -127,7 +124,8 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear) (rows × exponents t), with p = e^`log_p` and r = `ratio`."""
+    """Return log moments of the privacy loss at all exponents (rows, exponents)."""
+    # ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), with p = e^log_p and r = ratio
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
     for chosen, solve in ((near, _log_moments_plain), (~near, _log_moments_in_log_space)):
@@ -137,7 +135,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Compute `_log_moments` where no term overflows and no relevant term underflows."""
+    """Compute log moments where no term overflows and no relevant term underflows."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
     large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
@@ -146,7 +144,7 @@ def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> A
 
 
 def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Compute `_log_moments` for any exponents, with large terms in log space, scaled by the largest if necessary."""
+    """Compute log moments for any exponents, with large terms in log space."""
     x = ratio[:, :, None] * t
     log_terms = log_p[:, :, None] + x
     top = np.max(log_terms, axis=1, initial=0.0)
@@ -241,11 +239,7 @@ class ExactDivergence:
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Yield pieces of queries: the index in `stops` of the least T that includes the piece, and the query indices.
-
-        `orders` is the number of orders, which limits the size of a piece. If most histograms repeat, queries with the
-        same histogram are in the same piece.
-        """
+        """Yield the query indices of each piece, with the index of its stop."""
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
         for i, (low, high) in enumerate(pairwise([0, *stops.tolist()])):
@@ -254,6 +248,7 @@ class ExactDivergence:
                 hashes = _hash_histograms(self.votes.counts[low:high])
                 by_hash = np.argsort(hashes, kind="stable")
                 first = np.diff(hashes[by_hash], prepend=hashes[by_hash[0]] - np.uint64(1)) != 0
+                # If most histograms repeat, queries with the same histogram go to the same piece.
                 if 2 * np.sum(first) <= high - low:
                     rows, new = rows[by_hash], first
             number, start = np.cumsum(new) - 1, 0
@@ -263,7 +258,6 @@ class ExactDivergence:
                 start = end
 
     def _part(self, rows: Integers, orders: Array) -> "_Part":
-        """Return the votes and weights of the queries `rows`, with the `orders`, as the input of one process."""
         assert self.neighbours is not None
         votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
@@ -271,9 +265,10 @@ class ExactDivergence:
 
     @property
     def _most_ranks(self) -> int:
-        """Return an upper bound on the number of distinct counts in a histogram, which add up to at most `teachers`."""
+        """Bound the number of distinct counts in a histogram."""
         if isinstance(self.neighbours, PerQueryNeighbours):
             return self.votes.classes
+        # The counts add up to at most `teachers`.
         return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
 
 
@@ -283,7 +278,7 @@ def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
-    """Return a hash per histogram that does not depend on the order of the classes."""
+    """Hash each histogram independently of the order of its classes."""
     words = np.random.default_rng(0).integers(0, 1 << 64, int(counts.max()) + 1, dtype=np.uint64, endpoint=False)
     step = max(1, _CELLS // counts.shape[1])
     blocks = (counts[start : start + step] for start in range(0, len(counts), step))
@@ -291,17 +286,17 @@ def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
 
 
 class _Part(NamedTuple):
-    """Queries of one piece, their weights `times`, and the orders to compute; `name` identifies the piece."""
+    """Queries of one piece, with their weights and the orders to compute."""
 
     votes: Votes
     times: Array
     neighbours: Neighbours | PerQueryNeighbours
     orders: Array
-    name: int
+    name: int  # identifies the piece
 
 
 class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
-    """Cache of limited size for the neighbours of each piece, which are used again at further orders."""
+    """Cache of limited size for neighbours that further orders use again."""
 
     room = _KEPT
 
@@ -322,10 +317,7 @@ class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
 
 
 def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
-    """Return the divergences summed over a piece: per query (2 × orders) and per teacher (teachers × 2 × orders).
-
-    The second result is None without a vote matrix.
-    """
+    """Sum the divergences of a piece over queries, and per teacher if votes are known."""
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
     else:
@@ -341,17 +333,13 @@ def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Arr
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries of one piece, with the index `number` (queries,) of their histograms.
+    """Queries of one piece, with their histograms and the ranks of their classes."""
 
-    `rank` (queries × classes) is the rank of each class by its count. `histograms` and `ranks` are the numbers of
-    distinct histograms and ranks. `matrix` (teachers × queries) contains the votes, if known.
-    """
-
-    histograms: int
-    ranks: int
-    number: Integers
-    rank: Integers
-    matrix: NDArray[np.integer] | None
+    histograms: int  # number of distinct histograms
+    ranks: int  # number of distinct ranks
+    number: Integers  # histogram of each query
+    rank: Integers  # rank of each class by its count (queries × classes)
+    matrix: NDArray[np.integer] | None  # votes (teachers × queries), if known
 
     def __len__(self) -> int:
         return len(self.number)
@@ -400,12 +388,9 @@ class _Block:
 
 
 def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
-    """Return the divergence for the worst neighbour, per histogram and rank of the class that loses a vote.
-
-    The result is (histograms, ranks, 2 · orders): divergences of the histogram from the neighbour, then of the
-    neighbour from the histogram; 0 for ranks that a histogram does not have. `portions` yields pairs
-    of histogram and neighbour.
-    """
+    """Return the divergence of the worst neighbour by histogram and losing rank, in both directions."""
+    # the histogram from the neighbour, then the neighbour from the histogram; 0 for ranks that a histogram does not
+    # have
     table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:
         forward = divergence(pairs.log_p, pairs.log_p_neighbour, pairs.multiplicity, orders)

@@ -101,11 +101,7 @@ class OrderSearch:
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Compute curves at the `wanted` orders (stops × orders), and at further orders around that of the least ε.
-
-        `stops` are numbers of queries T, each of which has its own orders. Return the curves at all `ORDERS` (2 × stops
-        × orders), as in `Curves.forms`, and a mask (stops × orders) of the computed orders.
-        """
+        """Compute curves at the wanted orders and around the order of the least epsilon."""
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
             self._add_missing(forms, known, stops, wanted)
@@ -117,7 +113,7 @@ class OrderSearch:
         return forms, known
 
     def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Compute divergences at orders that are `wanted` and not yet `known`; update `forms` and `known`."""
+        """Compute and store divergences at wanted orders that are not yet known."""
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
@@ -151,28 +147,23 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Return the index in `ORDERS[::_EVERY]` of the order at which ε is predicted to be least.
-
-    `curve` holds the divergences at the `COARSE` orders.
-    """
+    """Predict which order gives the least epsilon from divergences at coarse orders."""
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
     shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
     step = float(np.log((COARSE[1] - 1) / (COARSE[0] - 1)))
+    # index in `ORDERS[::_EVERY]`
     return min(round((best + shift) * step / (_STEP * _EVERY)), (len(ORDERS) - 1) // _EVERY)
 
 
 def _vertex(before: float, least: float, after: float) -> float:
-    """Return the x at the minimum of the parabola through (−1, `before`), (0, `least`) and (1, `after`)."""
+    """Return the minimiser of the parabola through values at −1, 0 and 1."""
     bend = before - 2 * least + after
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
 
 def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × orders) of the orders to compute next, for each T whose least ε is at the edge.
-
-    The edge is the lowest or highest of the `known` orders; `forms` are the curves at known orders (see `Curves`).
-    """
+    """Select further orders where the least epsilon is at the edge of known orders."""
     wanted = np.zeros_like(known)
     for i, at, _ in _minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
@@ -183,7 +174,7 @@ def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDAr
 
 
 def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × orders) of the orders, between those computed, at which ε is predicted to be least."""
+    """Select orders between known ones at which epsilon is predicted to be least."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
@@ -192,11 +183,7 @@ def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 
 
 def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """Yield the index of T, the index of the order with the least ε, and ε at all orders (orders,).
-
-    `forms` are curves (see `Curves`). One item is yielded for each form, conversion and T whose least ε is positive and
-    finite.
-    """
+    """Yield positions of positive, finite minima of epsilon, with epsilon at all orders."""
     for form in forms:
         for how in _CONVERSIONS:
             for i, epsilons in enumerate(conversion.convert(how, ORDERS, form, delta)):
@@ -206,12 +193,7 @@ def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
 
 
 def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Return divergences (2 × numbers of queries × orders) at the `COARSE` orders; ∞ where ε cannot be least.
-
-    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3). Every conversion turns a divergence D of
-    order α into an ε of at least D + ln(1 − 1/α) − δ. Orders are skipped beyond the first one at which this lower bound
-    exceeds the least ε so far.
-    """
+    """Return divergences at coarse orders, infinite where epsilon cannot be least."""
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))
     for low, high in pairwise((0, *_STAGES, len(COARSE))):
@@ -219,6 +201,8 @@ def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: f
         divergences[:, remaining, low:high] = [form.max(axis=1) for form in forms]
         so_far, orders = divergences[:, remaining, :high], COARSE[:high]
         least = np.max([conversion.convert(how, orders, so_far, delta).min(axis=2) for how in _CONVERSIONS], axis=0)
+        # Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion of a divergence
+        # D of order α gives an ε of at least D + ln(1 − 1/α) − δ.
         above = so_far[:, :, -1] + np.log1p(-1 / orders[-1]) - delta >= least
         remaining = remaining[~np.all(above, axis=0)]
         if not len(remaining):

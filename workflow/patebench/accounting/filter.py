@@ -113,7 +113,7 @@ class RenyiFilter:
         self.spent = after
 
     def _total_with(self, cost: Curve) -> float:
-        """Return `spent` after one more step of this `cost`, rounded up."""
+        """Return the total cost after one more step, rounded up."""
         added = float(cost(np.array([self.order]))[0])
         if math.isnan(added) or added < 0:
             raise PatebenchError(

@@ -59,14 +59,11 @@ def gaussian_dp(mu: float, delta: float) -> float:
 
 
 def _log_delta(t: float, mu: float) -> float:
-    """Return ln δ of μ-GDP at ε = μt + μ²/2, accurate in the tail.
-
-    δ is Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8). This equals φ(t)·(R(t) − R(t + μ)) with the
-    Mills ratio R(x) = (1 − Φ(x))/φ(x). For small μ, the difference would cancel, so it is computed as the integral of
-    −dR/dx = 1 − xR(x) from t to t + μ. Gauss's rule has an error far below rounding at μ ≤ 1/2.
-    """
+    """Return the log delta of Gaussian DP, accurate in the tail (Balle & Wang 2018, Theorem 8)."""
+    # At ε = μt + μ²/2, δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) equals φ(t)·(R(t) − R(t + μ)), R the Mills ratio.
     log_density = -t * t / 2 - _LOG_SQRT_2PI
     if mu <= 0.5:
+        # The difference would cancel, so −dR/dx = 1 − xR(x) is integrated; Gauss's rule errs far below rounding.
         x = t + mu * (1 + _NODES) / 2
         falls = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
         return log_density + math.log(mu) + math.log(float(_WEIGHTS @ falls) / 2)
@@ -104,7 +101,7 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
 
 
 def _log_mills(x: float) -> float:
-    """Return ln of the Mills ratio (1 − Φ(x))/φ(x), for x ≥ 0."""
+    """Return the log of the Gaussian Mills ratio at a non-negative value."""
     return math.log(math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
 
 
@@ -154,7 +151,7 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
-    """Return the δ at `epsilon` of `queries` non-adaptive steps of bounded range η, rounded up."""
+    """Return the delta of non-adaptive steps of bounded range, rounded up."""
     low_losses = np.arange(queries)
     t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)

@@ -50,48 +50,29 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 
 @dataclass(frozen=True)
 class _Noise:
-    """Kind of noise, with the functions that bound the Rényi divergence of one label for this noise.
+    """Bounds on the Rényi divergence of one label for one kind of noise."""
 
-    All functions take s, which is one vote in units of the noise scale.
-
-    Parameters
-    ----------
-    inside : function of s that returns cells of u and v with bounds for each cell. u and v are the counts of class a,
-        which loses the vote, and of class b, which gains it, minus the largest noisy count of all other classes, in
-        noise scales
-    one_count : function of (s, order) that returns the Rényi divergence of one noisy count that changes by s
-    far : function of (s, order, reach) that bounds the contribution of noise beyond `reach`; see `_gaussian_far`
-    reach : noise beyond which outcomes are treated as improbable, in noise scales
-    least : value of s below which the cost of the counts is used for the label
-    discrete : True for noise on the integers
-    """
-
-    inside: Callable[[float], Sequence[Cells]]
-    one_count: Callable[[float, float], float]
-    far: Callable[[float, float, float], tuple[float, float]]
-    reach: float
-    least: float = 0.0
+    # All functions take s, one vote in noise scales.
+    inside: Callable[[float], Sequence[Cells]]  # cells of u and v (see the module)
+    one_count: Callable[[float, float], float]  # divergence, at an order, of one noisy count that changes by s
+    far: Callable[[float, float, float], tuple[float, float]]  # bounds on the part beyond a reach; see `_gaussian_far`
+    reach: float  # noise beyond which outcomes are treated as improbable, in noise scales
+    least: float = 0.0  # s below which the cost of the counts is used
     discrete: bool = False
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return two bounds on the contribution of noise beyond `reach`: if one of two scores changes by `s`; if both do.
-
-    The scores are the noisy counts of the classes that lose and gain the vote, minus the largest other noisy count. The
-    contribution is to e^{(α−1)D} − 1, with D the Rényi divergence of order α, and is divided by α(α−1)s²/2.
-
-    Let p and q be the densities of a score before and after the vote changes. For each score, p^α q^{1−α} is
-    e^{γ(γ+s)/2} times a normal density whose mean is γ = (α−1)s away from the mean of p. With y the distance from this
-    mean, the log ratio r = ln(p/q) is s(y + γ + s/2) for one score. For both scores, it is s(y_a − y_b + 2γ + s). Where
-    r is negative, the contribution contains p·e^{−r} = q instead of p^α q^{1−α}: this is the case γ = −s.
-    """
+    """Bound the contribution of noise beyond `reach`, for one changed score and for two."""
     tilt = (order - 1) * s
 
     def square(start: float, offset: float) -> float:
-        """Return ∫ (y + offset)² φ(y) dy from `start` to ∞."""
+        """Integrate a shifted square against the normal density above `start`."""
         density = math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
         return (1 + offset**2) * float(ndtr(-start)) + (start + 2 * offset) * density
 
+    # Contribution to e^{(α−1)D} − 1, divided by α(α−1)s²/2. With densities p and q before and after the vote changes,
+    # p^α q^{1−α} is e^{γ(γ+s)/2} times the normal density p shifted by γ = (α−1)s. At a distance y from its mean,
+    # r = ln(p/q) is s(y + γ + s/2) for one score and s(y_a − y_b + 2γ + s) for both. Where r < 0, q counts: γ = −s.
     one = math.exp(tilt * (tilt + s) / 2) * square(reach - tilt, tilt + s / 2) + square(reach - s, s / 2)
     tilted = square(reach - tilt, 2 * tilt + s) + float(ndtr(tilt - reach))
     both = 2 * (math.exp(tilt * (tilt + s)) * tilted + square(reach - s, s) + float(ndtr(s - reach)))
@@ -99,7 +80,8 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
 
 def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return the bounds of `_gaussian_far` for Laplace noise, where the log ratio of one score is from −s to s."""
+    """Return the bounds of `_gaussian_far` for Laplace noise."""
+    # The log ratio of one score is from −s to s.
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
 
@@ -132,19 +114,16 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Return a bound on the Rényi divergence of one label for all votes that the cells of `noise.inside` do not cover.
-
-    Apart from improbable outcomes, one outcome is nearly certain under both distributions. The log ratio of this
-    outcome is at most 2s·f(X − s)/F(X − s) in absolute value. X is `noise.reach`, f the density and F the distribution
-    function of the noise. For integer noise, X is lowered by two votes. One is for scores, which may be off by a vote;
-    the other is for the probability of a tail, a sum that is below an integral that begins a vote earlier. Sums over
-    all integers exceed integrals by less than 1 %, as s ≤ 1, so the contribution of a tail is raised by 1 %.
-    """
+    """Bound the Rényi divergence of one label for votes outside the cells."""
+    # On integers, the reach X is lowered by two votes: scores may be off by one, and the sum that is the probability
+    # of a tail is below an integral that begins a vote earlier.
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)
+    # The log ratio of the nearly certain outcome is at most 2s·f(X − s)/F(X − s); f is the density, F its integral.
     certain = 2 * math.exp(s - reach)
     rest = certain**2 * math.exp(certain * order * s)
     unit = order * (order - 1) * s * s / 2
+    # Sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
     improbable, apart = (math.log1p(unit * (1.01 * share + rest)) / (order - 1) for share in (one, both))
     return max(noise.one_count(s, order) + improbable, apart)
 
@@ -254,7 +233,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Return an index in 0 … `size` − 1 at which `height` is at most that of the indices `step` before and after."""
+    """Descend from `start` to an index that is no higher than its neighbours at `step`."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)

@@ -102,16 +102,13 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules, κ = 0 and κ = 1, with edges `w` of u + v and `t` of u − v in noise scales.
-
-    u and v are those of `gaussian`. If both classes beat all others, a wins where its score is at least that of b plus
-    κ. `scale` is the noise scale. `out` is the largest |u| and |v|, in noise scales, of the cells that `far` returns.
-    Edges are rounded to integers.
-    """
+    """Return cells for both tie rules, with edges rounded to integers."""
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
+    # Square cells reach `out` noise scales in u and in v.
     step, last = max(1, int(scale / 8)), math.ceil(out * scale)
     squares = np.arange(-last - step, last + 2 * step, step)
+    # If both beat all others, a wins where its score is at least that of b plus κ = `tie`.
     return [
         cells for tie in (0, 1) for cells in (near(noise, rows, columns, tie), far(noise, squares, int(rows[0]), tie))
     ]
@@ -139,15 +136,12 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Bounds for cells of w = u + v (rows) at values `t` of u − v (columns), with u and v those of `gaussian`.
+    """Bounds on the probability that class a wins, and on its log ratio."""
 
-    `low` and `high` bound the probability P_a that class a wins; `ratio` bounds the log ratio of P_a from above.
-    """
-
-    t: Integers
+    t: Integers  # u − v (columns); rows are cells of w = u + v
     low: Array
     high: Array
-    ratio: Array
+    ratio: Array  # upper bound
 
     def at(self, t: Integers) -> Integers:
         return np.searchsorted(self.t, t)
@@ -161,13 +155,7 @@ class _Rows:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Compute `low`, `high` and `ratio` of `_Rows` for a block of values `t` and κ = `tie`.
-
-        If u becomes u − 1 and v becomes v + 1, P_a loses two parts: outcomes with Z_a + u = 0, and outcomes in which a
-        is ahead of b by less than 2. The first part is p(u)F(−v − κ), where p and F are the probabilities and the
-        distribution function of the noise. In a cell, p(u) is largest at the u nearest to 0, and F(−v − κ) at the least
-        w. The second part grows with w.
-        """
+        """Compute the bounds for a block of columns."""
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
         end = np.vstack([start[1:] - 1, np.full_like(t, noise.reach)])
@@ -175,6 +163,8 @@ class _Rows:
         after = _tail_sums(noise.p * noise.below(z + t[:, None] - tie - 2))
         strip = _tail_sums(noise.p * (noise.mass(z + t[:, None] - tie) + noise.mass(z + t[:, None] - tie - 1)))
         low, high = _read_tail_sums(wins, -start, noise.reach), _read_tail_sums(wins, -end, noise.reach)
+        # When u falls and v rises by 1, P_a loses outcomes in which a is ahead by less than 2, which grow with w, and
+        # p(u)F(−v − κ), the outcomes with Z_a + u = 0, largest at the u nearest to 0 and at the least w.
         removed = _read_tail_sums(strip, 1 - end, noise.reach)
         removed = removed + noise.mass(np.clip(0, start, np.maximum(end, start))) * noise.below(t - start - tie)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -185,25 +175,18 @@ class _Rows:
 
 
 def _tail_sums(terms: Array) -> Array:
-    """Return the sum of `terms` from every index to the end, per row, followed by 0."""
+    """Return the sums of terms from every index to the end, followed by 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Return, for each noise value in `z` (cells, rows), the sum of the terms of this and all larger values.
-
-    `sums` is the result of `_tail_sums` for the terms of all values from −`reach` to `reach`.
-    """
+    """Look up the tail sums that start at the given noise values."""
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Return bounds, in every cell, on the probability P_o = F(−1−u)F(−1−v) of neither class and on its log ratio r_o.
-
-    The results are a lower and an upper bound on P_o, and an upper and a lower bound on r_o, from the corners
-    of the cell. r_o is H(−2−v) − H(−1−u) with H(x) = ln F(x + 1) − ln F(x) (see `IntegerDistribution`).
-    """
+    """Bound the probability that neither class wins, and its log ratio, in every cell."""
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
     high_u, high_v = (end + t[1:] - 1) // 2, (end - t[:-1]) // 2
@@ -212,6 +195,7 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
     bend = min(noise.bend, 1e12)
     growth = np.minimum(bend * np.maximum(1 - t[:-1], 0), noise.steepest)
     fall = np.minimum(bend * np.maximum(t[1:] - 2, 0), noise.steepest)
+    # r_o is H(−2 − v) − H(−1 − u) with H(x) = ln F(x + 1) − ln F(x), bounded at the corners of the cell.
     above = np.fmin(noise.neither_ratio(low_u, high_v), growth)
     below = np.fmax(noise.neither_ratio(high_u, low_v), -fall)
     return low, high, np.maximum(above, 0.0) * (1 + _ERROR), np.minimum(below, 0.0) * (1 + _ERROR)
@@ -225,7 +209,7 @@ def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cel
     """
 
     def wins(u: Integers, v: Integers, tie: int) -> Array:
-        """Return the probability that class a wins, for all pairs of u (rows) and v (columns) and κ = `tie`."""
+        """Return the probability that class a wins, for all pairs (u, v)."""
         x = np.arange(noise.reach + int(u[-1]) + 1)
         return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
 

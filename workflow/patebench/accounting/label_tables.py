@@ -90,10 +90,8 @@ class Cells:
         return (blocks[:, None] * self.size + np.arange(self.size)).ravel()
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Return an upper bound per cell on Σ P·f(r) over the three outcomes, with f that of `excess`.
-
-        It is the least of three bounds: with every P at its upper bound, and with P_a or P_b computed from Σ P = 1.
-        """
+        """Bound the sum over outcomes that determines the divergence, per cell."""
+        # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
         low, high = self.low[:, where], self.high[:, where]
         first, second, above, below = excess(self.ratio[:, where], order)
         neither = np.maximum(above, below)
@@ -107,7 +105,7 @@ class Cells:
 
 
 def _cut_into_blocks(values: Array) -> Array:
-    """Cut `values` (… × rows × columns) into … × blocks × cells per block; edge cells fill up the last blocks."""
+    """Group adjacent cells into blocks; edge cells fill up the last blocks."""
     rows, columns = values.shape[-2:]
     more = [(0, 0)] * (values.ndim - 2) + [(0, -rows % _ROWS), (0, -columns % _COLUMNS)]
     padded = np.pad(values, more, mode="edge")
@@ -117,7 +115,7 @@ def _cut_into_blocks(values: Array) -> Array:
 
 
 def _farthest_from_zero(ratio: Array) -> Array:
-    """Return the ratio farthest from 0 in each block (4 × blocks), from `ratio` (4 × blocks × cells per block)."""
+    """Return the ratio farthest from zero in each block."""
     largest = np.abs(ratio).max(axis=2)
     return largest * np.array([1, -1, 1, -1])[:, None]
 
@@ -201,19 +199,17 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """Return Pr[a wins] for Gaussian noise, ∫ φ(u)Φ(−v)/2 dw up to each w, by quadrature on panels of width ≤ 1/4.
-
-    In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. For a panel of half width ℓ,
-    the Bernstein ellipse of parameter ρ > 1 has half axes of at most a = ℓ(ρ + 1/ρ)/2. On this ellipse, the integrand
-    is at most M, which is e^{a²/4 + ka} times its value at the middle, with k < 18 the steepest slope of ln(integrand).
-    With N nodes the error is below (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of M (Trefethen 2008, *Is Gauss quadrature better than
-    Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The
-    omitted part, below u = −20 + t/2, is below 1e-14 of the integral.
-    """
+    """Compute the probability that class a wins with Gaussian noise, by quadrature."""
+    # ∫ φ(u)Φ(−v)/2 dw; the omitted part, below u = −20 + t/2, is below 1e-14 of the integral.
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
     total = np.zeros((len(low), len(t)))
     narrow = high - low <= 1 / 16
+    # As |φ(x + iy)| = φ(x) e^{y²/2}, |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. The Bernstein ellipse of parameter ρ > 1 of a panel
+    # of half width ℓ has half axes of at most a = ℓ(ρ + 1/ρ)/2. On it, the integrand is at most M, which is e^{a²/4 +
+    # ka} times its value at the middle, with k < 18 the steepest slope of its logarithm. The error with N nodes is
+    # below (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of M (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*,
+    # Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6.
     for rows, number in ((narrow, 6), (~narrow, 10)):
         width = (high - low)[rows, None]
         for node, weight in zip(*np.polynomial.legendre.leggauss(number), strict=True):
@@ -265,7 +261,8 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """Return Pr[a wins] for Laplace noise: ∫_{z > −u} f(z) F(z + t) dz, with density f and distribution function F."""
+    """Compute the probability that class a wins with Laplace noise."""
+    # ∫_{z > −u} f(z) F(z + t) dz
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
     ahead = np.where(
@@ -286,11 +283,9 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_crossing(w: Array, t: Array) -> Array:
-    """Return G, the density at S_a − S_b = 0 of outcomes with S_a > 0 and S_b > 0, for Laplace noise.
-
-    S_a is u + noise, and S_b is v + noise. G is ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v) and noise density f.
-    """
+    """Compute the density of a tie between two positive scores with Laplace noise."""
     apart = np.abs(t)
+    # G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
     tie, down = np.exp(-apart), np.exp(-np.maximum(c, 0))
     beyond = tie / 8 + (tie / 8 - np.exp(2 * np.minimum(c, -apart) + apart) / 8) + apart * tie / 4
@@ -300,23 +295,18 @@ def _laplace_crossing(w: Array, t: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Parts of a table for one kind of noise.
+    """Parts of a table for one kind of noise."""
 
-    `wins` is P_a and `crossing` is G of `_laplace_crossing`, both at the edges of w; `two` holds their limits as w → ∞.
-    `density` and `below` are the density f and the distribution function F of the noise. `corner` is a second upper
-    bound on ∂ ln P_a/∂t in each cell of w, computed at the middle of the cell.
-    """
-
-    wins: Array
-    crossing: Array
-    two: tuple[Array, Array]
+    wins: Array  # P_a at the edges of w
+    crossing: Array  # G of `_laplace_crossing` at the edges of w
+    two: tuple[Array, Array]  # limits of both as w → ∞
     density: Callable[[Array], Array]
-    below: Callable[[Array], Array]
-    corner: Array
+    below: Callable[[Array], Array]  # distribution function
+    corner: Array  # second upper bound on ∂ ln P_a/∂t, at the middle of each cell of w
 
 
 def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> Table:
-    """Create a table from edges of w and t; `bend` bounds the slope of the hazard f/F(−·), and `slope` that of ln f."""
+    """Create a table; `bend` bounds the slope of the hazard, `slope` that of the log density."""
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
     above_u, above_v = parts.below(-u), parts.below(-v)
     hazard_u, hazard_v = parts.density(u) / above_u, parts.density(v) / above_v
@@ -356,17 +346,15 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of the lower and of the upper edges of the cells of t that are far from the ends of `t`.
-
-    Their distance from both ends is at least 2·LARGEST, by which the largest supported vote changes t.
-    """
+    """Return the edges of cells that the largest vote keeps inside the table."""
+    # A vote of s noise scales changes t by 2s.
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]
 
 
 @lru_cache(maxsize=2)
 def _cells_without_ratios(table: Table) -> Cells:
-    """Return the result of `cells` with the bounds on P, which do not depend on s, and with all log ratios 0."""
+    """Return cells with bounds on probabilities only, which do not depend on the vote."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
@@ -376,20 +364,18 @@ def _cells_without_ratios(table: Table) -> Cells:
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """Return a bound on the integral of `slope` (rows × edges) over intervals of length `length` that end at `ends`.
-
-    The slope falls with t by at most `table.fall` per unit. Between two edges, it is therefore below its value at the
-    first edge, and below the sum of its value at the second edge and the largest possible fall.
-    """
+    """Bound the integral of the slope over intervals that end at given edges."""
     t, (total, inner) = table.t, _integrate_to_edges(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
     part = length - (t[ends] - t[last + 1])
+    # The slope falls with t by at most `table.fall` per unit: it is below its value at the first edge, and below that
+    # at the second edge plus the largest possible fall.
     rest = np.minimum(slope[:, last], slope[:, last + 1] + table.fall * part / 2) * part
     return total[:, ends] - total[:, last + 1] + np.minimum(rest, inner[:, last])
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """Return a bound on the integral of `slope` (rows × edges) over intervals of length `length` from `starts`."""
+    """Bound the integral of the slope over intervals that start at given edges."""
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
@@ -397,7 +383,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Return bounds on the integrals of `slope` from the first edge to every edge, and between adjacent edges."""
+    """Bound the integrals of the slope up to every edge, and between adjacent edges."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

@@ -102,7 +102,7 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 
 
 def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Compute `log_two_outcomes` where no power overflows and q does not underflow."""
+    """Compute `log_two_outcomes` where no power overflows and no probability underflows."""
     q = np.exp(log_q)
     total: Array = np.asarray(exponent * log_a)
     np.expm1(total, out=total)

@@ -92,10 +92,7 @@ class Decision:
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return α − 1 times the left side of inequality (*) of the module, rounded up.
-
-        `one` and `other` are the results of `_logs` for p and for p′.
-        """
+        """Return the scaled left side of (*) of the module, rounded up."""
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
@@ -114,7 +111,7 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
-    """Return p₀ … p_most in units of 2⁻⁵³; p_{k+1} is the largest value that `decision.fulfils` allows after p_k."""
+    """Return the largest pass probabilities that the decision allows, in steps of 1/UNITS."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= most:
         before = result[-1]
@@ -125,15 +122,12 @@ def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
 
 
 def _logs(units: int) -> tuple[float, float]:
-    """Return ln p and ln(1 − p) for p = units/UNITS, 0 < p < 1."""
+    """Return the logarithms of a probability and of its complement."""
     return math.log(units / UNITS), math.log((UNITS - units) / UNITS)
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return the Rényi divergence between two data sets that release their labels with probability `p` and `q`.
-
-    `labels` (… × orders) is the divergence between the labels.
-    """
+    """Return the Rényi divergence of labels released with probability `p` or `q`."""
     if p == q == 1:
         return labels
     (log_p, log_rest), (log_q, rest) = (_logs(round(probability * UNITS)) for probability in (p, q))

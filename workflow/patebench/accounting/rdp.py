@@ -106,7 +106,8 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
 
 
 def _beyond_linear(x: Array) -> Array:
-    """Return eˣ − 1 − x; near 0, a Taylor series is used whose next term is below the rounding error."""
+    """Return the exponential without its linear part, precise near zero."""
+    # Taylor series whose next term is below the rounding error.
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     return np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
 
@@ -161,7 +162,7 @@ def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Ar
 
 
 def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
-    """Return the log moments (queries × moments) of PATE 2017, Theorem 1, whose condition on q must hold."""
+    """Return the log moments of PATE 2017, Theorem 1, whose condition must hold."""
     return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
 
 
@@ -213,5 +214,6 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
 
 
 def _cap_log_q(log_q: Array, classes: int) -> Array:
-    """Cap `log_q` at ln(1 − 1/m): the plurality is the likeliest of m outcomes, so its probability is at least 1/m."""
+    """Cap the log probability that the label is not the plurality."""
+    # The plurality is the likeliest of m outcomes, so its probability is at least 1/m.
     return np.maximum(np.minimum(log_q, np.log1p(-1 / classes)), -_LARGE)

@@ -59,12 +59,10 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the Rényi divergence of two Gaussians whose scales have the ratio e^b.
-
-    The distance of their means is the largest that adjacent data allow; `noise` and `margin` are those of `cost`.
-    """
+    """Return the Rényi divergence of Gaussians whose log scales differ by `b`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
+        # the largest distance of the means that adjacent data allow
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
         scale = (order * b - 0.5 * np.log1p(change)) / (order - 1)
         result: Array = np.where(change > -1, order * shift**2 / (2 * (1 + change)) + np.maximum(scale, 0), np.inf)
@@ -72,7 +70,7 @@ def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) ->
 
 
 def _log_theta(scale: Array) -> Array:
-    """Return a bound on ln θ, with θ the sum over integers z of exp(−z²/(2·`scale`²)), divided by the integral."""
+    """Bound the log ratio of a Gaussian sum over integers to its integral."""
     exponent = -2 * np.pi**2 * scale**2
     with np.errstate(divide="ignore"):
         result: Array = np.log1p(2 * np.exp(exponent) / -np.expm1(exponent))
@@ -175,8 +173,9 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """Return a grid step: a power of two, so that grid points are exact, and large enough to draw the noise exactly."""
+    """Return a grid step large enough to draw the noise exactly."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
+    # a power of two, so that grid points are exact
     return np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
 
 
@@ -284,7 +283,7 @@ class _Releasing(Accountant):
 
     @abstractmethod
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """Return the design and the noisy bound f̂ on the first T queries, for each T in the ascending `queries`."""
+        """Return the design and the noisy bound for each number of queries."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))

@@ -106,13 +106,7 @@ def edge(
 
 
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """Return the value between the two `ends` with the largest cost within `budget`.
-
-    `ends` are two values with their costs; the first is within the budget and the second is not.
-
-    Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps
-    suffice where bisection takes fifty. The algorithm keeps a value on each side of the crossing.
-    """
+    """Return the value between two ends with the largest cost within the budget."""
     from scipy.optimize import toms748
 
     (safe, unsafe) = ends
@@ -133,5 +127,7 @@ def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[flo
         return min(max(math.log(costs / budget) if costs > 0 else -_FAR, -_FAR), _FAR)
 
     low, high = sorted(known)
+    # Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: the cost is nearly a power of the value, so a few steps
+    # suffice where bisection takes fifty.
     toms748(excess, low, high, xtol=near, rtol=4 * sys.float_info.epsilon)
     return safe

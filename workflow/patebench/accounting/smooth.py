@@ -126,12 +126,8 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return a lower and an upper node of the table for each query and distance d (queries × distances each).
-
-    `ordered` are the counts of each query in descending order. Take any two adjacent histograms, at least one of which
-    differs from these counts by at most d votes. For the one with the smaller probability q of a wrong label, the
-    position of q in the table (`Steps.node`) lies between the two returned nodes.
-    """
+    """Bound the table positions of histograms within each distance (queries, distances)."""
+    # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))
     far = steps.node(_log_q(steps, _move_towards_unanimity(ordered, distances + 1)))
@@ -144,7 +140,7 @@ def _log_q(steps: Steps, histograms: Array) -> Array:
 
 
 def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Return histograms with d votes moved from the plurality to the runner-up, at most half the gap between them."""
+    """Move votes from the plurality to the runner-up, at most until they tie."""
     moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
     result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
     result[..., 0] -= moved
@@ -153,13 +149,10 @@ def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Return histograms with d votes moved to the plurality from the largest other classes.
-
-    Counts above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; for counts c_j in descending order,
-    λ = max_k (c_1 + … + c_k − d)/k. Fractions of votes are moved too. This makes the probability q of a wrong label
-    smaller than whole votes could.
-    """
+    """Move votes to the plurality from the largest other classes."""
     others = ordered[:, None, 1:].astype(np.float64)
+    # Counts c_j above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; so λ = max_k (c_1 + … + c_k − d)/k.
+    # Fractions of votes are moved too: q is smaller than whole votes could make it.
     sums = np.cumsum(others, axis=-1) - distances[:, None]
     level = np.maximum(np.max(sums / np.arange(1, others.shape[-1] + 1), axis=-1, keepdims=True), 0.0)
     levelled = np.minimum(others, level)
@@ -168,14 +161,14 @@ def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Arr
 
 
 def _interpolate(table: Array, position: Array) -> Array:
-    """Return `table` at real positions, with linear interpolation."""
+    """Interpolate the table linearly at real positions."""
     node = np.minimum(position.astype(np.intp), len(table) - 2)
     rest = position - node
     return table[node] * (1 - rest) + table[node + 1] * rest
 
 
 def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
-    """Yield pairs of a slice of queries and a slice of distances that cover all combinations, to bound memory."""
+    """Yield slices of queries and distances that cover all pairs, to bound memory."""
     span = max(1, min(distances, _CELLS // classes))
     rows = max(1, _CELLS // (classes * span))
     for first in range(0, queries, rows):

@@ -74,7 +74,7 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
 
 
 def _laplace_shift(shift: float, orders: Array) -> Array:
-    """Return the Rényi divergence of Laplace noise of scale 1 from itself plus `shift` (Mironov 2017, Prop. 6)."""
+    """Return the Rényi divergence of Laplace noise from itself plus `shift` (Mironov 2017, Prop. 6)."""
     log_terms = np.stack(
         [
             np.log(orders / (2 * orders - 1)) + (orders - 1) * shift,
@@ -86,13 +86,7 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return ln K and ln B (orders × pairs) of pairs of constants K, B for which (*) of the module holds for all x.
-
-    In (*), u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − `shift`] with ν ~ N(0, 1). The pairs of an order are alternatives: the
-    larger K, the smaller B.
-
-    Proof: docs/explanation/proofs-composition.md, "Constants of the sparse vector technique".
-    """
+    """Return logarithms of constants with which (*) of the module holds (orders, pairs)."""
     order = np.array(orders)[:, None]
     x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)
     ahead, behind = hazard(x), hazard(x - shift)
@@ -108,6 +102,8 @@ def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array,
     peaks = np.exp(np.hstack([first, between, last])) * (1 + _SLACK)
     floors = np.hstack([np.zeros_like(first), failed])
     with np.errstate(divide="ignore", over="ignore"):
+        # The pairs of an order are alternatives: the larger K, the smaller B.
+        # Proof: docs/explanation/proofs-composition.md, "Constants of the sparse vector technique".
         k = np.clip(np.exp(log_g - np.log(failed))[:, :: _NODES // _TRIED], 1.0, _MOST)
         b = [np.max(peaks - column[:, None] * floors, axis=1, initial=0.0) for column in k.T]
         return np.log(k), np.log(np.stack(b, axis=1))

@@ -71,7 +71,6 @@ def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None)
 
 
 def _order_index(order: float) -> int:
-    """Return the index of the order nearest to `order` in `conversion.ORDERS`."""
     return int(np.argmin(np.abs(conversion.ORDERS - order)))
 
 
@@ -109,19 +108,15 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 
 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
-    """Return the divergences of `queries` queries at `conversion.ORDERS`.
-
-    If the accountant computes divergences only at its own orders (`refine` is False), the value at the next higher of
-    these is used. This is valid because a Rényi divergence does not decrease in the order (van Erven & Harremoës 2014,
-    Theorem 3).
-    """
+    """Return the divergences of some queries at all orders of the conversion."""
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
+    # Divergences do not decrease in the order (van Erven & Harremoës 2014, Theorem 3): the next higher one is valid.
     return curve[np.searchsorted(orders, conversion.ORDERS)]
 
 
 def _teacher_cost(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:
-    """Return the total Rényi divergence at each order, and the failure probability, of the draws that use `teacher`."""
+    """Sum the divergences and failure probabilities of the draws that use a teacher."""
     used = [draw for draw in draws if draw.teachers is None or draw.teachers[0] <= teacher <= draw.teachers[1]]
     divergences: NDArray[np.float64] = np.sum([draw.divergences for draw in used], axis=0)
     return divergences, sum(draw.failure for draw in used)
