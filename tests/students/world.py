@@ -35,16 +35,17 @@ def student_data(x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) 
 def told(method: str, x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> StudentData:
     """Return `student_data` and, for a method that reads tables, a noisy table of votes on the `answered` samples.
 
-    Each sample votes for its class on the two nearest of the answered samples.
+    Each sample votes for its class on the two nearest of the answered samples, or on one for students in clusters.
     """
     data = student_data(x, y, answered, classes)
     if not reads_table(method):
         return data
     vectors = features(x)
-    near = np.square(vectors[:, None] - vectors[:answered]).sum(axis=2).argsort(axis=1)[:, :2]
+    neighbours = None if method == "cluster-consistency" else 2
+    near = np.square(vectors[:, None] - vectors[:answered]).sum(axis=2).argsort(axis=1)[:, : neighbours or 1]
     counts = np.random.default_rng(0).normal(size=(answered, classes))
     np.add.at(counts, (near, y[:, None]), 1)
-    table = NoisyTable(counts=counts, queries=np.arange(answered), variance=1.0, records=len(x), neighbours=2)
+    table = NoisyTable(counts=counts, queries=np.arange(answered), variance=1.0, records=len(x), neighbours=neighbours)
     return replace(data, features=features, table=table)
 
 

@@ -28,6 +28,14 @@ STUDENTS.add("noise-aware", "patebench.students.supervised:noise_aware", options
 STUDENTS.add("gan", "patebench.students.gan:trainer", options=())
 STUDENTS.add("vat", "patebench.students.vat:trainer", options=("model",))
 STUDENTS.add("consistency", "patebench.students.consistency:trainer", options=("model",))
+STUDENTS.add(
+    "cluster-consistency",
+    "patebench.students.consistency:trainer_in_clusters",
+    options=("model",),
+    needs_features=True,
+    reads_table=True,
+    sees_images=True,
+)
 STUDENTS.add("label-spreading", "patebench.students.neighbour_labels:label_spreading", options=())
 STUDENTS.add("nearest-label", "patebench.students.neighbour_labels:nearest_label", options=(), needs_features=True)
 STUDENTS.add(

@@ -65,7 +65,7 @@ class StudentData:
         """Return the positions in the pool of the samples that have a label."""
         return np.flatnonzero(self.labels >= 0)
 
-    def without(self, held_out: NDArray[np.intp]) -> "StudentData":
+    def without(self, held_out: NDArray[np.integer]) -> "StudentData":
         """Return the same data, with the labels at the positions `held_out` of the pool removed."""
         labels = self.labels.copy()
         labels[held_out] = -1

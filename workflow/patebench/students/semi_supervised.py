@@ -31,7 +31,7 @@ class Batch:
     """The samples of one step: `x` (samples, …) of the pool, and `labelled` samples with their released labels `y`.
 
     All samples are standardised, and `views` makes random views of them. `done` is the share of the training's steps
-    taken before this one, in [0, 1).
+    taken before this one, in [0, 1), and `rows` (samples,) are the positions of `x` in the pool.
     """
 
     x: Tensor
@@ -39,6 +39,7 @@ class Batch:
     y: Tensor
     views: Views
     done: float
+    rows: Tensor
 
 
 #: Function from a batch, the student and the student's EMA to the terms of the loss, by name.
@@ -171,7 +172,8 @@ class PoolTrainer:
         """
         for chosen in order.split(self._batch):  # type: ignore[no-untyped-call]
             drawn = torch.randint(len(self.labelled), (self._labelled,))
-            yield Batch(self.x[chosen], self.x[self.labelled[drawn]], self.y[drawn], self.views, self.step / steps)
+            labelled, y = self.x[self.labelled[drawn]], self.y[drawn]
+            yield Batch(self.x[chosen], labelled, y, self.views, self.step / steps, chosen)
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the student's logits (samples, classes) for scaled samples `x`."""
