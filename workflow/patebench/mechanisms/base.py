@@ -332,7 +332,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
 
 
 def _mechanisms_with(attribute: str) -> str:
-    """Return the names of the registered mechanisms whose class attribute `attribute` is true."""
+    """List the registered mechanisms whose class attribute is true."""
     return ", ".join(name for name in MECHANISMS if getattr(MECHANISMS.load(name), attribute))
 
 

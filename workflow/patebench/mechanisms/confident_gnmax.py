@@ -70,10 +70,7 @@ class ConfidentGNMax(Mechanism):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Return `pairs`, the distributions of the answer alone, with the test and a last outcome "no answer" added.
-
-        `statistic` and `statistic_neighbour` (neighbours,) are the test statistics of each histogram and neighbour.
-        """
+        """Add the test, and an outcome without an answer, to distributions of the answer."""
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
             answered, unanswered = self.log_answered(statistic)
@@ -218,7 +215,7 @@ class ConfidentGNMax(Mechanism):
 
 
 def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
-    """Return the largest count (neighbours,) of each neighbour in `pairs` of the histograms `counts` (descending)."""
+    """Return the largest count of each neighbour of histograms with descending counts."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
     return np.where(falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top))
@@ -260,7 +257,7 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield neighbours of each query by class, not by rank, since equal counts may have different predictions."""
+        """Yield neighbours by class, since classes of equal rank may have different predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -272,11 +269,7 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Return `pairs` with classes instead of ranks.
-
-    The result has one row for each triple of a query, a class that loses a vote and a class that gains this vote.
-    `rank` (queries × classes) is the rank of each class.
-    """
+    """Expand pairs of ranks into pairs of the classes that lose and gain a vote."""
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)
@@ -289,10 +282,7 @@ def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """Return the largest difference (neighbours,) of each neighbour in `pairs`.
-
-    `differences` (queries × classes) are counts − n·p for n teachers and the student's predicted probabilities p.
-    """
+    """Return the largest difference from predictions of each neighbour."""
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1

@@ -115,7 +115,7 @@ class PermuteAndFlip(Mechanism):
 
 
 def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ∫₀¹ Π_{k≠j} (1 − s·w_k) ds for each row of `weights` w and each class j (queries × classes)."""
+    """Integrate the product of the other classes' refusals, for each class (queries, classes)."""
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
     result = np.empty(weights.shape)

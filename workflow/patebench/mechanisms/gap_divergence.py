@@ -78,15 +78,11 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Terms of one outcome in the Rényi divergence between two neighbouring histograms.
+    """Terms of one outcome in the Rényi divergence between neighbouring histograms."""
 
-    P and P′ are the probabilities of the outcome on the first and on the second histogram. `log_weight` is ln P,
-    rounded up. `ratio` is r = ln(P/P′), with |r| increased by a bound on its error. `change` is P·(e^{−r} − 1).
-    """
-
-    log_weight: Array
-    ratio: Array
-    change: Array
+    log_weight: Array  # ln P, rounded up
+    ratio: Array  # r = ln(P/P′), away from 0 by a bound on its error
+    change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
         """Return an upper bound on P·f(r), where f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) and α = `order`."""
@@ -98,7 +94,7 @@ class _Side(NamedTuple):
 
 
 def _product(log_weight: Array, power: Array) -> Array:
-    """Return P·(eˣ − 1) for ln P = `log_weight` and x = `power`; in log space where x is large."""
+    """Multiply probabilities by `expm1(power)`, in log space where the power is large."""
     large = power > _LARGE_POWER
     with np.errstate(over="ignore"):
         value: Array = np.exp(log_weight) * np.expm1(np.where(large, 0.0, power))
@@ -107,7 +103,7 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """Probability of one outcome as ln P on D and ln P′ on D′ (rows × scores), with bounds on their errors."""
+    """Log probabilities of one outcome on neighbouring histograms, with bounds on their errors."""
 
     log_p: Array
     log_p_neighbour: Array
@@ -128,22 +124,16 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Tables of the noise's distribution, and the ranges of the noisy scores that sums run over.
-
-    `log_p` and `log_cdf` are ln Pr[noise = z] and ln Pr[noise ≤ z] for z from the property `start`. A score is a noisy
-    count minus the largest true count of the histogram D. Sums run over scores from `low` to `summed`. Y, the largest
-    score of the classes whose counts do not change, ranges from `low` to `high`. The moment Σ P^α P′^{1−α} of the label
-    on neighbours is at most e^`exponent`.
-    """
+    """Tables of the noise distribution, and the ranges of noisy scores to sum over."""
 
     noise: LatticeNoise
     teachers: int
-    exponent: float
-    low: int
-    high: int
+    exponent: float  # bound on the ln of the moment of the label
+    low: int  # sums run over scores from `low` to `summed`
+    high: int  # Y ranges from `low` to `high`
     summed: int
-    log_p: Array
-    log_cdf: Array
+    log_p: Array  # ln Pr[noise = z] for z from `start`
+    log_cdf: Array  # ln Pr[noise ≤ z] for z from `start`
 
     @classmethod
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
@@ -182,20 +172,13 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the indices of three classes t, b and J; the order decides which class wins a tie.
+    """Order of three classes' indices, which decides who wins a tie."""
 
-    t has the largest count and loses a vote to b, which is x votes behind t. J has the largest noisy score, y, of all
-    other classes.
-
-    `t` and `b` are the steps (in y, in x) to add before `_Sums.first` and `_Sums.other` are read. `rest` are the steps
-    to add to y in the distribution functions of t and of b if J wins. If `either` is True, the sums hold both for J
-    after t and b with Y = y, and for J before t and b with Y = y − 1.
-    """
-
-    t: tuple[int, int]
-    b: tuple[int, int]
-    rest: tuple[int, int]
-    either: bool
+    # t loses a vote to b, which is x votes behind; J has the largest noisy score y of all others.
+    t: tuple[int, int]  # steps (in y, in x) before `_Sums.first` is read
+    b: tuple[int, int]  # steps (in y, in x) before `_Sums.other` is read
+    rest: tuple[int, int]  # steps in y in the distribution functions of t and of b if J wins
+    either: bool  # sums also hold for J before t and b with Y = y − 1
 
 
 #: Orders of the classes' numbers: t < b next to J, b < t next to J, t < J < b, b < J < t.
@@ -209,16 +192,12 @@ _ORDERS = (
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Sums over the winner's score z ≥ y, where class b is `x` votes behind t; rows are x, and columns y.
-
-    With p the noise's probability and F its distribution function, `first` is ln Σ p(z)F(z + x), for outcomes in which
-    t beats b or ties; `other` is ln Σ p(z + x)F(z), for outcomes in which b beats t or ties.
-    """
+    """Sums over the winner's score if the first class loses the vote."""
 
     window: _Window
-    x: Integers
-    first: Array
-    other: Array
+    x: Integers  # votes by which b is behind t (rows); columns are y
+    first: Array  # ln Σ_{z ≥ y} p(z)F(z + x): t beats b or ties
+    other: Array  # ln Σ_{z ≥ y} p(z + x)F(z): b beats t or ties
 
     @classmethod
     def of(cls, window: _Window, low: int, high: int) -> "_Sums":
@@ -240,7 +219,8 @@ class _Sums:
         ]
 
     def _outcomes(self, ties: _Ties, other_classes: bool) -> list[_Outcome]:
-        """Return the outcomes t, b and J; on D′, with a vote moved from t to b, sums are read at y + 1 and x − 2."""
+        """Return the outcomes in which t, b or another class wins."""
+        # On D′, with a vote moved from t to b, sums are read at y + 1 and x − 2.
         here, there = self._logs(ties, 0, 0), self._logs(ties, 1, -2)
         if not other_classes:
             here[2][:], there[2][:] = -np.inf, -np.inf
@@ -258,10 +238,7 @@ class _Sums:
         return table[row : row + rows, column : column + columns]
 
     def _most_probable(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """Return the outcome in which t wins: ln P is `here` on D and `there` on D′.
-
-        `small` are the other two outcomes, in which b or J wins. If they are improbable, ln P is computed from them.
-        """
+        """Return the outcome in which t wins, from the others if these are improbable."""
         others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
         plain = _outcome(self.window, here, there)
         near = np.maximum(others, others_neighbour) < 0.5
@@ -277,12 +254,7 @@ class _Sums:
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return a bound on Σ P^α P′^{1−α} − 1 of the label if the first class loses the vote, (orders × (n + 1)).
-
-    Rows are the orders α, and columns the gaps γ = 0 … n. The bound is the largest E M(Y*) − 1 over both directions and
-    x = γ … n, the number of votes by which the class that gains the vote is behind the first class. M is defined in
-    `_running_maximum`, and Y* in `_tail_probabilities`.
-    """
+    """Bound the moment minus 1 if the first class loses the vote (orders, gaps)."""
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -295,6 +267,8 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
         for row, (order, cap) in enumerate(zip(orders, caps, strict=True)):
             for way in ways:
                 worst = np.minimum(_running_maximum(way, float(order)), cap)
+                # E M(Y*) − 1; its maximum is over both directions and x = γ … n, the votes by which the gaining class
+                # is behind.
                 mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * outside
                 mean = np.where(x[:, None] >= np.arange(x[-1] + 1), mean, 0.0)
                 result[row, : x[-1] + 1] = np.maximum(result[row, : x[-1] + 1], mean.max(axis=0))
@@ -302,23 +276,16 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … `most` (columns).
-
-    Y* is the largest noisy score of `classes` − 2 classes, each γ votes behind the first class. For y = low, 1 is
-    returned.
-    """
+    """Return tail probabilities of the largest score of the other classes (scores, gaps)."""
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
+    # Pr[Y* ≥ y], with each class γ votes behind the first
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
     return reached
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1 (rows: x; columns: y = low … high − 1), where M(y) is the largest m(y′) for low ≤ y′ ≤ y.
-
-    m(y) is the moment Σ P^α P′^{1−α}, α = `order`, of the label if y is the largest noisy score of the classes whose
-    counts do not change; of all orders of the classes, the worst is taken. `way` is an entry of `_Sums.ways`.
-    """
+    """Return the running maximum of the moment minus 1, in the worst class order."""
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
@@ -332,15 +299,12 @@ def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Return a bound on the moment minus 1, for γ = 0 … n, if the vote moves between two classes other than the first.
-
-    The bound is the mean of (1 + C(u))(1 + C′(u)) − 1, with u = γ + the noisy score of the first class. C and C′ are
-    those of `_observed_moment` for the two classes. The result is the larger of both directions.
-    """
+    """Bound the moment minus 1 if the vote moves between two other classes."""
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
     y, gap = np.arange(-below, window.high + 1)[:, None], np.arange(window.teachers + 1)
     u = y + gap - (window.low + 2)
+    # (1 + C(u))(1 + C′(u)) − 1, with C of `_observed_moment` and u = γ + the noisy score of the first class
     forward = loses[u] + gains[u] + loses[u] * gains[u]
     backward = gains[u + 1] + loses[u - 1] + gains[u + 1] * loses[u - 1]
     law = np.exp(window.pmf(y[:, 0]))
@@ -350,14 +314,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return C(u) = Σ P^α P′^{1−α} − 1, α = `order`, of one class's score, for u from low + 2 to n + `summed`.
-
-    The score is observed only if the noise z is at least u; otherwise, only z < u is observed. `step` is 1 for a class
-    that loses a vote and −1 for a class that gains one: the same score needs noise z on D and z + `step` on D′. C(u) is
-    replaced by its largest value at u or above. Beyond the returned range C(u) decreases, because the probability of an
-    observation and the ratio of the two probabilities of z < u decrease.
-    """
+    """Bound the moment minus 1 of a score that is observed only above each threshold."""
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
+    # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1
+    # for the class that loses a vote.
     observed = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)
     here, there = window.cdf(u - 1), window.cdf(u - 1 + step)
     crossing = window.pmf(u) - here if step == 1 else window.pmf(u - 1) - there
@@ -365,6 +325,8 @@ def _observed_moment(window: _Window, order: float, step: int) -> Array:
     error = window.error(here)
     below = _Outcome(here, here - ratio, error, 4 * window.error(crossing) * np.abs(ratio))
     total = np.cumsum(observed[::-1])[::-1] + below.side(backward=False).excess(order)
+    # The largest value at u or above. It decreases beyond this range, as do the probability of an observation and the
+    # ratio of the probabilities of z < u.
     return np.maximum.accumulate(total[::-1])[::-1]
 
 

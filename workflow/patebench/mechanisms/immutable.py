@@ -95,7 +95,7 @@ class ImmutableArgmax(Mechanism):
         return gaps(counts) >= self.distance
 
     def _log_labels(self, counts: Counts) -> Array:
-        """Return ln of the probability of every label (queries × classes), given that the query is answered."""
+        """Return the log probability of every label of an answered query."""
         largest = _largest(counts)
         ties = np.log(largest.sum(axis=1))[:, None]
         if self.drowned:

@@ -254,12 +254,7 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return the costs of the first `queries` queries for the teachers with the least, median and largest T_n·ε_n.
-
-        For each of these three teachers, the record contains the number of queries in which the teacher takes part
-        (such as `asked_least`) and the teacher's ε per query. It also contains the teacher's total ε at δ by basic
-        composition, as in distributed PATE, and by exact composition.
-        """
+        """Return the costs of the teachers with the least, median and largest total epsilon."""
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
         record: dict[str, float | str] = {"queries": queries, "delta": delta}
@@ -267,6 +262,7 @@ class LocalMechanism(Mechanism):
             epsilon, times = float(personal[i]), int(asked[i])
             channel = self.channel(epsilon, votes.classes)
             composed = independent.lattice_composition(channel.step, channel.local_epsilon, times, delta)
+            # basic composition, as in distributed PATE, and exact composition
             values = {"asked": times, "epsilon": epsilon, "basic": times * epsilon, "composed": composed}
             record |= {f"{name}_{which}": in_json(value) for name, value in values.items()}
         return record

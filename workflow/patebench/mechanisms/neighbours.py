@@ -75,7 +75,7 @@ def one_by_one(
 def _compute_separately(
     number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
 ) -> Iterator[Pairs]:
-    """Yield distributions of histograms with equally many ranks and their neighbours, `block` neighbours at a time."""
+    """Yield the distributions of histograms and neighbours, each computed separately."""
     multiplicity = multiplicities(rank)
     row, loses, gains = _list_changes(multiplicity, counts[:, -1])
     log_p = log_probabilities(counts)
@@ -87,7 +87,7 @@ def _compute_separately(
 
 
 def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
-    """Yield batches of at most max(1, `portion(r)`) of the `rows`, whose histograms have the same number r of ranks."""
+    """Yield batches of rows whose histograms have the same number of ranks."""
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
         step = max(1, portion(int(most) + 1))
@@ -95,12 +95,7 @@ def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int
 
 
 def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
-    """List all neighbours of histograms, as three arrays (neighbours,).
-
-    The arrays are the index of the histogram, the rank that loses a vote and the rank that gains this vote. All
-    histograms have the same number of ranks. `multiplicity` (histograms × ranks) is the number of classes of each rank;
-    `least` (histograms,) is the lowest count.
-    """
+    """List the histogram, the losing rank and the gaining rank of every neighbour."""
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False
     same = np.arange(multiplicity.shape[1])
@@ -110,22 +105,17 @@ def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
 
 
 def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
-    """Return one neighbour of each histogram, with counts still in descending order.
-
-    The last class of rank `loses` loses a vote, and the first class of rank `gains` gains it.
-    """
+    """Return one neighbour of each histogram."""
     result, rows = counts.copy(), np.arange(len(counts))
     after = np.cumsum(multiplicity, axis=1)
+    # The last class of a rank loses a vote and the first gains one, so that counts stay in descending order.
     result[rows, after[rows, loses] - 1] -= 1
     result[rows, after[rows, gains] - multiplicity[rows, gains]] += 1
     return result
 
 
 def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return outcome distributions, with the same quadrature nodes for a histogram and its neighbours.
-
-    `number` are the indices of the histograms, and `rank` the ranks of their classes, equally many in each histogram.
-    """
+    """Return outcome distributions of histograms and neighbours on the same quadrature nodes."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])
@@ -142,11 +132,7 @@ def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise)
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """Return ln P of one class of each rank for the histograms, and ln P of every outcome for their neighbours.
-
-    The first array is (histograms × ranks), the second (histograms × outcomes × losing rank × gaining rank), with the
-    outcomes of `of_noisy_argmax`.
-    """
+    """Return log probabilities of the histograms by rank, and of all their neighbours."""
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))
     distance = x[:, :, None] - histograms.values[:, None, :]
@@ -158,6 +144,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     stays, top = _scale_terms(others + noise.log_density(distance))
     one_less, top_less = _scale_terms(others + noise.log_density(distance + shift))
     one_more, top_more = _scale_terms(others + noise.log_density(distance - shift))
+    # histograms × outcomes of `of_noisy_argmax` × losing rank × gaining rank
     result = np.empty((len(histograms), number + 2, number, number))
     for loses in range(number):
         result[:, :-2, loses] = _products(stays * less[:, :, loses, None], more)
@@ -171,10 +158,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
 
 
 def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
-    """Return the nodes and ln weights of the quadrature on the panels `where`, (rows × nodes) each.
-
-    Rows with fewer panels than others get empty panels.
-    """
+    """Return quadrature nodes and log weights; empty panels fill up the rows."""
     panels_per_row = np.bincount(where.row, minlength=rows)
     place = np.arange(len(where.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
     low, width = np.zeros((2, rows, panels_per_row.max()))
@@ -186,18 +170,18 @@ def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
 
 
 def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
-    """Return exp(`log_terms`) (rows × nodes × ranks) divided by its maximum over nodes, and ln of the maximum."""
+    """Exponentiate terms relative to their maximum over nodes; return both."""
     top = np.max(log_terms, axis=1)
     return np.exp(log_terms - top[:, None, :]), top
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Return, per row and for each column of `left` and each column of `right`, the sum over nodes of their product."""
+    """Sum over nodes the products of every pair of columns."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
 def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` (rows, outcomes), with any ln P near 0 replaced by a more precise value from other outcomes."""
+    """Recompute probabilities near 1 from the other outcomes, which is more precise."""
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

@@ -230,7 +230,7 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
 
 
 def _solve_integer_block(counts: Counts, noise: IntegerNoise) -> Array:
-    """Compute `log_integer_argmax_probabilities` for a block, by a sum over the possible scores of the winner."""
+    """Compute probabilities by a sum over the winner's possible scores."""
     top = counts.max(axis=1, keepdims=True)
     x = top - noise.reach + np.arange(2 * noise.reach + 1)
     lower = [noise.log_distribution(x - 1 - count[:, None]) for count in counts.T]

@@ -105,10 +105,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the accountant of the noisy counts by Gaussian DP.
-
-        `counts` is the number of counts per query that one teacher changes, each by one.
-        """
+        """Return the Gaussian DP accountant of the counts that one teacher changes per query."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
@@ -156,7 +153,7 @@ class LNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self._label_costs()))
 
     def _label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return the worst-case Rényi costs of one label: with continuous noise, and with discrete noise."""
+        """Return the worst-case Rényi costs of one label with continuous and discrete noise."""
         return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -193,12 +190,9 @@ class LNMax(NoisyArgmax):
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
     def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
-        """Return the moments accountants of PATE 2017, worst-case and data-dependent, converted to ε as published.
+        """Return the moments accountants of PATE 2017, converted to epsilon as published."""
 
-        The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1. `tried` are the moments l, and `log_q`
-        (queries,) are upper bounds on ln Pr[the label is not the plurality].
-        """
-
+        # The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1.
         def worst_case(orders: Array) -> Array:
             return rdp.moments_data_independent(self.gamma, orders - 1) / (orders - 1)
 

@@ -146,7 +146,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return the Rényi divergence of decision and first T labels, for T in `queries` (queries × orders)."""
+        """Return the Rényi divergence of the decision and the first labels (queries, orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -200,10 +200,7 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least ε, rounded up, at which the test passes with `probability` for votes whose `steps` are `k`.
-
-    It is None if this ε is not less than `below`.
-    """
+    """Return the least epsilon at which the test passes often enough, or None from `below` on."""
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])
@@ -216,7 +213,7 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
 
 
 def _round_up(value: float) -> float:
-    """Return `value` rounded up to four significant digits."""
+    """Round up to four significant digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / step) * step:.4g}")
 

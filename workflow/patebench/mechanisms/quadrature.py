@@ -100,17 +100,15 @@ def _solve_block(counts: Array, noise: Noise) -> Array:
 
 
 def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
-    """Return ln Pr[class j wins], (queries, classes), for rows of counts in descending order.
-
-    Classes with equal counts are integrated once. For a nearly certain plurality, ln Pr is computed from the other
-    classes, which is more precise.
-    """
+    """Return the log probability that each class of descending counts wins."""
     rank = ranks(counts)
     result = np.empty(counts.shape)
+    # Classes with equal counts are integrated once.
     for last in np.unique(rank[:, -1]):
         rows = np.flatnonzero(rank[:, -1] == last)
         log_p = _integrate(Histograms.of(counts[rows], rank[rows], noise.scale), noise)
         result[rows] = np.take_along_axis(log_p, rank[rows], axis=1)
+    # For a nearly certain plurality, the complement of the other classes is more precise.
     others = logsumexp(result[:, 1:])
     near_certain = others < -1
     result[near_certain, 0] = log1mexp(others[near_certain])
@@ -118,7 +116,7 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
 
 def _integrate(histograms: Histograms, noise: Noise) -> Array:
-    """Return ln Pr[class wins] for one class of each distinct count (queries × distinct counts)."""
+    """Return the log probability that one class of each distinct count wins."""
     result = np.empty(histograms.values.shape)
     block = max(1, _CELLS // (32 * len(NODES) * histograms.values.shape[1]))
     for start in range(0, len(histograms), block):
@@ -151,13 +149,9 @@ def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels for Gaussian noise: grid cells near the mode of some class, cut finely where integrands bend.
-
-    The curvature of ln(integrand) is at least 1 everywhere, so ln(integrand) has dropped by r²/2 at a distance r from
-    its mode. The curvature is at most 1 plus the curvature of the distribution functions. This bound decreases in x and
-    determines the number of panels of a cell. The slope of ln(integrand) for a neighbour differs by at most `shift`,
-    and so the neighbour's mode is at most `shift` away.
-    """
+    """Cut cells near the modes of classes into panels, finely where integrands bend."""
+    # The curvature of ln(integrand) is at least 1, so ln(integrand) has dropped by r²/2 at a distance r from its mode.
+    # The slope differs by at most `shift` for a neighbour, whose mode is therefore at most `shift` away.
     reach = np.sqrt(2 * _DROP) + shift
     first = np.floor((_gaussian_modes(histograms) - reach) / _CELL).astype(np.int64)
     index = first[:, :, None] + np.arange(int(np.ceil(2 * reach / _CELL)) + 1)
@@ -166,6 +160,7 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     row, cell = np.divmod(np.unique(np.arange(len(index))[:, None, None] * span + index - lowest), span)
     low = (cell + lowest) * _CELL
     distance = (low - _CELL / 2 - shift)[:, None] - histograms.values[row]
+    # At most 1 plus the curvature of the distribution functions, a bound that decreases in x.
     curvature = 1 + np.sum(histograms.multiplicity[row] * _bend(distance, hazard(distance)), axis=1)
     parts = np.ceil(np.sqrt(curvature / 10)).astype(np.int64)
     place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -175,18 +170,16 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _bend(distance: Array, slope: Array) -> Array:
-    """Return minus the second derivative of ln Φ at `distance`; `slope` is its first derivative there."""
+    """Return the curvature of the logarithm of the normal distribution function."""
     return np.where(distance < -1e3, 1.0, slope * (distance + slope))  # the limit, where the formula would cancel
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Return the mode of the integrand for a class of each distinct count (queries × distinct counts).
-
-    The slope of ln(integrand) is convex and decreasing, so Newton's steps from the class's count never overshoot.
-    """
+    """Return the integrand's mode for a class of each distinct count."""
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
     x = values
+    # The slope of ln(integrand) is convex and decreasing, so Newton's steps from the class's count never overshoot.
     for _ in range(8):
         distance = x[:, :, None] - values[:, None, :]
         slope = hazard(distance)
@@ -197,20 +190,17 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 @panels.register
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels for Laplace noise, which lie between successive distinct counts and above the largest count.
-
-    Between two successive counts the integrand is smooth and does not decrease; above all counts it decreases like e⁻ˣ.
-    So each interval is cut off where ln(integrand) is low enough. It is split where the counts of a neighbour (one vote
-    moved) lie, and where the distribution functions of the counts below still bend. A neighbour's integrand differs by
-    a factor of at most e^{2·shift}, so the cut-off is valid for neighbours too.
-    """
+    """Cut the intervals between successive counts, and above the largest, into panels."""
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
     low = np.hstack([values, values[:, -1:] - _DROP])
     length = np.hstack([top, values]) - low
+    # Between counts the integrand is smooth and does not decrease; above all it decreases like e⁻ˣ. Intervals are cut off
+    # where it is low enough, also for a neighbour, whose integrand differs by a factor of at most e^{2·shift}.
     with np.errstate(divide="ignore", over="ignore"):
         steep = _DROP / _laplace_slope(histograms)
     start = np.where(steep < length, length - steep, 0.0)
+    # Split where counts of a neighbour lie, and where the distribution functions of the counts below still bend.
     bends = [np.full_like(length, at) for at in (shift, *_BENDS)]
     bent = np.where(classes * length > 10, np.minimum(steep, length) / 4, 0.0)
     falls = [length - at for at in (bent, _DROP, _DROP / 4, shift, 0.0)]
@@ -222,14 +212,11 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return the least slope of ln(integrand) over all classes, (queries, 1 + distinct counts).
-
-    The first column is for the interval above all counts and contains zeros. Each other column is the slope just below
-    one of the counts.
-    """
+    """Return the least slope of the log integrand just below each distinct count."""
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))
     curve = np.triu(tail / (2 - tail), 1)
     slope = above - 1 + np.sum(curve * multiplicity[:, None, :], axis=2)
+    # The first column is for the interval above all counts.
     return np.hstack([np.zeros((len(values), 1)), slope])

@@ -120,7 +120,7 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
 
         def any_votes(queries: int) -> int:
-            """Return the maximum number of cells of `queries` queries that one teacher changes, for any votes."""
+            """Return the largest number of cells that one teacher changes, for any votes."""
             return 2 * participations(int(self.k), queries, votes.rounds)
 
         worst_case = self.worst_case(any_votes, votes.teachers)

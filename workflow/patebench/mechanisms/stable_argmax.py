@@ -111,11 +111,9 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the exact divergence of the tests' outcomes (answered or not), without the labels.
-
-        A label may differ between neighbours only if one teacher can change the plurality. For each such query,
-        `failure`, which bounds the probability of an answer, is added to the δ of the tests.
-        """
+        """Return exact accountants of the tests' outcomes, without the labels."""
+        # A label differs between neighbours only if one teacher can change the plurality. For each such query,
+        # `failure`, which bounds the probability of an answer, is added to δ.
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
@@ -132,7 +130,7 @@ class StableArgmax(Mechanism):
         ]
 
     def _log_test(self, counts: Counts) -> Array:
-        """Return ln Pr[answered] and ln Pr[no answer] of each query, (queries × 2)."""
+        """Return the log probabilities of an answer and of none (queries, 2)."""
         missing = np.asarray(self.epsilon * (1.0 - distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
         return np.column_stack([noise.log_distribution(-missing), noise.log_distribution(missing)])
@@ -196,7 +194,7 @@ class SparseVector(Mechanism):
         return log_p
 
     def _answered(self, distance: NDArray[np.int64]) -> Array:
-        """Return Pr[answered], (queries,), for the `distance` d of each query in a release."""
+        """Return the probability that each query of a release is answered."""
         values, which = np.unique(distance, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         of_test = self.noises[1]
@@ -214,9 +212,10 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return the nodes and weights of a quadrature over ρ whose panels end at kinks of the integrand."""
+        """Return quadrature nodes and weights for the noise of the threshold."""
         noise = self.noises[0]
         edge = _REACH * noise.scale
+        # Panels end at kinks of the integrand.
         bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])
         edges = np.unique(bends[np.abs(bends) <= edge])
         width = np.diff(edges)[:, None]
