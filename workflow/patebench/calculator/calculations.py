@@ -221,7 +221,7 @@ def _noise_for(
 
 
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, float], queries: int) -> str:
-    """Return the name of the missing parameter (the noise); raise PatebenchError if none or several are missing."""
+    """Return the name of the one missing parameter; raise an error otherwise."""
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]

@@ -62,7 +62,7 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _outward(result: Calibration, value: float) -> str:
-    """Return the noise `value` as text with few digits, rounded so that the worst-case ε stays at most the target."""
+    """Format the noise with few digits that keep epsilon within the target."""
     from patebench.calculator.calculations import worst_case
     from patebench.mechanisms.base import make_mechanism
 
@@ -120,7 +120,7 @@ def four_digits(epsilon: float) -> str:
 
 
 def _to_publish(result: Account | Calibration) -> str:
-    """Return a sentence with the ε to publish for labels drawn with discrete noise, or why no ε can be published."""
+    """Say which epsilon to publish, or why none can be published."""
     bound = result.released
     if isinstance(result, Account) and result.unreleasable:
         return f"Nothing to publish: {result.unreleasable}."
@@ -143,7 +143,7 @@ def _to_publish(result: Account | Calibration) -> str:
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Return sentences of advice on the sanitised and the unpublishable bounds in `bounds`."""
+    """Give advice on sanitised and on unpublishable bounds."""
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
