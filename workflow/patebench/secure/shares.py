@@ -99,15 +99,11 @@ class Party:
     def _share(
         self, for_masks: Source, for_noise: Source, counted: NDArray[np.integer], classes: int, aggregators: int
     ) -> list[Words]:
-        """Return the shares (queries × classes) of one teacher's noisy one-hot votes, one for each aggregator.
-
-        `counted` (queries,) is the teacher's vote on each query, or −1 where it abstains or its vote does not count.
-        Shares of all aggregators except the last are drawn from `for_masks` and do not depend on votes. The teacher's
-        noise share, drawn from `for_noise`, has the same value as without secure aggregation. It is also added where
-        the teacher abstains, to hide the abstention.
-        """
+        """Split one teacher's noisy votes into shares, one for each aggregator."""
         shape = len(counted), classes
+        # All shares except the last come from `for_masks` and do not depend on votes.
         masks = draw_masks(for_masks, aggregators, shape)
+        # The same noise share as without secure aggregation; abstentions get it too, which hides them.
         noise = self.mechanism.share(self.teachers, shape, for_noise)
         return [*masks, closing_share(masks, encode_votes(counted, classes) + noise)]
 
