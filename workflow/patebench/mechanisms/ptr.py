@@ -200,7 +200,7 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least epsilon at which the test passes often enough, or None from `below` on."""
+    """Return the least epsilon below `below` at which the test passes often enough."""
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])

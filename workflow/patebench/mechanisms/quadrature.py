@@ -195,8 +195,8 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
     top = np.full((len(values), 1), _DROP + np.log(classes))
     low = np.hstack([values, values[:, -1:] - _DROP])
     length = np.hstack([top, values]) - low
-    # Between counts the integrand is smooth and does not decrease; above all it decreases like e⁻ˣ. Intervals are cut off
-    # where it is low enough, also for a neighbour, whose integrand differs by a factor of at most e^{2·shift}.
+    # Between counts the integrand is smooth and does not decrease; above all it decreases like e⁻ˣ. Intervals are cut
+    # off where it is low enough, also for a neighbour, whose integrand differs by a factor of at most e^{2·shift}.
     with np.errstate(divide="ignore", over="ignore"):
         steep = _DROP / _laplace_slope(histograms)
     start = np.where(steep < length, length - steep, 0.0)
