@@ -27,6 +27,8 @@ os.environ.update(PATEBENCH_HOME=ROOT)
 # Published values and captions are in the folder of the Snakefile, not in that of the run.
 PUBLISHED, CAPTIONS = (os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report"))
 
+# RUN is the expanded configuration: targets, and facts on each job by its folder. Its attributes are described in
+# workflow/patebench/config/run.py.
 try:
     check_passed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])
     check_passed_on(str(value) for value in workflow.config_settings.config.values() if isinstance(value, str))
