@@ -16,7 +16,7 @@ from patebench.accounting.independent import gaussian_dp
 from patebench.core.errors import PatebenchError, separate
 from patebench.leaderboard.assessment import Assessed, Status, assess
 from patebench.leaderboard.collection import written_files
-from patebench.leaderboard.entry import Entry, entry_text, read_entry, schema_text
+from patebench.leaderboard.entry import Entry, read_entry, schema_text
 from patebench.stages.check_entry import command
 
 ROOT = Path(__file__).parents[2]
@@ -422,7 +422,7 @@ def test_text_of_an_entry_cannot_end_a_line_of_the_report(tmp_path: Path) -> Non
 
 def test_an_entry_survives_writing(tmp_path: Path) -> None:
     entry = Entry.model_validate(NO_PRIVACY)
-    (tmp_path / "a.json").write_text(entry_text(entry))
+    (tmp_path / "a.json").write_text(entry.model_dump_json())
     assert read_entry(tmp_path / "a.json") == entry.model_copy(update={"name": "a"})
 
 

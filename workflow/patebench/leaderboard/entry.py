@@ -283,8 +283,3 @@ def read_entry(path: Path) -> Entry:
             for error in fault.errors()
         ]
         raise FaultsError(faults) from None
-
-
-def entry_text(entry: Entry) -> str:
-    """Return `entry` as the formatted JSON text of its file."""
-    return json.dumps(entry.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
