@@ -74,7 +74,7 @@ def test_files_that_do_not_belong_together_are_named(results: Path) -> None:
         seed=1, stream="tiny", out=results / "partition.npz",
     )  # fmt: skip
     assert named(results) == ["chunks/0-2.npz", "chunks/3-5.npz", "votes.npz"]
-    assert "it was made with another file partition than" in check(results).faults[0]
+    assert "it was made from another partition than" in check(results).faults[0]
 
 
 def test_labels_bounds_and_students_of_others_are_named(results: Path) -> None:
@@ -177,10 +177,10 @@ def test_rounds_belong_to_the_rounds_before_them(results: Path, rounds: Path) ->
     queries, labels = (read_arrays(rounds / f"{name}.npz", LAYOUTS[name]) for name in ("queries", "labels"))
     for fact in ("labels", "predictions"):
         write_arrays(queries.path, LAYOUTS["queries"], queries.arrays, {**queries.meta, fact: "0" * 64})
-        assert f"{below}/queries.npz: it was made with another file {fact} than" in "".join(check(results).faults)
+        assert f"{below}/queries.npz: it was made from another {fact} than" in "".join(check(results).faults)
         write_arrays(queries.path, LAYOUTS["queries"], queries.arrays, queries.meta)
     for fact, wrong in (("earlier", "0" * 64), ("queries_files", [labels.meta["queries_files"][0], "0" * 64])):
         write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, {**labels.meta, fact: wrong})
-        assert f"{below}/labels.npz: it was made with another file {fact} than" in "".join(check(results).faults)
+        assert f"{below}/labels.npz: it was made from another {fact} than" in "".join(check(results).faults)
         write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, labels.meta)
     assert check(results).faults == []

@@ -84,7 +84,7 @@ class ClassParameters(Parameters):
             raise mistake("'class_names' already determines the number of classes; give only one of them", "classes")
         if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
             raise mistake(
-                f"{show(self.class_names[0])} would be the name of a single class; give a list, or --class-names once"
+                f"{show(self.class_names[0])} is text, not a list of names; give a list, or --class-names once"
                 " for each class",
                 "class_names",
             )
@@ -473,7 +473,7 @@ class PrivateKnnParameters(Parameters):
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
             raise mistake(
-                "the form 'published' answers all queries above the threshold, without a maximum number; leave it out",
+                "the form 'published' answers all queries above the threshold; leave out answers",
                 "answers",
             )
         return self

@@ -204,7 +204,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def _trains_a_network(self) -> Self:
         for key in ("soft", "hints"):
             if on_queries(self.model) and getattr(self, key):
-                raise mistake(f"the model '{self.model}' has no probabilities or hints to store; leave it out", key)
+                raise mistake(f"the model '{self.model}' has no probabilities or hints; leave out {key}", key)
         return self
 
 

@@ -109,7 +109,7 @@ def _note_people(
             paths[-1],
             f"{people} of column '{declared.owner}' also have records in {paths[0]}, for example the owner of record "
             f"{int(np.flatnonzero(both)[0]) + 1}; ε would not protect them",
-            "put all records of a person into one part, or set people: leave-out to leave out their private records",
+            "put all records of a person into one part, or write `people: leave-out` to drop their private records",
             code="person-in-both-parts",
         )
     return f"{paths[-1]}: left out {records} of {people} who also have public records"

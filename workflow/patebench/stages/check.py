@@ -128,7 +128,7 @@ def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Itera
                 yield str(ArtefactError(path, f"its input {entry} is missing", "run snakemake again, which makes it"))
             elif len(inputs) == len(files) and digest not in inputs:
                 beside = "those next to it" if entry == "chunks" else files[0]
-                yield str(ArtefactError(path, f"it was made with another file {entry} than {beside}", _AGAIN))
+                yield str(ArtefactError(path, f"it was made from another {entry} than {beside}", _AGAIN))
                 break
 
 
