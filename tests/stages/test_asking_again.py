@@ -225,7 +225,7 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
         ({"earlier_votes": "0" * 64}, "entry 'votes' does not match"),
         (
             {"queries_files": ["0" * 64, votes.meta["queries_files"][1]]},
-            "its rounds of votes differ from the rounds up to",
+            "the rounds of its votes differ from the rounds up to",
         ),
     ):
         write_arrays(tmp_path / "votes.npz", VOTES, votes.arrays, {**votes.meta, **changes})
