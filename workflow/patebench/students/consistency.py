@@ -114,11 +114,7 @@ class Consistency:
             views = torch.cat([batch.views(batch.x, "strong"), batch.views(batch.labelled, "strong")])
             logits = student(views).float()
         agreement = agreement_loss(
-            logits[:size],
-            self.align(predicted, batch),
-            settings.confident,
-            settings.confident_last,
-            batch.done,
+            logits[:size], self.align(predicted, batch), settings.confident, settings.confident_last, batch.done
         )
         return {
             "labelled loss": self.label_weight(batch.done) * F.cross_entropy(logits[size:], batch.y),
@@ -133,12 +129,16 @@ def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
     return ema(batch.views(batch.x, "weak")).float().softmax(1)
 
 
+def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:
+    return ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
+
+
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the consistency trainer of the model in `config`, by default of a network that suits the pool.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
-    settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
+    settings = _settings(data, config)
     remaining = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
     student = _trainer(remaining, model_for(data, config, large="student-cnn"), settings)
     student.settings |= {"labels left out": len(data.labelled) - len(remaining.labelled)}
@@ -166,7 +166,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     vectors = data.features(data.pool)
     clusters = torch.from_numpy(nearest(vectors, centres(vectors, table.queries)))
     alignment = ClusterAlignment(clusters, torch.from_numpy(shares).float())
-    settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
+    settings = _settings(data, config)
     labelled = data.without(table.queries[~pure])
     model = model_for(data, config, large="student-cnn")
 

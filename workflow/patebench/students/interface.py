@@ -24,9 +24,9 @@ class NoisyTable:
     """A released table of noisy counts (queries, classes), and public facts about its votes.
 
     `queries` (queries,) are positions in the pool, and `variance` is the variance of the noise on each count. `records`
-    is the number of private records that voted. Each record voted on its `neighbours` nearest queries. If this is None,
-    it voted on one query: that of its cell (samples with similar features; `features/cells.py`). If `weighted`,
-    each record voted on all queries with the weights of `features/cells.py`.
+    is the number of private records that voted. Each record voted on its `neighbours` nearest queries or, if None,
+    on the query of its cell. If `weighted`, each record voted on all queries with weights. `features/cells.py` defines
+    cells and weights.
     """
 
     counts: NDArray[np.float64]
