@@ -68,11 +68,12 @@ def run(
     mode = Mode.RELEASE if release or sanitise else Mode.SEEDED
     check_protects(source, mode)
     check_size_of_delta(mode, read_votes.teachers, delta, ledger_delta, votes=source)
-    if fault := reason_unreleasable(source):
-        click.echo(f"{file}: {fault}; no release can be drawn from these votes", err=True)
+    unreleasable = reason_unreleasable(source)
+    if unreleasable:
+        click.echo(f"{file}: {unreleasable}; no release can be drawn from these votes", err=True)
     noise = None if place is None else _noise(place, source, mechanism, parameters)
     account = partial(epsilon, read_votes, mechanism, parameters, delta, queries, release=release)
-    result = replace(account(noise=noise, publishable=True), unreleasable=reason_unreleasable(source))
+    result = replace(account(noise=noise, publishable=True), unreleasable=unreleasable)
     if not as_json:
         show_on_terminal(show.account_table(result))
     if not publishable:
