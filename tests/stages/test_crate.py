@@ -14,7 +14,7 @@ from patebench.core.files import read_json, write_json
 from patebench.stages import crate
 
 ROOT = Path(__file__).parents[2]
-RUN = ROOT / "results" / "reference" / "one-vote-graph"
+RUN = ROOT / "results" / "reference" / "one-vote-graph-table"
 
 rocrate = pytest.importorskip("rocrate", reason="rocrate is pinned in envs/requirements.txt, and not installed here")
 
