@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patebench.models.device import device
 from patebench.petdl.noisy_gradient import per_teacher
 from patebench.petdl.student import PetdlStudent
 
@@ -20,11 +21,13 @@ WIDTH, BATCH, REPEATS = 12, 128, 3
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The least time of a few, after one that warms up."""
+    """Return the least time of `REPEATS` calls, after one that warms up."""
     times = []
     for _ in range(REPEATS + 1):
         start = time.perf_counter()
         work()
+        if device().type == "cuda":
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     return min(times[1:])
 
