@@ -40,7 +40,7 @@ class Linear(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.weights, self.norm = nn.Parameter(torch.from_numpy(WEIGHTS)), nn.BatchNorm1d(3, eps=0.0)
+        self.weights, self.norm = nn.Parameter(torch.from_numpy(WEIGHTS)), nn.BatchNorm1d(3, eps=1e-9)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(x.flatten(1) @ self.weights)

@@ -39,5 +39,6 @@ def learnt(
     """Return a student trained by `form`, and its accuracy on the pool."""
     x, y = pool()
     made = student(x)
-    form.learn(made, made.samples(x), known or knowledge(y), settings, seed, lambda epoch: None)  # type: ignore[attr-defined]
+    known = (known or knowledge(y)).to(made.device)
+    form.learn(made, made.samples(x), known, settings, seed, lambda epoch: None)  # type: ignore[attr-defined]
     return made, float((made.predict(x) == y).double().mean())
