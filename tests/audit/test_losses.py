@@ -44,7 +44,7 @@ def test_least_epsilon_inverts_the_divergence_and_rounds_down(seed, delta):
 
 def test_a_column_may_stand_for_several_outcomes():
     p, q, _ = rows((0.7, 0.4), (0.1, 0.2))
-    once = least_epsilon(*(each[None] for each in rows((0.7, 0.4), (0.1, 0.2), (0.1, 0.2), (0.1, 0.2))), DELTA)
+    once = least_epsilon(*(each[None] for each in rows((0.7, 0.4), *[(0.1, 0.2)] * 3)), DELTA)
     np.testing.assert_allclose(least_epsilon(p[None], q[None], np.array([[1, 3]]), DELTA), once, rtol=1e-12)
 
 
@@ -117,7 +117,7 @@ def test_binary_by_brute_force(p, q, queries):
     assert brute(likely, rare, found - 1e-9) >= DELTA
 
 
-def test_binary_of_what_tells_nothing():
+def test_binary_of_equal_and_of_certain_outcomes():
     assert binary(0.2, 0.2, 50, DELTA) == binary(0.1, 0.3, 50, DELTA) == 0
     assert binary(1.0, 0.5, 3, DELTA) == pytest.approx(3 * math.log(2), abs=1e-4)
 
