@@ -11,22 +11,24 @@ from patebench.models import make_learner, on_queries
 
 def test_a_query_stands_for_the_mean_of_the_samples_nearest_to_it():
     features = np.array([[0.0, 0], [1, 0], [10, 0], [12, 0], [11, 3]])
-    found = cells.centres(features, np.array([3, 0]))
-    assert found.tolist() == [[11.0, 1.0], [0.5, 0.0]]
-
-
-def test_equal_samples_are_queries_of_their_own():
-    found = cells.centres(np.array([[1.0], [1.0], [5.0]]), np.array([0, 1]))
-    assert found.tolist() == [[3.0], [1.0]]
+    assert cells.centres(features, np.array([3, 0])).tolist() == [[11.0, 1.0], [0.5, 0.0]]
+    equal = cells.centres(np.array([[1.0], [1.0], [5.0]]), np.array([0, 1]))
+    assert equal.tolist() == [[3.0], [1.0]], "equal samples are queries of their own"
 
 
 @pytest.mark.parametrize("block", [1, 50, 1 << 22])
-def test_the_nearest_centre_is_that_of_a_plain_search_whatever_the_blocks(block, monkeypatch):
+def test_cells_and_neighbours_are_those_of_a_plain_search_whatever_lies_beside(block, monkeypatch):
     monkeypatch.setattr(cells, "_CELLS", block)
     rng = np.random.default_rng(0)
-    vectors, centres = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
-    expected = [min(range(9), key=lambda c: float(np.sum((v - centres[c]) ** 2))) for v in vectors]
+    features, vectors, order = rng.normal(size=(50, 4)) / 4, rng.normal(size=(60, 4)) / 4, rng.permutation(60)
+    queries = np.array([7, 3, 30, 22, 41, 8])
+    centres, found = cells.centres(features, queries), cells.belong(vectors, features, queries, 3)
+    expected = [min(range(6), key=lambda c: float(np.sum((v - centres[c]) ** 2))) for v in vectors]
     assert cells.nearest(vectors, centres).tolist() == expected
+    assert cells.belong(vectors, features, queries)[:, 0].tolist() == expected, "without neighbours"
+    for vector, near in zip(vectors, found, strict=True):
+        assert set(near) == set(np.argsort(np.square(features[queries] - vector).sum(axis=1))[:3])
+    assert np.array_equal(cells.belong(vectors[order], features, queries, 3), found[order])
 
 
 def test_a_vector_between_two_centres_falls_to_the_same_one_whatever_lies_beside_it():
@@ -44,26 +46,6 @@ def test_a_vector_between_two_centres_falls_to_the_same_one_whatever_lies_beside
         assert len(found) == 1
 
 
-@pytest.mark.parametrize("block", [1, 50, 1 << 22])
-def test_neighbours_are_those_of_a_plain_search_whatever_lies_beside(block, monkeypatch):
-    monkeypatch.setattr(cells, "_CELLS", block)
-    rng = np.random.default_rng(0)
-    features, vectors = rng.normal(size=(50, 4)) / 4, rng.normal(size=(60, 4)) / 4
-    queries = np.array([7, 3, 30, 22, 41, 8])
-    found = cells.belong(vectors, features, queries, 3)
-    for vector, near in zip(vectors, found, strict=True):
-        assert set(near) == set(np.argsort(np.square(features[queries] - vector).sum(axis=1))[:3])
-    order = rng.permutation(60)
-    assert np.array_equal(cells.belong(vectors[order], features, queries, 3), found[order])
-
-
-def test_without_neighbours_a_vector_belongs_to_its_cell():
-    rng = np.random.default_rng(0)
-    features, queries = rng.normal(size=(50, 4)) / 4, np.array([7, 3, 30])
-    expected = cells.nearest(features, cells.centres(features, queries))
-    assert np.array_equal(cells.belong(features, features, queries)[:, 0], expected)
-
-
 def test_a_teacher_votes_for_the_most_frequent_label_of_its_records_at_each_query():
     rng = np.random.default_rng(1)
     teacher, query, label = rng.integers(0, 7, 80), rng.integers(0, 5, 80), rng.integers(0, 3, 80)
@@ -75,15 +57,6 @@ def test_a_teacher_votes_for_the_most_frequent_label_of_its_records_at_each_quer
             assert found[t, q] == (times.argmax() if len(own) else ABSTAINED)
     assert found.dtype == np.int8
     assert (found[7] == ABSTAINED).all()
-
-
-def test_another_record_of_one_teacher_changes_its_row_alone():
-    rng = np.random.default_rng(2)
-    teacher, query, label = np.repeat(np.arange(30), 2), rng.integers(0, 5, 60), rng.integers(0, 3, 60)
-    before = cells.record_votes(teacher, query, label, (30, 5), 3)
-    query[8], label[8] = (query[8] + 1) % 5, (label[8] + 1) % 3
-    after = cells.record_votes(teacher, query, label, (30, 5), 3)
-    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [4]
 
 
 def test_it_is_no_learner():

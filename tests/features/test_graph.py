@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.cluster import KMeans
-from sklearn.datasets import make_moons
 
 from patebench.core.errors import PatebenchError
 from patebench.features import contrast, graph
-from patebench.features.query_clusters import majority
 
 rng = np.random.default_rng(0)
 POOL = rng.integers(0, 256, (60, 1, 8, 8), dtype=np.uint8)
@@ -41,17 +38,8 @@ def walked_by_hand(vectors: np.ndarray) -> np.ndarray:
 def test_a_walk_is_the_power_of_a_matrix() -> None:
     vectors = rng.normal(size=(70, 5))
     np.testing.assert_allclose(graph.walked(vectors), walked_by_hand(vectors), atol=1e-9)
-
-
-def test_clusters_follow_the_graph_where_planes_cut_through_it() -> None:
-    """Two half moons, each within reach of the other: four clusters of the points put parts of both together."""
-    points, moon = make_moons(300, noise=0.08, random_state=0)
-    right = {}
-    for name, vectors in (("as they are", points), ("walked", graph.walked(np.c_[points, np.ones(300)]))):
-        cluster = KMeans(4, n_init=5, random_state=0).fit_predict(vectors)
-        right[name] = np.mean(majority(cluster, moon, 4, 2)[cluster] == moon)
-    assert right["walked"] > 0.99
-    assert right["as they are"] < 0.9
+    np.testing.assert_allclose(graph.walked(np.ones((30, 4))), 0.5, err_msg="equal samples")
+    np.testing.assert_allclose(np.linalg.norm(graph.walked(np.eye(2)), axis=1), 1, err_msg="a tiny pool")
 
 
 def test_a_sample_is_the_mean_over_its_nearest_in_the_pool(encoder: graph.GraphEncoder) -> None:
@@ -70,10 +58,3 @@ def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder) -> None
             graph.GraphEncoder.of({**plain, "weights": weights})
     with pytest.raises(PatebenchError, match="has one sample, which has no neighbours"):
         graph.GraphEncoder.learn(POOL[:1])
-
-
-def test_equal_samples_and_tiny_pools_are_sound() -> None:
-    same = np.ones((30, 4))
-    np.testing.assert_allclose(graph.walked(same), 0.5)
-    pair = graph.walked(np.eye(2))
-    np.testing.assert_allclose(np.linalg.norm(pair, axis=1), 1)

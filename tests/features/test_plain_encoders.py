@@ -46,14 +46,8 @@ def test_histograms_are_those_of_a_loop_over_pixels() -> None:
     found = Gradients.learn(COLOUR).features(COLOUR)
     due = [histogram(image.mean(axis=0) / 255, side=2) for image in COLOUR.astype(float)]
     np.testing.assert_allclose(found, due, atol=1e-12)
-
-
-def test_a_bar_has_the_direction_across_it() -> None:
-    """A grey level that rises to the right alone has gradients along direction 0, and one turned by 90°, in between."""
-    across = np.tile(np.arange(16, dtype=np.uint8) * 10, (1, 1, 16, 1))
-    cells = Gradients.learn(across).features(across).reshape(-1, DIRECTIONS)
-    assert (cells[:, 0] > 0).all()
-    assert not cells[:, 1:].any()
+    even = np.full((1, 1, 8, 8), 9, dtype=np.uint8)
+    assert not Gradients.learn(even).features(even).any()
 
 
 def test_pixels_are_as_far_apart_as_they_differ() -> None:
@@ -70,8 +64,3 @@ def test_columns_of_a_table_are_unit_vectors() -> None:
     vectors = TableColumns.learn(x).features(x)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1, 0, 1, 1])
     np.testing.assert_allclose(vectors * np.linalg.norm(x, axis=1)[:, None], x, atol=1e-6)
-
-
-def test_an_even_image_has_no_gradients() -> None:
-    even = np.full((1, 1, 8, 8), 9, dtype=np.uint8)
-    assert not Gradients.learn(even).features(even).any()

@@ -39,30 +39,6 @@ def test_the_transform_equals_that_of_kymatio() -> None:
         np.testing.assert_allclose(computed[path, [0, 5, 11]], expected, atol=2e-6)
 
 
-def test_wavelets_ignore_brightness_and_the_average_keeps_it() -> None:
-    paths = scatter(torch.full((1, 16, 20), 0.75))[0]
-    torch.testing.assert_close(paths[0], torch.full((4, 5), 0.75), atol=1e-5, rtol=0)
-    assert paths[1:].abs().max() < 1e-5
-
-
-@pytest.mark.parametrize(("number", "angle"), [(1, 2), (3, 0), (6, -3)])
-def test_a_wave_answers_to_the_wavelet_of_its_direction(number: int, angle: int) -> None:
-    down, right = np.mgrid[:32, :32]
-    turn = angle * math.pi / 8
-    wave = 0.5 + 0.4 * np.cos(0.7 * math.pi * (down * math.cos(turn) + right * math.sin(turn)))
-    small = scatter(torch.from_numpy(wave[None]).float())[0, 1:9].mean((1, 2))
-    assert int(small.argmax()) == number
-
-
-def test_outputs_of_an_image_do_not_depend_on_others() -> None:
-    together = ScatteringEncoder.outputs(IMAGES).numpy()
-    assert together.shape == (9, 2 * PATHS * 2 * 3)
-    np.testing.assert_array_equal(ScatteringEncoder.outputs(IMAGES[[7, 2]]).numpy(), together[[7, 2]])
-    np.testing.assert_array_equal(ScatteringEncoder.outputs_alone(IMAGES), together)
-    swapped = ScatteringEncoder.outputs(IMAGES[:, ::-1].copy()).numpy().reshape(9, 2, -1)
-    np.testing.assert_allclose(swapped[:, ::-1].reshape(9, -1), together, atol=1e-6)
-
-
 def test_small_images_and_arrays_for_another_shape_are_refused() -> None:
     with refuses("shape"):
         ScatteringEncoder.learn(np.zeros((3, 1, 7, 20), np.uint8))
