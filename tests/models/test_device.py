@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +21,6 @@ from patebench.models.device import (
     claim,
     compute_dtype,
     compute_dtype_for,
-    device,
     keep_freed_memory,
     release,
 )
@@ -37,10 +36,6 @@ def released() -> Iterator[None]:
 
 
 CLAIM = "import sys; from pathlib import Path; from patebench.models.device import claim; {then}"
-
-
-def test_without_a_gpu_the_cpu_computes() -> None:
-    assert device().type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def test_memory_is_kept_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,48 +120,38 @@ def test_what_is_no_lock_file_counts_as_held(tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_without_locks_gpus_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flock(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+def raising(error: OSError) -> Callable[..., str]:
+    def call(*_: object) -> str:
+        raise error
 
-    monkeypatch.setattr(fcntl, "flock", flock)
-    assert claim(["GPU-a"], tmp_path) is None
+    return call
 
 
-def test_without_a_temporary_folder_gpus_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gettempdir() -> str:
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
-
-    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+def test_without_locks_or_a_temporary_folder_gpus_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", raising(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
+        assert claim(["GPU-a"], tmp_path) is None
+    nowhere = FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+    monkeypatch.setattr(tempfile, "gettempdir", raising(nowhere))
     assert claim(["GPU-a"]) is None
 
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def native(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a processor that computes in bfloat16."""
+def test_reduced_precision_is_for_large_networks_and_processors_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
     monkeypatch.delenv(SWITCH, raising=False)
-
-
-def test_small_networks_and_recipes_that_say_so_stay_in_single_precision(native: None) -> None:
     assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), MODERN, CPU) is torch.bfloat16
     assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), PAPER, CPU) is torch.float32
     assert compute_dtype_for(small_cnn((1, 8, 8), 10), (1, 8, 8), MODERN, CPU) is torch.float32
     assert compute_dtype_for(mlp((30,), 2), (30,), MODERN, CPU) is torch.float32
-
-
-def test_processors_without_it_are_not_asked(native: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    assert compute_dtype(CPU) is torch.float32
-
-
-def test_a_variable_turns_it_off(native: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compute_dtype(CPU) is torch.bfloat16
     monkeypatch.setenv(SWITCH, "single")
     assert compute_dtype(CPU) is torch.float32
     monkeypatch.setenv(SWITCH, "double")
     with pytest.raises(PatebenchError, match=f"{SWITCH} is 'double'; set it to single"):
         compute_dtype(CPU)
+    monkeypatch.delenv(SWITCH)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    assert compute_dtype(CPU) is torch.float32

@@ -73,36 +73,30 @@ def test_every_finite_table_has_features(encoder: type, monkeypatch: pytest.Monk
         assert np.linalg.norm(found, axis=1).max() < 1 + 1e-6
 
 
-ROUNDED = np.float32(0.3) + np.arange(-1, 2).astype(np.float32) * np.spacing(np.float32(0.3))
+ROUNDED = np.tile(np.float32(0.3) + np.arange(-1, 2).astype(np.float32) * np.spacing(np.float32(0.3)), 2)
 
 
 @pytest.mark.parametrize(
     "column",
-    [np.zeros(6), np.full(6, 0.1), np.full(6, -LARGEST), np.tile(ROUNDED, 2), 1e6 * np.tile(ROUNDED, 2)],
+    [np.zeros(6), np.full(6, 0.1), np.full(6, -LARGEST), ROUNDED, 1e6 * ROUNDED],
     ids=["zeros", "one value", "the largest", "last bits", "last bits of large values"],
 )
-def test_a_constant_column_is_divided_by_one(column: np.ndarray) -> None:
+def test_a_constant_column_is_divided_by_one_and_another_by_its_deviation(column: np.ndarray) -> None:
     shard = column.astype(np.float32)[:, None]
     queries = shard[:2] + np.array([[1.0], [0.25]], np.float32)
     expected = queries.astype(np.float64) - shard.mean(dtype=np.float64)
     np.testing.assert_allclose(Columns.of(shard).transform(queries), expected, atol=1e-6)
     np.testing.assert_allclose(Standardise(torch.from_numpy(shard))(torch.from_numpy(queries)), expected, atol=1e-6)
-
-
-def test_a_column_that_varies_is_divided_by_its_deviation() -> None:
-    years = np.array([[2019.0], [2020.0], [2021.0], [2020.0]], np.float32)
-    assert Columns.of(years).transform(years).std() == pytest.approx(1)
-    tiny = 1e-30 * years
-    assert Columns.of(tiny).transform(tiny).std() == pytest.approx(1)
+    for scale in (1, 1e-30):
+        years = scale * np.array([[2019.0], [2020.0], [2021.0], [2020.0]], np.float32)
+        assert Columns.of(years).transform(years).std() == pytest.approx(1)
 
 
 def test_no_standardised_value_exceeds_the_limit() -> None:
     shard = np.array([[0.0, 5.0], [1e-9, 5.0], [0.0, 5.0]], np.float32)
     queries = np.array([[1.0, 1e9], [-LARGEST, -LARGEST]], np.float32)
-    for found in (
-        Columns.of(shard).transform(queries),
-        Standardise(torch.from_numpy(shard))(torch.from_numpy(queries)),
-    ):
+    by_torch = Standardise(torch.from_numpy(shard))(torch.from_numpy(queries))
+    for found in (Columns.of(shard).transform(queries), by_torch):
         assert found.tolist() == [[LIMIT, LIMIT], [-LIMIT, -LIMIT]]
 
 
@@ -129,24 +123,6 @@ def test_images_are_standardised_in_single_precision() -> None:
     assert standardise(x).dtype == torch.float32
 
 
-def test_teachers_can_read_a_flag_that_their_shard_lacks() -> None:
-    """The flag is set in 0.3 % of the private and 30 % of the public records, whatever their class."""
-
-    def flagged(samples: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(seed)
-        x, y = table(samples, seed)
-        return np.concatenate([x, rng.random((samples, 1)) < share], 1).astype(np.float32), y
-
-    queries, truth = flagged(500, 0.3, 1)
-    right = []
-    for seed in range(4):
-        x, y = flagged(100, 0.003, 2 + seed)
-        learner = make_learner("mlp", "plain", classes=2, epochs=20)
-        learner.fit(x, y, seed=seed)
-        right.append(np.mean(learner.predict(queries) == truth))
-    assert np.mean(right) > 0.9
-
-
 def accuracy(model: str, private: np.ndarray, public: np.ndarray) -> float:
     """Return the accuracy of `model` on two informative columns and one more column, `private` or `public`."""
     (x, y), (queries, truth) = table(400), table(300, 1)
@@ -162,16 +138,3 @@ def test_time_stamps_and_rounding_noise_cost_little_accuracy(model: str) -> None
     assert accuracy(model, stamps, stamps[:300]) > plain - 0.05
     noise, flag = np.random.default_rng(4).normal(size=400) * 1e-9, np.arange(300) % 3 == 0
     assert accuracy(model, noise, flag) > plain - 0.15
-
-
-def test_a_pixel_that_was_nearly_constant_is_bounded() -> None:
-    x = np.zeros((300, 1, 4, 4), np.uint8)
-    x[:, 0, 1:] = np.random.default_rng(0).integers(0, 255, (300, 3, 4))
-    x[0, 0, 0, 0] = 1
-    flat = x.reshape(300, -1) / 255
-    assert np.abs(Columns.of(flat).transform(np.ones((1, 16)))).max() == LIMIT
-    learner = make_learner("logistic", "plain", classes=2)
-    learner.fit(x, (x[:, 0, 1, 0] > 127).astype(np.int64), seed=0)
-    bright = x.copy()
-    bright[:, 0, 0, 0] = 255
-    assert (learner.predict(bright) == learner.predict(x)).mean() > 0.9
