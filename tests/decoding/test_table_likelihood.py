@@ -28,12 +28,9 @@ def test_labels_that_are_more_likely_wrong_than_right_are_hidden_where_their_cla
     assert not hidden(known[1:].argmax(axis=1), known[1:]).any()
 
 
-def test_a_table_without_noise_is_certain_but_for_the_least_probability():
+def test_a_table_without_noise_is_certain_and_other_mechanisms_release_none():
     _, known = read(np.round(TABLE), {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 0.0}})
     assert known[0].tolist() == [0, -30, -30]
-
-
-def test_no_table_is_read_of_a_mechanism_that_releases_none():
     with pytest.raises(PatebenchError, match="gnmax releases no table"):
         read(TABLE, {"mechanism": "gnmax", "parameters": {"sigma": 3.0}})
 

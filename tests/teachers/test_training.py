@@ -46,12 +46,14 @@ def test_stacks_hold_shards_of_as_many_steps_and_change_no_vote() -> None:
     assert np.mean(stacked == alone) > 0.99
 
 
-def test_what_does_not_fit_into_memory_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_into_memory_is_halved_and_a_single_teacher_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     whole, _, _, _ = votes("small-cnn", stacked=True)
-    fit = Stack.fit
+    fit, most = Stack.fit, 1
 
     def cramped(self: Stack, *arguments: object) -> None:
-        if len(self.sizes) > 1:
+        if len(self.sizes) > most:
             raise torch.OutOfMemoryError
         fit(self, *arguments)  # type: ignore[arg-type]
 
@@ -61,13 +63,7 @@ def test_what_does_not_fit_into_memory_is_halved(monkeypatch: pytest.MonkeyPatch
     assert progress[-1] == 4
     assert progress == sorted(progress)
     assert np.mean(parts == whole) > 0.99
-
-
-def test_a_teacher_that_does_not_fit_alone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Stack, *arguments: object) -> None:
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(Stack, "fit", full)
+    most = 0
     with pytest.raises(torch.OutOfMemoryError):
         votes("small-cnn", stacked=True)
 
@@ -87,29 +83,25 @@ def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() 
 def test_records_of_one_shard_change_no_other_teacher_of_a_stack(model: str, more: int) -> None:
     """Not in their last bits, and not where that shard then takes another number of steps."""
     rng = np.random.default_rng(0)
-    shape = (5,) if model == "mlp" else (1, 8, 8)
-    shards = [(rng.integers(0, 200, (n, *shape)), np.arange(n) % 4) for n in (30, 32, 33, 28)]
-    kind = np.float32 if model == "mlp" else np.uint8
-    unseen = rng.integers(0, 200, (50, *shape)).astype(kind)
-    added = rng.integers(0, 200, (more, *shape))
+    shape, kind = ((5,), np.float32) if model == "mlp" else ((1, 8, 8), np.uint8)
+    shards = [(rng.integers(0, 200, (n, *shape)).astype(kind), np.arange(n) % 4) for n in SIZES]
+    unseen, added = (rng.integers(0, 200, (n, *shape)).astype(kind) for n in (50, more))
+    make = partial(make_learner, model, "plain", classes=4, epochs=2)
 
     def thoughts(changed: int | None) -> np.ndarray:
-        owned = [(np.concatenate([x, added]), np.resize(y, len(x) + more)) for x, y in shards]
-        chosen = [owned[i] if i == changed else shards[i] for i in range(4)]
-        make = partial(make_learner, model, "plain", classes=4, epochs=2)
+        owned = list(shards)
+        if changed is not None:
+            x, y = shards[changed]
+            owned[changed] = np.concatenate([x, added]), np.resize(y, len(x) + more)
         found = np.zeros((4, 50, 4))
-        for positions, teachers in train(
-            make, [(x.astype(kind), y) for x, y in chosen], [5, 6, 7, 8], lambda ready: None, stacked=True
-        ):
+        for positions, teachers in train(make, owned, [5, 6, 7, 8], lambda ready: None, stacked=True):
             found[positions] = teachers.log_probabilities(unseen)
         return found
 
     before = thoughts(None)
     for changed in range(4):
-        after = thoughts(changed)
-        assert [not np.array_equal(a, b) for a, b in zip(after, before, strict=True)] == [
-            i == changed for i in range(4)
-        ]
+        differs = [not np.array_equal(*both) for both in zip(thoughts(changed), before, strict=True)]
+        assert differs == [i == changed for i in range(4)]
 
 
 def test_oversampled_shards_of_unequal_size_are_trained_in_stacks() -> None:
