@@ -82,26 +82,18 @@ def test_dp_accounting_finds_the_same_divergence() -> None:
 
 def test_the_setting_that_was_published() -> None:
     """It prints 0.47; its own accountant says 1.18, and with the noise that its code takes from SVHN's file 6.44."""
-    assert claimed(MNIST, 735, DELTA).epsilon == pytest.approx(1.18, abs=0.005)
+    said, proven = claimed(MNIST, 735, DELTA), sound(replace(MNIST, answers=735), DELTA)
+    assert said.epsilon == pytest.approx(1.18, abs=0.005)
     assert claimed(replace(MNIST, sigma1=85, sigma2=5), 735, DELTA).epsilon == pytest.approx(6.44, abs=0.005)
-    assert sound(replace(MNIST, answers=735), DELTA).epsilon == pytest.approx(0.886, abs=0.002)
+    assert proven.epsilon == pytest.approx(0.886, abs=0.002)
     assert sound(MNIST, DELTA).epsilon == pytest.approx(1.037, abs=0.002)
-
-
-def test_records_say_what_they_are() -> None:
-    proven, said = sound(replace(MNIST, answers=735), DELTA), claimed(MNIST, 700, DELTA)
     assert (proven.kind, said.kind) == (Kind.WORST_CASE, Kind.CLAIMED)
-    assert proven.adjacency is said.adjacency is Adjacency.ADD_OR_REMOVE_RECORD
     assert (proven.queries, said.queries) == (1735, 1000)
-    assert not proven.publishable
-    assert not said.publishable
-
-
-@pytest.mark.parametrize("without", [{"sigma1": 0.0}, {"sigma2": 0.0}])
-def test_without_noise_no_bound_is_finite(without: dict[str, float]) -> None:
-    settings = replace(MNIST, **without)
-    assert sound(settings, DELTA).epsilon == math.inf
-    assert claimed(settings, 5, DELTA).epsilon == math.inf
+    for bound in (proven, said):
+        assert (bound.adjacency, bound.publishable) == (Adjacency.ADD_OR_REMOVE_RECORD, False)
+    for without in ({"sigma1": 0.0}, {"sigma2": 0.0}):
+        noiseless = replace(MNIST, **without)
+        assert sound(noiseless, DELTA).epsilon == claimed(noiseless, 5, DELTA).epsilon == math.inf
 
 
 def test_every_answer_that_may_be_given_is_paid_for() -> None:
@@ -253,22 +245,19 @@ def test_a_run_takes_the_steps_that_are_stated() -> None:
     assert (found >= 0).sum() == 20
     assert set(found) == {0, -1}
     assert sound(settings, DELTA, spent).epsilon > 0
+    published = labelling.published_labels(Unanimous(), replace(settings, answers=None), _rng())
+    assert (published == 0).sum() > 55, "it answers all that pass"
     nobody = replace(settings, threshold=100)
     found, spent = labelling.sound_labels(Unanimous(), nobody, PoissonSampler(0.5, _rng()), _rng(1))
     assert (found == -1).all()
     assert sound(nobody, DELTA, spent) == sound(nobody, DELTA), "that nobody passed is no discount"
 
 
-class AsPublished:
-    """Sampler that draws a fixed number of records with replacement."""
+class FixedSize:
+    """Sampler that draws as many records each time."""
 
     rate = 0.5
 
-    def draw(self, samples: int) -> torch.Tensor:
-        return torch.randint(samples, (samples // 2,), generator=_rng())
-
-
-class FixedSize(AsPublished):
     def __init__(self) -> None:
         self._rng = _rng()
 
@@ -276,17 +265,10 @@ class FixedSize(AsPublished):
         return torch.randperm(samples, generator=self._rng)[: samples // 2].sort().values
 
 
-@pytest.mark.parametrize(("sampler", "words"), [(AsPublished(), "drew a sample twice"), (FixedSize(), "Poisson")])
-def test_subsets_that_are_not_poisson_are_refused(sampler, words: str) -> None:
+def test_subsets_that_are_not_poisson_are_refused() -> None:
     settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=100)
-    with pytest.raises(PatebenchError, match=words):
-        labelling.sound_labels(Unanimous(), settings, sampler, _rng())
-
-
-def test_the_published_form_answers_all_that_pass() -> None:
-    settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=60)
-    found = labelling.published_labels(Unanimous(), settings, _rng())
-    assert (found == 0).sum() > 55
+    with pytest.raises(PatebenchError, match="Poisson"):
+        labelling.sound_labels(Unanimous(), settings, FixedSize(), _rng())
 
 
 # By sampling: the steps that really run, with one record and without it.
@@ -306,14 +288,19 @@ def _step(present: bool, sensitivity: float, noise: float, rng: torch.Generator)
     return lambda: float(along @ steps.step(lambda chosen, clip: labelling._counts(votes, 0, chosen, clip)))
 
 
+def _both_sides(sensitivity: float, noise: float) -> list[np.ndarray]:
+    """Return the draws of 5,000 steps with the record and of 5,000 without it."""
+    rng, runs = _rng(3), []
+    for present in (True, False):
+        step = _step(present, sensitivity, noise, rng)
+        runs.append(np.array([step() for _ in range(5000)]))
+    return runs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [TEST, ANSWER])
 def test_a_step_loses_nearly_what_is_stated(sensitivity: float) -> None:
-    rng = _rng(3)
-    runs = [
-        np.array([step() for _ in range(5000)]) for step in (_step(p, sensitivity, 0.5, rng) for p in (True, False))
-    ]
-    found = audit_step(*runs, SubsampledGaussian(0.5, 0.7, 1), DELTA)
+    found = audit_step(*_both_sides(sensitivity, 0.5), SubsampledGaussian(0.5, 0.7, 1), DELTA)
     assert found.verdict is Verdict.HOLDS
     assert 0.7 * found.stated < found.audited
 
@@ -321,13 +308,9 @@ def test_a_step_loses_nearly_what_is_stated(sensitivity: float) -> None:
 @pytest.mark.slow
 def test_counts_that_are_noised_as_if_one_moved_are_found() -> None:
     """σ₂ is taken for the noise over the sensitivity, which is √2 and not 1."""
-    rng, sigma2 = _rng(3), 0.5
-    runs = [
-        np.array([step() for _ in range(5000)])
-        for step in (_step(p, ANSWER, sigma2 / ANSWER, rng) for p in (True, False))
-    ]
-    assert audit_step(*runs, SubsampledGaussian(sigma2, 0.7, 1), DELTA).verdict is Verdict.VIOLATED
-    assert audit_step(*runs, SubsampledGaussian(sigma2 / ANSWER, 0.7, 1), DELTA).verdict is Verdict.HOLDS
+    runs = _both_sides(ANSWER, 0.5 / ANSWER)
+    assert audit_step(*runs, SubsampledGaussian(0.5, 0.7, 1), DELTA).verdict is Verdict.VIOLATED
+    assert audit_step(*runs, SubsampledGaussian(0.5 / ANSWER, 0.7, 1), DELTA).verdict is Verdict.HOLDS
 
 
 # What does not hold, in the numbers themselves.
