@@ -50,16 +50,13 @@ def test_numbers_stay_and_each_word_is_a_feature(tmp_path: Path, monkeypatch: py
 
 
 def test_another_word_or_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "one" / "adult", monkeypatch, [PRIVATE[0].replace("White", "Green")])
+    folder = write(tmp_path / "adult", monkeypatch, [PRIVATE[0].replace("White", "Green")])
     with pytest.raises(PatebenchError, match=r"'adult' in .* is damaged \('Green' is not a value of race\)"):
-        adult.load(tmp_path / "one", download=False)
-    folder = write(tmp_path / "two" / "adult", monkeypatch)
-    (folder / "adult.data").write_text(PRIVATE[0] + "\n")
-    with pytest.raises(PatebenchError, match=r"damaged \(the MD5 of adult.data is wrong"):
-        adult.load(tmp_path / "two", download=False)
-    (folder / "adult.data").write_text("39, State-gov\n")
-    with pytest.raises(PatebenchError, match="is damaged"):
-        adult.load(tmp_path / "two", download=False)
+        adult.load(tmp_path, download=False)
+    for line, words in ((PRIVATE[0], r"damaged \(the MD5 of adult.data is wrong"), ("39, State-gov", "is damaged")):
+        (folder / "adult.data").write_text(line + "\n")
+        with pytest.raises(PatebenchError, match=words):
+            adult.load(tmp_path, download=False)
 
 
 @pytest.fixture
@@ -87,7 +84,6 @@ def test_what_is_missing_is_fetched_and_checked(tmp_path: Path, server: Path) ->
 
 
 def test_the_published_files_where_they_are_at_hand(data_root: Path) -> None:
-    """Compare the counts per class with the published ones, if the files are available."""
     if adult.SOURCE.missing(data_root):
         pytest.skip("UCI Adult is not under the data root")
     data = adult.load(data_root, download=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests.refusals import refuses
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.data.dataset import Dataset
@@ -78,11 +79,8 @@ def test_without_a_declared_size_all_have_that_of_the_first_public_image(
     folders: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     paint(tmp_path / name, size=(8, 9))
-    with pytest.raises(
-        ArtefactError, match=r"has 8×9 pixels, but .*public/ant/0\.png has 7×9; declare one size"
-    ) as caught:
+    with refuses("image-size", tmp_path / name):
         read(folders)
-    assert (caught.value.code, caught.value.where) == ("image-size", str(tmp_path / name))
 
 
 @pytest.mark.parametrize("how", ["crop", "pad", "fit"])
@@ -113,16 +111,13 @@ def test_a_photograph_is_turned_as_its_camera_was_held(folders: dict[str, str]) 
     assert turned[-2:].min() > 200
 
 
-@pytest.mark.parametrize("background", [[255, 255, 255], [10, 10, 10]])
-def test_icons_drawn_in_the_alpha_channel_are_drawn_on_the_background(
-    folders: dict[str, str], background: list[int]
-) -> None:
+def test_icons_drawn_in_the_alpha_channel_are_drawn_on_the_background(folders: dict[str, str]) -> None:
     icon = np.zeros((9, 7, 4), np.uint8)
     icon[2:5, 2:5, 3] = 255
     Image.fromarray(icon).save(Path(folders["private"], "ant", "0.png"))
-    drawn = read(folders, images={"background": background}).private.x[0, 0]
-    assert drawn[0, 0] == background[0]
-    assert drawn[3, 3] == 0
+    for level in (255, 10):
+        drawn = read(folders, images={"background": [level] * 3}).private.x[0, 0]
+        assert (drawn[0, 0], drawn[3, 3]) == (level, 0)
 
 
 def test_copies_are_counted_with_an_example(folders: dict[str, str]) -> None:
@@ -133,22 +128,26 @@ def test_copies_are_counted_with_an_example(folders: dict[str, str]) -> None:
     assert "2 private images are identical to a public image" in across
 
 
-def test_all_damaged_images_are_named_at_once(folders: dict[str, str]) -> None:
+def test_all_damaged_images_are_named_at_once_and_16_bits_are_refused(folders: dict[str, str]) -> None:
+    deep = Path(folders["private"], "ant", "0.png")
+    sound = deep.read_bytes()
+    Image.fromarray(np.full((9, 7), 40000, np.uint16)).save(deep)
+    with pytest.raises(ArtefactError, match="more than 8 bits"):
+        read(folders)
+    deep.write_bytes(sound)
     broken = [Path(folders["private"], "bee", f"{number}.png") for number in (1, 3, 5)]
     for path in broken:
         path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(ArtefactError, match="cannot be read as an image") as caught:
+    with refuses("image") as caught:
         read(folders)
-    assert caught.value.code == "image"
     assert all(str(path) in str(caught.value) for path in broken)
 
 
 def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_path: Path) -> None:
     private = Path(folders["private"])
     paint(private / "cat" / "8.png")
-    with pytest.raises(ArtefactError, match="'cat' is not among the classes") as caught:
+    with refuses("undeclared-label"):
         read(folders)
-    assert caught.value.code == "undeclared-label"
     assert read(folders, class_names=("cat", "bee", "ant")).private.y.tolist() == [2, 1, 2, 1, 2, 1, 0]
     (private / "cat" / "8.png").unlink()
     for name in ("notes.txt", "ant/a.txt", "bee/.hidden.png", "ant/more/6.png"):
@@ -164,12 +163,6 @@ def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_p
             read({**folders, **given})
     with pytest.raises(PatebenchError, match="or an index"):
         load(Path("."), False, private=str(private))
-
-
-def test_images_of_16_bits_are_refused(folders: dict[str, str]) -> None:
-    Image.fromarray(np.full((9, 7), 40000, np.uint16)).save(Path(folders["private"], "ant", "0.png"))
-    with pytest.raises(ArtefactError, match="more than 8 bits"):
-        read(folders)
 
 
 def bomb(path: Path, width: int, height: int) -> None:
@@ -189,9 +182,8 @@ def test_sizes_are_checked_before_anything_is_decoded(
 ) -> None:
     bomb(tmp_path / name, side, side)
     monkeypatch.setattr(Image.Image, "convert", lambda *given: pytest.fail("an image was decoded"))
-    with pytest.raises(ArtefactError, match="cannot be read") as caught:
+    with refuses("image", tmp_path / name):
         read(folders)
-    assert caught.value.where == str(tmp_path / name)
 
 
 @pytest.fixture
@@ -207,8 +199,7 @@ def index(folders: dict[str, str], tmp_path: Path) -> Path:
 
 def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], index: Path) -> None:
     data = load(Path("."), False, index=str(index))
-    whole = read(folders)
-    assert sorted(data.private.x[:, 0, 0, 0].tolist()) == sorted(whole.private.x[:, 0, 0, 0].tolist())
+    assert sorted(data.private.x[:, 0, 0, 0].tolist()) == sorted(read(folders).private.x[:, 0, 0, 0].tolist())
     assert data.class_names == ("ant", "bee")
     assert data.private.owners is not None
     assert len(set(data.private.owners.tolist())) == 3
