@@ -49,14 +49,6 @@ def test_where_no_label_arrives_all_classes_are_as_likely(dense: int, monkeypatc
     np.testing.assert_allclose(found[1], [0.5, 0.5, 0])
 
 
-def test_wrong_labels_are_changed_by_their_neighbours() -> None:
-    x, y = images(160, seed=0)
-    noisy = y.copy()
-    noisy[:40:10] = (y[:40:10] + 1) % 4
-    student, _ = train(student_data(x, noisy, 40), CONFIG, seed=0)
-    assert (student.log_probabilities(x[:40]).argmax(1) == y[:40]).mean() > 0.95
-
-
 def test_a_sample_has_the_label_of_the_cell_that_it_lies_in() -> None:
     """Features are the first two columns, with noise beside them that would lead elsewhere."""
     rng = np.random.default_rng(0)
@@ -65,7 +57,7 @@ def test_a_sample_has_the_label_of_the_cell_that_it_lies_in() -> None:
     labels[[7, 30, 100, 250]] = [2, 0, 2, 1]
     data = StudentData(pool=pool, labels=labels, classes=3, features=lambda x: x[:, :2].astype(np.float64))
     student, curve = train(data, NEAREST, seed=0)
-    asked = [7, 30, 100, 250]
+    asked = np.flatnonzero(labels >= 0)
 
     def first(x: np.ndarray, points: np.ndarray) -> list[int]:
         return [min(range(4), key=lambda c: float(np.sum((row[:2] - points[c]) ** 2))) for row in x]
@@ -75,15 +67,6 @@ def test_a_sample_has_the_label_of_the_cell_that_it_lies_in() -> None:
     expected = [[2, 0, 2, 1][cell] for cell in first(unseen, means)]
     assert student.log_probabilities(unseen).argmax(1).tolist() == expected
     assert len(curve) == 1
-
-
-def test_without_features_samples_themselves_are_near_or_far() -> None:
-    for make, classes in ((images, 4), (table, 2)):
-        (x, y), (unseen, truth) = make(200, seed=0), make(200, seed=1)
-        student, _ = train(student_data(x, y, 40, classes), NEAREST, seed=0)
-        found = student.log_probabilities(unseen)
-        assert np.mean(found.argmax(1) == truth) > 0.9
-        assert set(np.exp(found).ravel()) == {0.0, 1.0}
 
 
 @pytest.mark.parametrize(("config", "tolerance"), [(CONFIG, 1e-3), (NEAREST, 0)], ids=["spreading", "nearest"])

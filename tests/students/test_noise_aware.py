@@ -1,21 +1,20 @@
 """What a student can know of wrong labels: exactly for local mechanisms, by estimation for the others."""
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.steps import aggregate
 from tests.students.world import images, student_data
 
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, write_arrays
+from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS, VOTES
 from patebench.decoding.report_likelihood import log_likelihood, pool_log_likelihood
 from patebench.mechanisms.base import make_mechanism
 from patebench.models import make_learner
 from patebench.models.network import Network
-from patebench.stages import aggregate
 from patebench.students.interface import StudentConfig
 from patebench.students.student_training import train
 from patebench.students.supervised import negative_log_likelihood, symmetric_channel, wrong_label_rate
@@ -27,26 +26,16 @@ def channels(*epsilons: float, classes: int = 3) -> list[np.ndarray]:
 
 
 def test_the_likelihood_of_reports_is_that_of_all_votes_that_may_lie_behind_them() -> None:
-    """Two teachers, one query: the sum over both votes, teachers right with the probability that reports suggest."""
+    """Two teachers, one query: sums over both votes, teachers right with the probability that reports suggest."""
     both = channels(1.0, 0.5)
     reports = np.array([[2], [0]])
     found = np.exp(log_likelihood(reports, both))[0]
 
     def by_hand(right: float) -> np.ndarray:
         vote = np.full((3, 3), (1 - right) / 2) + (right - (1 - right) / 2) * np.eye(3)
-        return np.array(
-            [
-                sum(
-                    vote[y, a] * both[0][a, 2] * vote[y, b] * both[1][b, 0]
-                    for a, b in itertools.product(range(3), range(3))
-                )
-                for y in range(3)
-            ]
-        )
+        return (vote @ both[0][:, 2]) * (vote @ both[1][:, 0])
 
-    candidates = np.linspace(1 / 3, 0.999, 20001)
-    off = [np.abs(by_hand(right) - found).max() for right in candidates]
-    assert min(off) < 1e-4
+    assert min(np.abs(by_hand(right) - found).max() for right in np.linspace(1 / 3, 0.999, 20001)) < 1e-4
 
 
 def test_teachers_who_are_often_right_are_found_out() -> None:
@@ -62,35 +51,28 @@ def test_teachers_who_are_often_right_are_found_out() -> None:
     assert (silent == 0).all(), "who says nothing, tells nothing"
 
 
-def local_labels(folder: Path, mechanism: str) -> Path:
-    rng = np.random.default_rng(0)
-    votes = np.tile(rng.integers(0, 4, 50), (6, 1)).astype(np.uint8)
+def released(folder: Path, mechanism: str, parameters: dict[str, float]) -> Artefact:
+    """Return labels of 50 queries, on each of which six teachers agree."""
+    votes = np.tile(np.random.default_rng(0).integers(0, 4, 50), (6, 1)).astype(np.uint8)
     facts = {"partition": "", "pool": "p", "test": "", "classes": 4, "chunks": []}
     write_arrays(folder / "votes.npz", VOTES, {"votes": votes, "test_votes": votes[:, :3]}, facts)
-    parameters = {"epsilon": 3.0, "unbiased": 1.0, "participation": 0.5, "spread": 2.0}
-    if mechanism == "lnmax":
-        parameters = {"gamma": 1.0}
-    out = folder / "labels.npz"
-    aggregate.run(votes=folder / "votes.npz", mechanism=mechanism, parameters=parameters, seed=0, stream="s", out=out)
-    return out
+    aggregate(folder / "votes.npz", mechanism, parameters, 0, "s", folder / "labels.npz")
+    return read_arrays(folder / "labels.npz", LABELS)
 
 
-@pytest.mark.parametrize("mechanism", ["randomised-response", "truncated-geometric"])
-def test_local_labels_come_with_all_that_was_sent(mechanism: str, tmp_path: Path) -> None:
-    released = read_arrays(local_labels(tmp_path, mechanism), LABELS)
-    assert released["reports"].shape == (6, 50)
-    assert 0 < np.mean(released["reports"] < 0) < 1, "half of them take part"
-    found = pool_log_likelihood(released["reports"][:, :20], released.meta, 70)
-    assert found.shape == (70, 4)
-    assert (found[20:] == 0).all()
-    assert np.mean(found[:20].argmax(1) == released["labels"][:20]) > 0.7
-
-
-def test_other_labels_come_alone(tmp_path: Path) -> None:
-    released = read_arrays(local_labels(tmp_path, "lnmax"), LABELS)
-    assert set(released.arrays) == {"labels"}
+def test_local_labels_alone_come_with_all_that_was_sent(tmp_path: Path) -> None:
+    for mechanism in ("randomised-response", "truncated-geometric"):
+        found = released(tmp_path, mechanism, {"epsilon": 3.0, "unbiased": 1.0, "participation": 0.5, "spread": 2.0})
+        assert found["reports"].shape == (6, 50)
+        assert 0 < np.mean(found["reports"] < 0) < 1, "half of them take part"
+        likelihood = pool_log_likelihood(found["reports"][:, :20], found.meta, 70)
+        assert likelihood.shape == (70, 4)
+        assert (likelihood[20:] == 0).all()
+        assert np.mean(likelihood[:20].argmax(1) == found["labels"][:20]) > 0.7
+    other = released(tmp_path, "lnmax", {"gamma": 1.0})
+    assert set(other.arrays) == {"labels"}
     with pytest.raises(PatebenchError, match="lnmax is not a local mechanism"):
-        pool_log_likelihood(np.zeros((2, 3), int), released.meta, 3)
+        pool_log_likelihood(np.zeros((2, 3), int), other.meta, 3)
 
 
 def test_the_loss_is_the_likelihood_of_what_was_released() -> None:
@@ -111,11 +93,6 @@ def test_the_share_of_wrong_labels_is_found_from_released_labels_alone() -> None
     assert isinstance(network, Network)
     assert wrong_label_rate(student_data(x, noisy, 240), network, 0) == pytest.approx(0.2, abs=0.08)
     assert wrong_label_rate(student_data(x, y, 240), network, 0) < 0.05
-
-
-def test_what_it_assumed_is_written_down() -> None:
-    x, y = images(60, seed=0)
-    data = student_data(x, y, 30)
-    estimated, _ = train(data, StudentConfig(method="noise-aware", model="mlp", epochs=2), seed=0)
-    assert estimated.settings["channel"] == "estimated"
-    assert 0 < estimated.settings["wrong labels"] < 0.5
+    student, _ = train(student_data(x, y, 30), StudentConfig(method="noise-aware", model="mlp", epochs=2), seed=0)
+    assert student.settings["channel"] == "estimated"
+    assert 0 < student.settings["wrong labels"] < 0.5

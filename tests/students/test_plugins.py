@@ -76,6 +76,7 @@ majority = toy_students:majority
 last = toy_students:last
 brightest = toy_students:brightest
 """
+LNMAX: dict[str, Any] = {"mechanisms": {"lnmax": {"gamma": 0.05}}}
 CONFIG: dict[str, Any] = {
     "seeds": [0],
     "experiments": {
@@ -83,17 +84,10 @@ CONFIG: dict[str, Any] = {
             "dataset": "digits",
             "pool": 100,
             "ensembles": [{"teachers": 10, "model": "logistic"}],
-            "mechanisms": {"lnmax": {"gamma": 0.05}},
             "accounting": {"delta": 1e-5, "queries": [50]},
-            "students": [{"method": "majority", "mechanisms": {"lnmax": {"gamma": 0.05}}, "queries": 50}],
-            "rounds": [
-                {
-                    "strategy": ["last", "brightest"],
-                    "mechanisms": {"lnmax": {"gamma": 0.05}},
-                    "queries": [20, 10],
-                    "method": "majority",
-                }
-            ],
+            "students": [{"method": "majority", "queries": 50, **LNMAX}],
+            "rounds": [{"strategy": ["last", "brightest"], "queries": [20, 10], "method": "majority", **LNMAX}],
+            **LNMAX,
         }
     },
 }
@@ -115,12 +109,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget()
 
 
-def test_a_method_is_found_and_trained() -> None:
+def test_a_method_is_found_and_trained_and_strategies_say_what_they_need() -> None:
     x, _ = images(40, seed=0)
     assert "majority" in STUDENTS.names()
     student, curve = train(student_data(x, np.full(40, 2), 10), StudentConfig(method="majority"), seed=0)
     assert (student.log_probabilities(x).argmax(1) == 2).all()
     assert [row["epoch"] for row in curve] == [1, 2, 3]
+    assert (initial_strategy("last"), initial_strategy("brightest")) == ("last", "random")
+    assert (selects_by_features("last"), selects_by_features("brightest")) == (False, True)
 
 
 def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> None:
@@ -131,12 +127,6 @@ def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> 
         StudentConfig.checked({"method": "gan", "recipe": "plain"})
     with refuses("unknown-name", "method"):
         StudentConfig.checked({"method": "majorty"})
-
-
-def test_strategies_say_what_they_need() -> None:
-    assert (initial_strategy("last"), initial_strategy("brightest")) == ("last", "random")
-    assert selects_by_features("brightest")
-    assert not selects_by_features("last")
 
 
 def test_it_works_on_files(tiny: Path) -> None:
