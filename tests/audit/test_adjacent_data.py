@@ -1,19 +1,12 @@
 """Changes of private data match their descriptions, and a comparison names every output that must not change."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from patebench.audit.adjacent_data import (
-    KINDS,
-    AuditedData,
-    ChangeFinding,
-    Moved,
-    Records,
-    Traces,
-    World,
-)
+from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Moved, Records, Traces, World
 from patebench.data.partitions import PARTITIONS
 
 #: Twelve records of three labels and four owners; teacher i has records 3i … 3i + 2, and nobody the last one.
@@ -143,44 +136,39 @@ def test_a_partition_claims_what_it_protects(strategy: str, expected: set[str]) 
     assert {kind for kind in KINDS if replace(WORLD, protects=protects).claims_one_shard(kind)} == expected
 
 
-def test_one_shard_and_its_votes_may_move() -> None:
-    after = Traces(BEFORE.public, {**BEFORE.shards, 1: "x"}, {**BEFORE.votes, 1: "x"})
-    found = ChangeFinding.of("replace", "", True, BEFORE, after)
-    assert (found.verdict, found.moved) == (Moved.HOLDS, ())
-    assert (found.shards_moved, found.votes_moved, found.retrained) == ((1,), (1,), (0, 1, 2))
+def moved(claimed: bool, after: Traces) -> ChangeFinding:
+    return ChangeFinding.of("add", "", claimed, BEFORE, after)
 
 
 @pytest.mark.parametrize("claimed", [True, False])
 @pytest.mark.parametrize(
-    ("after", "moved"),
+    ("changes", "words"),
     [
-        (replace(BEFORE, public={**BEFORE.public, "pool.npz": "b"}), "pool.npz changed"),
-        (replace(BEFORE, public={"pool.npz": "a"}), "classes changed"),
-        (replace(BEFORE, public={**BEFORE.public, "more.npz": "c"}), "more.npz changed"),
+        ({"public": {**BEFORE.public, "pool.npz": "b"}}, "pool.npz changed"),
+        ({"public": {"pool.npz": "a"}}, "classes changed"),
+        ({"public": {**BEFORE.public, "more.npz": "c"}}, "more.npz changed"),
+        ({"votes": {0: "v0", 1: "x", 2: "x"}}, "the votes of 2 teachers changed, but not their shards: 1, 2"),
         (
-            replace(BEFORE, votes={0: "v0", 1: "x", 2: "x"}),
-            "the votes of 2 teachers changed, but not their shards: 1, 2",
-        ),
-        (
-            replace(BEFORE, shards={**BEFORE.shards, 0: "x"}, votes={**BEFORE.votes, 2: "x"}),
-            "the votes of 1 teacher changed",
+            {"shards": {**BEFORE.shards, 0: "x"}, "votes": {**BEFORE.votes, 2: "x"}},
+            "the votes of 1 teacher changed, but not their shards: 2",
         ),
     ],
 )
-def test_nothing_excuses_public_things_and_strays(after: Traces, moved: str, claimed: bool) -> None:
-    found = ChangeFinding.of("add", "", claimed, BEFORE, after)
+def test_nothing_excuses_public_things_and_strays(changes: dict[str, Any], words: str, claimed: bool) -> None:
+    found = moved(claimed, replace(BEFORE, **changes))
     assert found.verdict is Moved.VIOLATED
-    assert moved in found.moved[0]
+    assert words in found.moved[0]
 
 
-@pytest.mark.parametrize(("claimed", "verdict"), [(True, Moved.VIOLATED), (False, Moved.NOT_CLAIMED)])
 @pytest.mark.parametrize("shards", [("x", "x", "s2"), ("x", "s1"), ("x", "s1", "s2", "s3")])
-def test_more_than_one_shard_may_move_where_the_partition_says_so(
-    shards: tuple[str, ...], claimed: bool, verdict: Moved
-) -> None:
-    found = ChangeFinding.of("remove", "", claimed, BEFORE, replace(BEFORE, shards=dict(enumerate(shards))))
-    assert found.verdict is verdict
-    assert found.moved == (f"2 of {max(3, len(shards))} teachers' shards changed",)
+def test_one_shard_and_its_votes_may_move_and_more_where_the_partition_says_so(shards: tuple[str, ...]) -> None:
+    one = moved(True, replace(BEFORE, shards={**BEFORE.shards, 1: "x"}, votes={**BEFORE.votes, 1: "x"}))
+    assert (one.verdict, one.moved) == (Moved.HOLDS, ())
+    assert (one.shards_moved, one.votes_moved, one.retrained) == ((1,), (1,), (0, 1, 2))
+    for claimed, verdict in ((True, Moved.VIOLATED), (False, Moved.NOT_CLAIMED)):
+        more = moved(claimed, replace(BEFORE, shards=dict(enumerate(shards))))
+        assert more.verdict is verdict
+        assert more.moved == (f"2 of {max(3, len(shards))} teachers' shards changed",)
 
 
 def test_a_claimed_change_may_not_be_refused() -> None:

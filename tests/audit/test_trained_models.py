@@ -122,11 +122,3 @@ def test_a_model_that_ignores_its_teachers_is_no_violation() -> None:
     found = audit_noise(lambda side, noise, stream: [np.zeros(3)], stated=1.0)
     assert found.verdict is Verdict.HOLDS
     assert "neither noise nor the change of the data alters the model" in found.how
-
-
-def test_a_sampled_bound_stays_below_the_truth() -> None:
-    rng = np.random.default_rng(0)
-    draws = [rng.normal(mean, 1, (20_000, 1)) for mean in (1.0, 0.0)]
-    found = audit_release(*draws, np.ones(1), 0.999, stated=1.0)
-    assert 0.85 < found.audited < 1.0
-    assert found.verdict is Verdict.HOLDS

@@ -75,8 +75,6 @@ def test_planted_faults_are_found(name, monkeypatch):
 def test_what_adds_no_noise_is_told_in_one_line():
     found = audited(faults.NO_NOISE, queries=1, runs=2000)
     assert violated(found)
-    assert "where" in found.disagreements[0]
-    assert "are expected" in found.disagreements[0]
     assert not any("\n" in line for line in found.disagreements)
     (finding,) = found.findings
     assert {each.verdict for each in finding.stated} <= {Verdict.VIOLATED, Verdict.DISAGREES, Verdict.VACUOUS}
