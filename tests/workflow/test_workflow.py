@@ -158,6 +158,11 @@ def test_one_changed_noise_setting_reruns_only_what_lies_below_it(copy: Workflow
     assert all("/lnmax/gamma-0.2/" in job for job in releases), releases
 
 
+def test_a_changed_option_that_no_path_contains_reruns_its_jobs(copy: Workflow) -> None:
+    copy.settings["experiments"]["tiny"]["accounting"]["delta"] = 1e-6
+    assert copy.planned() == {"account", "audit", "collect", "manifest", "report", "all"}
+
+
 def test_a_release_is_made_once(copy: Workflow) -> None:
     """Draw a release from the operating system, and check that it is not drawn again."""
     release = {"mechanisms": {"gnmax": {"sigma": 2}}, "students": [], "accounting": {"delta": 1e-5}}

@@ -20,7 +20,7 @@ rule distil:
         mem_mb=memory(4000),
         runtime=120,
     params:
-        options=options,
+        options=options(f"{DISTILLATION}/distillation.json"),
     shell:
         "patebench distil --votes {input.votes:q} --pool {input.pool:q} --test {input.test:q} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
@@ -48,7 +48,7 @@ rule train_petdl:
         runtime=120,
     params:
         chunks=each("chunk"),
-        options=options,
+        options=options(f"{PETDL}/petdl.json"),
     shell:
         "patebench train_petdl --ensemble {input.ensemble:q} --votes {input.votes:q} {params.chunks} --pool {input.pool:q}"
         " --test {input.test:q} {params.options} --out {output:q} --threads {threads} --log {log:q}"
@@ -75,7 +75,7 @@ rule train_baseline:
         runtime=120,
     params:
         samples=each("private", "pool", "truth"),
-        options=options,
+        options=options(f"{BASELINE}/baseline.json"),
     shell:
         "patebench train_baseline {params.samples} --test {input.test:q} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
@@ -144,7 +144,7 @@ rule train_dpsgd:
         runtime=240,
     params:
         public=each("encoder"),
-        options=options,
+        options=options(f"{DPSGD}/dpsgd.json"),
     shell:
         "patebench train_dpsgd --private {input.private:q} --pool {input.pool:q} --test {input.test:q} {params.public}"
         " {params.options} --out {output:q} --threads {threads} --log {log:q}"
@@ -171,7 +171,7 @@ rule train_private_knn:
         mem_mb=memory(4000),
         runtime=240,
     params:
-        options=options,
+        options=options(f"{PRIVATE_KNN}/private_knn.json"),
     shell:
         "patebench train_private_knn --private {input.private:q} --pool {input.pool:q} --truth {input.truth:q}"
         " --test {input.test:q} --encoder {input.encoder:q} {params.options}"
@@ -199,7 +199,7 @@ rule train_on_features:
         mem_mb=memory(4000),
         runtime=240,
     params:
-        options=options,
+        options=options(f"{ON_FEATURES}/on_features.json"),
     shell:
         "patebench train_on_features --private {input.private:q} --pool {input.pool:q} --truth {input.truth:q}"
         " --test {input.test:q} --encoder {input.encoder:q} {params.options}"

@@ -108,13 +108,14 @@ onerror:
     )
 
 
-def options(wildcards, output):
-    """Return the command-line options of the job that writes the first output.
+def options(file):
+    """Return a function that writes the command-line options of the job whose first output is `file` of the results.
 
-    Example: --mechanism gnmax --sigma 5 --seed 0 … for …/gnmax/sigma-5/labels.npz. `snakemake -np FILE` shows the
-    options of FILE.
+    Example: --mechanism gnmax --sigma 5 --seed 0 … for f"{LABELS}/labels.npz" and the wildcards of
+    …/gnmax/sigma-5/labels.npz. `snakemake -np FILE` shows the options of FILE. The function reads only wildcards, because
+    Snakemake reruns a job after a change of a parameter only if that does not depend on inputs or outputs.
     """
-    return RUN.command_options(output[0])
+    return lambda wildcards: RUN.command_options(f"{RUN.results}/{file.format(**wildcards)}")
 
 
 def each(*names):

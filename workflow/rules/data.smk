@@ -19,7 +19,7 @@ rule data:
         # Not a parameter, so that moving the data to another folder does not rerun any job.
         access=RUN.access_options(),
     params:
-        options=options,
+        options=options(f"{DATA}/private.npz"),
     shell:
         "patebench data {wildcards.dataset} {params.options} --private {output.private:q} --public {output.public:q}"
         " {resources.access} --log {log:q}"
@@ -45,7 +45,7 @@ rule split:
         runtime=10,
     params:
         private=each("private"),
-        options=options,
+        options=options(f"{SPLIT}/pool.npz"),
     shell:
         "patebench split --public {input.public:q} {params.private} {params.options}"
         " --pool-out {output.pool:q} --truth-out {output.truth:q} --test-out {output.test:q} --log {log:q}"
@@ -68,7 +68,7 @@ rule partition:
         mem_mb=memory(4000),
         runtime=10,
     params:
-        options=options,
+        options=options(f"{ENSEMBLE}/partition.npz"),
     shell:
         "patebench partition --private {input.private:q} --public {input.public:q} {params.options}"
         " --out {output:q} --log {log:q}"

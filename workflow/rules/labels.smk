@@ -20,7 +20,7 @@ rule extract_features:
         mem_mb=memory(4000),
         runtime=30,
     params:
-        options=options,
+        options=options(f"{SPLIT}/features.npz"),
     shell:
         "patebench extract_features --pool {input.pool:q} {params.options}"
         " --out {output.features:q} --encoder {output.encoder:q} --threads {threads} --log {log:q}"
@@ -46,7 +46,7 @@ rule select_queries:
         runtime=60,
     params:
         known=each("features", "labels", "predictions"),
-        options=options,
+        options=options(f"{SELECTION}/queries.npz"),
     shell:
         "patebench select_queries --pool {input.pool:q} {params.known} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
@@ -65,6 +65,8 @@ use rule select_queries as select_queries_in_round with:
         "<logs>/select_queries/<round>.log",
     benchmark:
         "<benchmarks>/select_queries/<round>.tsv"
+    params:
+        options=options(f"{ROUND}/queries.npz"),
 
 
 rule aggregate:
@@ -85,7 +87,7 @@ rule aggregate:
         runtime=10,
     params:
         rounds=each("selected", "earlier"),
-        options=options,
+        options=options(f"{LABELS}/labels.npz"),
     shell:
         "patebench aggregate --votes {input.votes:q} {params.rounds} {params.options} --out {output:q} --log {log:q}"
 
@@ -103,6 +105,8 @@ use rule aggregate as aggregate_in_round with:
         "<logs>/aggregate/<round>.log",
     benchmark:
         "<benchmarks>/aggregate/<round>.tsv"
+    params:
+        options=options(f"{ROUND}/labels.npz"),
 
 
 rule account:
@@ -123,7 +127,7 @@ rule account:
         runtime=10,
     params:
         selected=each("selected"),
-        options=options,
+        options=options(f"{LABELS}/bounds.json"),
     shell:
         "patebench account --votes {input.votes:q} --labels {input.labels:q} {params.selected} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
@@ -140,6 +144,8 @@ use rule account as account_in_round with:
         "<logs>/account/<round>.log",
     benchmark:
         "<benchmarks>/account/<round>.tsv"
+    params:
+        options=options(f"{ROUND}/bounds.json"),
 
 
 # Estimate lower bounds on ε of mechanisms. An audit needs only the numbers of teachers and classes; all seeds share it.
@@ -160,6 +166,6 @@ rule audit:
         runtime=10,
     params:
         classes=each("samples", "votes"),
-        options=options,
+        options=options(f"{AUDIT}/audit.json"),
     shell:
         "patebench audit {params.classes} {params.options} --out {output:q} --log {log:q}"

@@ -20,7 +20,7 @@ if AGGREGATORS:
             mem_mb=memory(2000),
             runtime=30,
         params:
-            options=options,
+            options=options(f"{LABELS}/secure/aggregator-1/{{chunk}}.npz"),
             out=each_output("out"),
         shell:
             "patebench secure_share --chunk {input.chunk:q} {params.options} {params.out} --log {log:q}"

@@ -24,7 +24,7 @@ rule train_student:
         runtime=60,
     params:
         public=each("features", "encoder"),
-        options=options,
+        options=options(f"{STUDENT}/student.json"),
     shell:
         "patebench train_student --pool {input.pool:q} --labels {input.labels:q} --test {input.test:q} {params.public}"
         " {params.options} --out {output.student:q} --predictions {output.predictions:q}"
@@ -45,3 +45,5 @@ use rule train_student as train_student_in_round with:
         "<logs>/train_student/<round>.log",
     benchmark:
         "<benchmarks>/train_student/<round>.tsv"
+    params:
+        options=options(f"{ROUND}/student.json"),

@@ -25,7 +25,7 @@ rule train_teachers:
         runtime=240,
     params:
         public=each("selected", "features", "encoder"),
-        options=options,
+        options=options(f"{ENSEMBLE}/chunks/{{chunk}}.npz"),
     shell:
         "patebench train_teachers --private {input.private:q} --partition {input.partition:q} --pool {input.pool:q}"
         " --test {input.test:q} {params.public} {params.options} --out {output:q} --threads {threads} --log {log:q}"
@@ -79,7 +79,7 @@ rule import_votes:
         runtime=10,
     params:
         samples=each("pool", "truth"),
-        options=options,
+        options=options(f"{ENSEMBLE}/votes.npz"),
     shell:
         "patebench import_votes --votes {input.votes:q} {params.samples} {params.options}"
         " --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
@@ -104,6 +104,8 @@ use rule train_teachers as train_teachers_in_round with:
         "<logs>/train_teachers/<round>/{chunk}.log",
     benchmark:
         "<benchmarks>/train_teachers/<round>/{chunk}.tsv"
+    params:
+        options=options(f"{ROUND}/chunks/{{chunk}}.npz"),
 
 
 use rule join_votes as join_votes_in_round with:
