@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +20,14 @@ from patebench.core.files import read_json, write_json
 from patebench.mechanisms.base import make_mechanism
 from patebench.release.ledger_file import Entry, Ledger, enter_draw, name_ledger, release_cost
 
-PRIVATE = "ab" * 32
+PRIVATE, OTHER, THIRD = "ab" * 32, "cd" * 32, "ef" * 32
 LIMIT = LedgerParameters(budget=1.0, delta=1e-5)
+WIDE = LedgerParameters(budget=4.0, delta=1e-5)
 
 
-def entry(scale: float = 40, what: str = "x", teachers: tuple[int, int] | None = None) -> Entry:
-    spent = Spending(partition="p", divergences=conversion.ORDERS / scale**2, teachers=teachers)
-    return Entry(what=what, mechanism="gnmax", parameters={"sigma": scale}, queries=1, spent=spent)
+def entry(scale: float = 40, what: str = "x", **spent: Any) -> Entry:
+    spent = {"partition": "p", "divergences": conversion.ORDERS / scale**2, **spent}
+    return Entry(what=what, mechanism="gnmax", parameters={"sigma": scale}, queries=1, spent=Spending(**spent))
 
 
 def test_what_was_entered_is_read_again(tmp_path: Path) -> None:
@@ -34,38 +36,31 @@ def test_what_was_entered_is_read_again(tmp_path: Path) -> None:
     assert (found.what, found.mechanism, found.queries) == ("x", "gnmax", 1)
     assert found.when
     assert np.array_equal(found.spent.divergences, entry().spent.divergences)
-    assert Ledger.of(tmp_path, "cd" * 32).entries == ()
-
-
-def test_infinite_costs_are_kept_as_such(tmp_path: Path) -> None:
-    nothing_hides = Spending(partition="p", divergences=np.full(len(conversion.ORDERS), np.inf))
-    enter_draw(tmp_path, PRIVATE, Entry(what="x", mechanism="m", parameters={}, queries=1, spent=nothing_hides), None)
-    assert spending.epsilon(Ledger.of(tmp_path, PRIVATE).spent, 1e-5) == np.inf
+    assert Ledger.of(tmp_path, OTHER).entries == ()
+    nothing_hides = entry(divergences=np.full(len(conversion.ORDERS), np.inf))
+    enter_draw(tmp_path / "infinite", PRIVATE, nothing_hides, None)
+    assert spending.epsilon(Ledger.of(tmp_path / "infinite", PRIVATE).spent, 1e-5) == np.inf
 
 
 def test_a_second_draw_needs_a_limit_that_was_given_with_the_first(tmp_path: Path) -> None:
     """Refuse a later limit, because its δ would be valid for each choice but not for all together."""
-    wide = LedgerParameters(budget=4.0, delta=1e-5)
     enter_draw(tmp_path, PRIVATE, entry(what="first"), None)
-    for limit in (None, wide, LIMIT):
+    for limit in (None, WIDE, LIMIT):
         with refuses("no-limit"):
             enter_draw(tmp_path, PRIVATE, entry(), limit)
     assert len(Ledger.of(tmp_path, PRIVATE).entries) == 1
-    for limit in (wide, wide, None):  # the limit stays
-        ledger = enter_draw(tmp_path, "cd" * 32, entry(), limit)
-    assert (len(ledger.entries), ledger.limit) == (3, wide)
+    for limit in (WIDE, WIDE, None):  # the limit stays
+        ledger = enter_draw(tmp_path, OTHER, entry(), limit)
+    assert (len(ledger.entries), ledger.limit) == (3, WIDE)
+    with refuses("other-limit"):
+        enter_draw(tmp_path, OTHER, entry(), LIMIT)
 
 
-def test_teachers_that_cut_later_shares_bring_no_limit_either(tmp_path: Path) -> None:
+def test_teachers_who_cut_their_own_shares_pay_once_and_bring_no_limit(tmp_path: Path) -> None:
     enter_draw(tmp_path, PRIVATE, entry(teachers=(0, 24)), None)
     with refuses("no-limit"):
         enter_draw(tmp_path, PRIVATE, entry(teachers=(25, 49)), LIMIT)
     assert enter_draw(tmp_path, PRIVATE, entry(teachers=(25, 49)), None).limit is None
-
-
-def test_teachers_who_cut_their_own_shares_pay_once(tmp_path: Path) -> None:
-    for first in (0, 25):
-        enter_draw(tmp_path, PRIVATE, entry(teachers=(first, first + 24)), None)
     with refuses("no-limit"):
         enter_draw(tmp_path, PRIVATE, entry(teachers=(10, 30)), None)
 
@@ -82,34 +77,45 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
     assert drawn == len(ledger.entries) > 20
     assert 0.9 < spending.epsilon(ledger.spent, 1e-5) <= 1
     enter_draw(tmp_path, PRIVATE, entry(scale=1e4), LIMIT)  # a smaller one still fits
+    with refuses("above-limit"):
+        enter_draw(tmp_path / "failure", PRIVATE, entry(scale=1000, failure=1e-5), LIMIT)
+
+
+def test_the_order_is_fixed_with_the_first_draw(tmp_path: Path) -> None:
+    """Check the limit at this order, because outputs seen later must not choose it."""
+    first = enter_draw(tmp_path, PRIVATE, entry(), WIDE)
+    assert first.order is not None
+    with refuses("above-limit"):  # at its order the second draw costs infinitely much
+        enter_draw(tmp_path, PRIVATE, entry(divergences=np.where(conversion.ORDERS <= 3, 0.01, np.inf)), WIDE)
+    assert enter_draw(tmp_path, PRIVATE, entry(), WIDE).order == first.order > 3
 
 
 def test_draws_under_one_name_share_a_ledger_whatever_the_data_is(tmp_path: Path) -> None:
-    for records in ("ab" * 32, "cd" * 32):
+    for records in (PRIVATE, OTHER):
         drawn = enter_draw(tmp_path, records, entry(), LIMIT, "patients")
     assert (drawn.path.name, drawn.private, len(drawn.entries)) == ("patients.json", "patients", 2)
     # The name is permanent: it need not be given again, and no other is accepted.
-    assert len(enter_draw(tmp_path, "ab" * 32, entry(), LIMIT).entries) == 3
+    assert len(enter_draw(tmp_path, PRIVATE, entry(), LIMIT).entries) == 3
     with refuses("other-name"):
-        enter_draw(tmp_path, "cd" * 32, entry(), LIMIT, "clients")
+        enter_draw(tmp_path, OTHER, entry(), LIMIT, "clients")
     assert [path.name for path in tmp_path.glob("*.json")] == ["patients.json"]
 
 
 def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path) -> None:
-    first, second = (enter_draw(tmp_path, records, entry(), LIMIT) for records in (PRIVATE, "cd" * 32))
+    first, second = (enter_draw(tmp_path, records, entry(), LIMIT) for records in (PRIVATE, OTHER))
     assert enter_draw(tmp_path, PRIVATE, entry(), LIMIT, "patients").path == first.path
-    for words, fault in (
-        ((second.path, "patients"), "the name 'patients' belongs to the data of this ledger; choose another name"),
-        ((first.path, "clients"), "its data already has the permanent name 'patients', not 'clients'"),
-        ((tmp_path, "clients"), "give the path of the ledger whose data you want to name"),
-        ((second.path, "../clients"), "cannot be the name of a folder"),
+    for path, name, fault in (
+        (second.path, "patients", "the name 'patients' belongs to the data of this ledger; choose another name"),
+        (first.path, "clients", "its data already has the permanent name 'patients', not 'clients'"),
+        (tmp_path, "clients", "give the path of the ledger whose data you want to name"),
+        (second.path, "../clients", "cannot be the name of a folder"),
     ):
-        refused = CliRunner().invoke(cli, ["ledger", str(words[0]), "--private", words[1]])
-        assert fault in str(refused.exception), words
+        refused = CliRunner().invoke(cli, ["ledger", str(path), "--private", name])
+        assert fault in str(refused.exception), name
     done = CliRunner().invoke(cli, ["ledger", str(second.path), "--private", "clients"], terminal_width=200)
     assert done.exit_code == 0
     assert "clients" in done.output
-    assert len(enter_draw(tmp_path, "ef" * 32, entry(), LIMIT, "clients").entries) == 2
+    assert len(enter_draw(tmp_path, THIRD, entry(), LIMIT, "clients").entries) == 2
     with refuses("two-ledgers"):
         enter_draw(tmp_path, PRIVATE, entry(), LIMIT, "clients")
 
@@ -117,18 +123,17 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
 def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Use a data set with one changed record, which has another digest."""
     enter_draw(tmp_path, PRIVATE, entry(), None)
     with refuses("not-recognised"):
-        enter_draw(tmp_path, "cd" * 32, entry(), None)
+        enter_draw(tmp_path, OTHER, entry(), None)
     assert len(list(tmp_path.glob("*.json"))) == 1
-    enter_draw(tmp_path, "cd" * 32, entry(), LIMIT)
+    enter_draw(tmp_path, OTHER, entry(), LIMIT)
     assert "has no ledger yet, and the 1 other ledger" in capsys.readouterr().err
     with refuses("not-recognised"):
-        enter_draw(tmp_path, "ef" * 32, entry(), None, "patients")
+        enter_draw(tmp_path, THIRD, entry(), None, "patients")
     for name, path in zip(("one", "two"), sorted(tmp_path.glob("*.json")), strict=True):
         name_ledger(path, name)
-    enter_draw(tmp_path, "ef" * 32, entry(), None, "patients")
+    enter_draw(tmp_path, THIRD, entry(), None, "patients")
     assert "has no ledger yet, and the 2 other ledgers" in capsys.readouterr().err
     assert len(list(tmp_path.glob("*.json"))) == 3
     with refuses("no-limit"):
@@ -149,45 +154,15 @@ def test_a_ledger_of_earlier_versions_recognises_its_data_by_its_own_name(tmp_pa
     assert len(enter_draw(tmp_path, PRIVATE, entry(), None).entries) == 2
 
 
-def test_a_failure_that_uses_delta_up_is_named(tmp_path: Path) -> None:
-    spent = Spending(partition="p", divergences=conversion.ORDERS / 1e6, failure=1e-5)
-    draw = Entry(what="x", mechanism="ptr-gnmax", parameters={}, queries=1, spent=spent)
-    with refuses("above-limit"):
-        enter_draw(tmp_path, PRIVATE, draw, LIMIT)
-
-
-def test_the_order_is_fixed_with_the_first_draw(tmp_path: Path) -> None:
-    """Check the limit at this order, because outputs seen later must not choose it."""
-    wide = LedgerParameters(budget=4.0, delta=1e-5)
-    first = enter_draw(tmp_path, PRIVATE, entry(), wide)
-    single = np.where(conversion.ORDERS <= 3, 0.01, np.inf)
-    later = Entry(what="y", mechanism="m", parameters={}, queries=1, spent=Spending(partition="p", divergences=single))
-    assert first.order is not None
-    with refuses("above-limit"):  # at its order the second draw costs infinitely much
-        enter_draw(tmp_path, PRIVATE, later, wide)
-    assert enter_draw(tmp_path, PRIVATE, entry(), wide).order == first.order > 3
-
-
-def test_the_limit_does_not_change(tmp_path: Path) -> None:
-    enter_draw(tmp_path, PRIVATE, entry(), LIMIT)
-    with refuses("other-limit"):
-        enter_draw(tmp_path, PRIVATE, entry(), LedgerParameters(budget=2.0, delta=1e-5))
-
-
-@pytest.mark.parametrize("change", ["", '{"kind": "ledger"}', "limit", "digest"])
-def test_a_damaged_ledger_allows_no_draw(tmp_path: Path, change: str) -> None:
+def test_a_damaged_ledger_allows_no_draw(tmp_path: Path) -> None:
     path = enter_draw(tmp_path, PRIVATE, entry(), LIMIT).path
     text = path.read_text()
-    path.write_text(
-        text.replace("1.0", "9.0", 1)
-        if change == "limit"
-        else text.replace('"x"', '"y"')
-        if change == "digest"
-        else change
-    )
-    with pytest.raises(ArtefactError, match=rf"{path.name}: .*; restore the ledger from a backup") as refused:
-        enter_draw(tmp_path, PRIVATE, entry(), LIMIT)
-    assert "delete" not in str(refused.value)
+    for damaged in ("", '{"kind": "ledger"}', text.replace("1.0", "9.0", 1), text.replace('"x"', '"y"')):
+        assert damaged != text
+        path.write_text(damaged)
+        with pytest.raises(ArtefactError, match=rf"{path.name}: .*; restore the ledger from a backup") as refused:
+            enter_draw(tmp_path, PRIVATE, entry(), LIMIT)
+        assert "delete" not in str(refused.value)
 
 
 def test_of_draws_at_one_time_none_is_lost(tmp_path: Path) -> None:
@@ -201,48 +176,33 @@ def test_of_draws_at_one_time_none_is_lost(tmp_path: Path) -> None:
 
 
 def test_costs_are_those_of_discrete_noise_whatever_the_votes_are() -> None:
-    rng = np.random.default_rng(0)
+    votes = np.random.default_rng(0).integers(0, 10, (250, 100))
     made = make_mechanism("gnmax", {"sigma": 40.0})
-    spent = [
-        release_cost("gnmax", made, Votes.of(rng.integers(0, 10, (250, 100)) * keep, 10), "p").divergences
-        for keep in (0, 1)
-    ]
+    spent = [release_cost("gnmax", made, Votes.of(votes * keep, 10), "p").divergences for keep in (0, 1)]
     assert np.array_equal(*spent)
     assert (spent[0] <= 100 * conversion.ORDERS / 40**2 * (1 + 1e-12)).all()
-    with refuses("no-bound"):
-        release_cost(
-            "exponential", make_mechanism("exponential", {"epsilon": 0.4}), Votes.of(np.zeros((9, 2), int), 2), "p"
-        )
+    for name, parameters, code in (("exponential", {"epsilon": 0.4}, "no-bound"), ("gnmax", {"sigma": 0}, "no-noise")):
+        with refuses(code):
+            release_cost(name, make_mechanism(name, parameters), Votes.of(votes, 10), "p")
 
 
-def test_a_budget_is_what_a_release_costs_at_most() -> None:
+def test_a_budget_is_what_a_release_costs_at_most_and_may_be_the_limit(tmp_path: Path) -> None:
     made, votes = make_mechanism("gnmax", {"sigma": 40.0}), Votes.of(np.zeros((250, 1000), int), 10)
     without = spending.epsilon([release_cost("gnmax", made, votes, "p")], 1e-5)
-    within = spending.epsilon([release_cost("gnmax", made, votes, "p", budget=(1.0, 1e-5))], 1e-5)
-    assert 1 - 1e-9 < within <= 1 < without
-
-
-def test_a_budget_and_a_limit_may_be_the_same(tmp_path: Path) -> None:
-    made, votes = make_mechanism("gnmax", {"sigma": 40.0}), Votes.of(np.zeros((250, 1000), int), 10)
+    assert without > 1
     for budget in (1.0, 2.0, 4.0):
         spent = release_cost("gnmax", made, votes, "p", budget=(budget, 1e-5))
+        assert min(budget, without) - 1e-9 < spending.epsilon([spent], 1e-5) <= budget
         draw = Entry(what="x", mechanism="gnmax", parameters={}, queries=1000, spent=spent)
         enter_draw(tmp_path / str(budget), PRIVATE, draw, LedgerParameters(budget=budget, delta=1e-5))
-
-
-def test_what_hides_nothing_is_no_release() -> None:
-    votes = Votes.of(np.zeros((250, 10), int), 10)
-    with refuses("no-noise"):
-        release_cost("gnmax", make_mechanism("gnmax", {"sigma": 0.0}), votes, "p")
 
 
 def test_the_command_shows_draws_and_their_sum(tmp_path: Path) -> None:
     for _ in range(2):
         enter_draw(tmp_path, PRIVATE, entry(what="digits/labels.npz"), LIMIT)
     shown = CliRunner().invoke(cli, ["ledger", str(tmp_path)], terminal_width=200).output
-    assert "digits/labels.npz" in shown
-    assert "Together: ε = 0." in shown
-    assert "ε = 1 at δ = 1e-05" in shown
+    for words in ("digits/labels.npz", "Together: ε = 0.", "ε = 1 at δ = 1e-05"):
+        assert words in shown
     (found,) = json.loads(CliRunner().invoke(cli, ["ledger", str(tmp_path), "--json"]).output)
     assert found["epsilon"] == pytest.approx(spending.epsilon([entry().spent] * 2, 1e-5))
     assert len(found["draws"]) == 2

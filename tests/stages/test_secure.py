@@ -2,7 +2,7 @@
 
 import multiprocessing
 from itertools import pairwise
-from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -30,23 +30,23 @@ def votes():
     return np.random.default_rng(5).integers(0, CLASSES, size=(TEACHERS, QUERIES)).astype(np.uint8)
 
 
-def chunk(path, numbers, votes, queries=None):
+def chunk(path, numbers, votes, queries=None, **facts):
     arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": abs(votes[numbers][:, :2])}
     meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r"}
-    meta |= {"training": {}, "records": "r", "abstentions": bool((votes < 0).any())}
+    meta |= {"training": {}, "records": "r", "abstentions": bool((votes < 0).any()), **facts}
     if queries is not None:
         arrays["queries"] = queries
     files.write_arrays(path, formats.CHUNK, arrays, meta)
     return path
 
 
-def cut(folder, votes, first, last, *, release=False, queries=None, **changes):
+def cut(folder, votes, first, last, *, release=False, queries=None, facts=MappingProxyType({}), **changes):
     """Write the shares of teachers first … last, in one folder per aggregator."""
     numbers = list(range(first, last + 1))
     out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
     given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
     drawn = {"release": True, "ledger": folder / "ledger"} if release else {"seed": 0, "stream": STREAM}
-    held = chunk(folder / "chunk.npz", numbers, votes, queries)
+    held = chunk(folder / "chunk.npz", numbers, votes, queries, **facts)
     secure_share.run(chunk=held, **{**given, **drawn, **changes})
     return out
 
@@ -196,111 +196,6 @@ def test_teachers_that_never_send(votes, ragged, tmp_path, setting):
     assert not setting or noise_of(labels.meta).scale == pytest.approx(SETTING["sigma"])
 
 
-def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged, tmp_path):
-    with pytest.raises(ArtefactError, match=r"may abstain.* every query; use distributed-sparse-gnmax"):
-        cut(tmp_path, ragged, 0, 11)
-    asked, other = np.arange(QUERIES), np.arange(QUERIES)[::-1]
-    held = [cut(tmp_path, votes, *ends, queries=each) for ends, each in (((0, 5), asked), ((6, 11), other))]
-    with pytest.raises(ArtefactError, match="its queries differ from those of"):
-        secure_sum.run(shares=[each[0] for each in held], out=tmp_path / "sum.npz")
-    source = files.read_arrays(tmp_path / "chunk.npz", formats.CHUNK)
-    rounds = tmp_path / "rounds.npz"
-    files.write_arrays(rounds, formats.CHUNK, source.arrays, {**source.meta, "queries_files": ["a"]})
-    with pytest.raises(ArtefactError, match="votes on queries selected in rounds, but secure aggregation reveals all"):
-        secure_share.run(
-            chunk=rounds, mechanism="distributed-gnmax", parameters=SETTING, teachers=TEACHERS, seed=0, stream=STREAM,
-            out=[tmp_path / "a.npz", tmp_path / "b.npz"],
-        )  # fmt: skip
-    quiet = {**source.meta, "abstentions": False}
-    files.write_arrays(rounds, formats.CHUNK, {**source.arrays, "votes": ragged[6:]}, quiet)
-    with pytest.raises(PatebenchError, match="these run from -1"):
-        secure_share.run(
-            chunk=rounds, **CAPPED, teachers=TEACHERS, seed=0, stream=STREAM,
-            out=[tmp_path / "a.npz", tmp_path / "b.npz"],
-        )  # fmt: skip
-
-
-def test_a_release_of_a_table_stands_in_the_ledger_at_its_own_price(ragged, tmp_path):
-    for first, last in ((0, 5), (6, 11)):
-        cut(tmp_path, ragged, first, last, release=True, **CAPPED)
-    (ledger,) = [Ledger.read(path) for path in (tmp_path / "ledger").glob("*.json")]
-    mechanism, votes = table_mechanism(), Votes.of(ragged, CLASSES, abstentions=True)
-    stated = {each.accountant: each.epsilon for each in mechanism.bounds(votes, [QUERIES], 1e-5, discrete=True)}
-    assert spending.epsilon(ledger.spent[:1], 1e-5) == pytest.approx(stated["rdp"], rel=1e-2)
-    bare = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 0.0}}
-    with refuses("no-noise"):
-        cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)
-
-
-@pytest.mark.parametrize("setting", [{}, CAPPED], ids=["plain", "table"])
-def test_too_few_teachers_get_no_sum(votes, tmp_path, setting):
-    """Write no published sum, because all sums together would have less than the required noise."""
-    paths = cut(tmp_path, votes, 3, 11, **setting)
-    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, but the stated noise needs 10"):
-        secure_sum.run(shares=paths[:1], out=tmp_path / "sum.npz")
-    assert not (tmp_path / "sum.npz").exists()
-
-
-def test_files_that_do_not_belong_together(votes, tmp_path):
-    a, b = cut(tmp_path / "a", votes, 0, 5), cut(tmp_path / "a", votes, 6, 11)
-    again = cut(tmp_path / "b", votes, 6, 11, release=True)
-    out = tmp_path / "sum.npz"
-    for given, fault in (
-        ([a[0], b[1]], "entry 'aggregator' does not match"),
-        ([a[0], again[0]], "entry 'mode' does not match"),
-        ([a[0], a[0], b[0]], "the same teacher"),
-    ):
-        with pytest.raises(PatebenchError, match=fault):
-            secure_sum.run(shares=given, out=out)
-    sums = summed(tmp_path / "a", [a, b])
-    with pytest.raises(PatebenchError, match=r"the sums of the aggregators 1, 2 are given"):
-        opened(tmp_path, sums[:2])
-    secure_sum.run(shares=[cut(tmp_path / "c", votes, 0, 10)[2]], out=out)
-    with refuses("mismatch"):
-        opened(tmp_path, [*sums[:2], out])
-
-
-def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
-    """Refuse shares with different masks in a release, which would not cancel."""
-    sums = []
-    for name in ("a", "b"):
-        paths = cut(tmp_path / name, votes, 0, 11, release=True)
-        sums.append(summed(tmp_path / name, [paths]))
-    with refuses("mismatch"):
-        opened(tmp_path, [*sums[0][:2], sums[1][2]])
-    _, counts = opened(tmp_path, sums[0])
-    assert np.abs(counts["counts"]).max() < 200
-    with refuses("second-release"):
-        opened(tmp_path, sums[0])
-
-
-def test_every_cut_of_a_release_stands_in_the_ledger(votes, tmp_path):
-    """Count two chunks of one release once, and a second set of shares again."""
-    for first, last in ((0, 5), (6, 11)):
-        cut(tmp_path, votes, first, last, release=True)
-    ledgers = [Ledger.read(path) for path in (tmp_path / "ledger").glob("*.json")]
-    together = [each for ledger in ledgers for each in ledger.spent]
-    assert sorted(each.teachers for each in together) == [(0, 5), (6, 11)]
-    assert spending.epsilon(together, 1e-5) == spending.epsilon(together[:1], 1e-5)
-    with refuses("no-limit"):
-        cut(tmp_path, votes, 0, 5, release=True)
-
-
-def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
-    """Refuse a second sum, because the difference reveals a chunk's votes with only its own noise."""
-    held = [cut(tmp_path, votes, first, last, release=True) for first, last in ((0, 9), (10, 11))]
-    first = tmp_path / "sum.npz"
-    secure_sum.run(shares=[held[0][0]], out=first)
-    for given in ([held[0][0], held[1][0]], [held[0][0]]):
-        with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
-            secure_sum.run(shares=given, out=tmp_path / "second.npz")
-    assert not (tmp_path / "second.npz").exists()
-    # A sum that could not be written was not published.
-    with pytest.raises((ArtefactError, OSError)):
-        secure_sum.run(shares=[held[0][1]], out=first / "nowhere.npz")
-    secure_sum.run(shares=[held[0][1]], out=tmp_path / "other.npz")
-
-
 @pytest.mark.slow
 def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
     """Refuse overlapping sums, whose difference reveals the votes of teachers that are in only one."""
@@ -322,24 +217,71 @@ def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
         assert len(list(folder.glob("[ab].npz"))) == 1
 
 
-def test_who_comes_second_publishes_nothing_however_late_the_first_marked(votes, tmp_path, monkeypatch):
-    """Mark the shares in another process between this one's check and its own mark."""
-    (tmp_path / "elsewhere").mkdir()
-    held = [cut(tmp_path, votes, first, last, release=True)[0] for first, last in ((0, 9), (10, 11))]
-    secure_sum.run(shares=[held[0]], out=tmp_path / "first.npz")
-    link = tmp_path / "elsewhere" / "shares.npz"
-    link.symlink_to(held[0])
-    monkeypatch.setattr(Path, "exists", lambda path: False)
-    for first in (held[0], link):
+def test_every_cut_of_a_release_stands_in_the_ledger_at_its_own_price(ragged, tmp_path):
+    """Count two chunks of one release once, and a second set of shares again."""
+    for first, last in ((0, 5), (6, 11)):
+        cut(tmp_path, ragged, first, last, release=True, **CAPPED)
+    (ledger,) = [Ledger.read(path) for path in (tmp_path / "ledger").glob("*.json")]
+    assert sorted(each.teachers for each in ledger.spent) == [(0, 5), (6, 11)]
+    assert spending.epsilon(ledger.spent, 1e-5) == spending.epsilon(ledger.spent[:1], 1e-5)
+    mechanism, votes = table_mechanism(), Votes.of(ragged, CLASSES, abstentions=True)
+    stated = {each.accountant: each.epsilon for each in mechanism.bounds(votes, [QUERIES], 1e-5, discrete=True)}
+    assert spending.epsilon(ledger.spent, 1e-5) == pytest.approx(stated["rdp"], rel=1e-2)
+    with refuses("no-limit"):
+        cut(tmp_path, ragged, 0, 5, release=True, **CAPPED)
+    bare = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 0.0}}
+    with refuses("no-noise"):
+        cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)
+
+
+@pytest.mark.parametrize("setting", [{}, CAPPED], ids=["plain", "table"])
+def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path, setting):
+    a, b = cut(tmp_path / "a", votes, 0, 5, **setting), cut(tmp_path / "a", votes, 6, 11, **setting)
+    again = cut(tmp_path / "b", votes, 6, 11, release=True, **setting)
+    few = cut(tmp_path / "c", votes, 3, 11, **setting)
+    asked = cut(tmp_path / "d", votes, 6, 11, queries=np.arange(QUERIES), **setting)
+    out = tmp_path / "sum.npz"
+    for given, fault in (
+        ([a[0], b[1]], "entry 'aggregator' does not match"),
+        ([a[0], again[0]], "entry 'mode' does not match"),
+        ([a[0], a[0], b[0]], "the same teacher"),
+        ([a[0], asked[0]], "its queries differ from those of"),
+        ([few[0]], "only 9 of 12 teachers sent shares, but the stated noise needs 10"),
+    ):
+        with pytest.raises(PatebenchError, match=fault):
+            secure_sum.run(shares=given, out=out)
+    assert not out.exists()
+    sums = summed(tmp_path / "a", [a, b])
+    with pytest.raises(PatebenchError, match=r"the sums of the aggregators 1, 2 are given"):
+        opened(tmp_path, sums[:2])
+    secure_sum.run(shares=[cut(tmp_path / "e", votes, 0, 10, **setting)[2]], out=out)
+    with refuses("mismatch"):
+        opened(tmp_path, [*sums[:2], out])
+
+
+def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
+    """Refuse shares with different masks in a release, which would not cancel."""
+    sums = [summed(tmp_path / name, [cut(tmp_path / name, votes, 0, 11, release=True)]) for name in ("a", "b")]
+    with refuses("mismatch"):
+        opened(tmp_path, [*sums[0][:2], sums[1][2]])
+    _, counts = opened(tmp_path, sums[0])
+    assert np.abs(counts["counts"]).max() < 200
+    with refuses("second-release"):
+        opened(tmp_path, sums[0])
+
+
+def test_a_cut_goes_into_one_published_sum(votes, tmp_path, monkeypatch):
+    """Refuse a second sum, because the difference reveals a chunk's votes with only its own noise."""
+    held = [cut(tmp_path, votes, first, last, release=True) for first, last in ((0, 9), (10, 11))]
+    secure_sum.run(shares=[held[0][0]], out=tmp_path / "sum.npz")
+    (tmp_path / "link.npz").symlink_to(held[0][0])
+    for given in ([held[0][0]], [held[1][0], held[0][0]], [held[1][0], tmp_path / "link.npz"]):
         with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
-            secure_sum.run(shares=[held[1], first], out=tmp_path / "second.npz")
-    monkeypatch.undo()
+            secure_sum.run(shares=given, out=tmp_path / "second.npz")
     assert not (tmp_path / "second.npz").exists()
-    secure_sum.run(shares=cut(tmp_path / "other", votes, 0, 11, release=True)[:1], out=tmp_path / "third.npz")
-
-
-def test_a_published_sum_keeps_its_marks_whatever_comes_after(votes, tmp_path, monkeypatch):
-    (share, *_) = cut(tmp_path, votes, 0, 11, release=True)
+    # A sum that could not be written was not published, one that was written before a failure may have been.
+    with pytest.raises((ArtefactError, OSError)):
+        secure_sum.run(shares=[held[0][1]], out=tmp_path / "sum.npz" / "nowhere.npz")
 
     def write_and_fail(out, *given):
         files.write_arrays(out, *given)
@@ -347,18 +289,21 @@ def test_a_published_sum_keeps_its_marks_whatever_comes_after(votes, tmp_path, m
 
     monkeypatch.setattr(secure_sum, "write_arrays", write_and_fail)
     with pytest.raises(KeyboardInterrupt):
-        secure_sum.run(shares=[share], out=tmp_path / "sum.npz")
+        secure_sum.run(shares=[held[0][1]], out=tmp_path / "failed.npz")
     monkeypatch.undo()
     with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
-        secure_sum.run(shares=[share], out=tmp_path / "second.npz")
+        secure_sum.run(shares=[held[0][1]], out=tmp_path / "other.npz")
 
 
-def test_only_parties_that_make_sense(votes, tmp_path):
-    for changes, fault in (
-        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "does not work with secure aggregation; use dis"),
-        ({"teachers": 10}, "it contains teacher number 11, counted from 0, but --teachers is 10"),
-        ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of teachers, 12"),
-        ({"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
+def test_parties_that_make_no_sense_are_refused(votes, ragged, tmp_path):
+    for cast, changes, fault in (
+        (votes, {"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "does not work with secure aggregation; use dis"),
+        (votes, {"teachers": 10}, "it contains teacher number 11, counted from 0, but --teachers is 10"),
+        (votes, {"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of"),
+        (votes, {"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
+        (ragged, {}, r"may abstain.* every query; use distributed-sparse-gnmax"),
+        (ragged, {**CAPPED, "facts": {"abstentions": False}}, "these run from -1"),
+        (votes, {"facts": {"queries_files": ["a"]}}, "selected in rounds, but secure aggregation reveals all"),
     ):
         with pytest.raises(PatebenchError, match=fault):
-            cut(tmp_path, votes, 0, 11, **changes)
+            cut(tmp_path, cast, 0, 11, **changes)
