@@ -24,10 +24,15 @@ def _asked(*words: str) -> str:
     return done.output
 
 
-def test_all_rows_are_listed():
+def test_rows_are_listed_and_words_of_a_name_in_order_are_enough():
     listed = _asked().splitlines()
     assert any(line.startswith(ROW) and "Student Accuracy" in line for line in listed)
-    assert any(line.startswith("PET-DL 2019, Table 3, MNIST S2") for line in listed)
+    for part, row in (
+        ("nzc mnist 5 teachers", "NZC 2020, Table 1, MNIST NZC (5 teachers only)"),
+        (ROW.lower(), ROW),
+        ("Table 10, Fashion", "DP reproducibility 2024, Table 10, Fashion MNIST"),
+    ):
+        assert f"row: {row}" in _asked(part, "--dry")
 
 
 README = "Private-kNN 2020, first table of the authors' ReadMe.md"
@@ -59,8 +64,6 @@ def test_the_experiment_that_measures_a_row(row, file, experiment):
     [
         ("PATE 2017, Figure 4, MNIST 10 queries", "did you mean"),
         ("PATE 2017, Figure 4", "matches 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', "),
-        ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "no table of a paper has the row"),
-        ("PATE 2017, Figure 10, n = 10", "no table of a paper has the row"),
         ("", "no table of a paper has the row"),
         ("Scalable PATE 2018, Figure 1 (left), Glyph LNMax", "the paper does not say for which queries"),
     ],
@@ -125,15 +128,12 @@ def test_a_paper_of_one_s_own_is_run_by_the_configuration_that_it_names(tmp_path
     line += ",pate-2017,figure-4,\n"
     published = (ROOT / "config" / "published.csv").read_text(encoding="utf-8")
     (tmp_path / "config" / "published.csv").write_text(published + line, encoding="utf-8")
+    with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
+        _run("My paper", home=tmp_path / "config")
     _run("My paper", home=tmp_path)
     said = capsys.readouterr().out
     assert "config/papers/pate-2017.yaml" in said
     assert "only=[figure-4]" in said
-
-
-def test_another_folder_is_refused(tmp_path):
-    with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
-        _run(None, home=tmp_path)
 
 
 def _run(row, **more):
@@ -162,15 +162,3 @@ def test_verdicts_on_the_row_are_shown_after_the_run(monkeypatch, tmp_path, caps
     monkeypatch.setattr(reproduce.subprocess, "run", lambda command, **more: SimpleNamespace(returncode=1))
     with pytest.raises(PatebenchError, match="Snakemake failed"):
         _run(ROW, home=tmp_path, dry=False)
-
-
-@pytest.mark.parametrize(
-    ("part", "row"),
-    [
-        ("nzc mnist 5 teachers", "NZC 2020, Table 1, MNIST NZC (5 teachers only)"),
-        (ROW.lower(), ROW),
-        ("Table 10, Fashion", "DP reproducibility 2024, Table 10, Fashion MNIST"),
-    ],
-)
-def test_words_of_a_name_in_order_are_enough(part, row):
-    assert f"row: {row}" in _asked(part, "--dry")

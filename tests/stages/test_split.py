@@ -43,13 +43,13 @@ def test_mnist_of_the_paper(tmp_path: Path, data_root: Path) -> None:
     data.run(name="mnist", root=data_root, download=False, option={}, **paths)
     pool, truth, test = run(tmp_path, paths["public"], 9000, 1000)
     private = read_samples(paths["private"], "private")
-    assert (len(pool["x"]), len(truth["y"]), len(test["x"])) == (9000, 9000, 1000)
+    assert len(truth["y"]) == 9000
     sides = [{image.tobytes() for image in part["x"]} for part in (private, pool, test)]
     assert [len(side) for side in sides] == [60000, 9000, 1000]
     assert len(set.union(*sides)) == 70000
 
 
-def test_samples_keep_their_labels_and_rows(tmp_path: Path, write_samples: Writer) -> None:
+def test_samples_keep_their_labels_and_rows_and_say_where_they_come_from(tmp_path: Path, write_samples: Writer) -> None:
     x, y = numbered(1000, 40), np.arange(40) % 3
     public = write_samples("public", x, y)
     pool, truth, test = run(tmp_path, public, 25, 10)
@@ -58,6 +58,13 @@ def test_samples_keep_their_labels_and_rows(tmp_path: Path, write_samples: Write
     np.testing.assert_array_equal(test["x"], x[test["row"]])
     np.testing.assert_array_equal(test["y"], y[test["row"]])
     assert len({*pool["row"], *test["row"]}) == 35
+    assert "y" not in pool.arrays
+    assert truth.meta["pool"] == test.meta["pool"] == pool.digest
+    assert pool.meta["public"] == read_arrays(public, SAMPLES).digest
+    assert test.meta["role"] == "test"
+    for part in (pool, test):
+        assert (part.meta["seed"], part.meta["split"]) == (0, SplitParameters(pool=25, test=10).model_dump())
+    assert [part.meta["classes"] for part in (pool, truth, test)] == [3, 3, 3]
 
 
 def test_a_pool_from_elsewhere_is_changed_and_nothing_else(tmp_path: Path, write_samples: Writer) -> None:
@@ -79,21 +86,6 @@ def test_a_pool_from_elsewhere_is_changed_and_nothing_else(tmp_path: Path, write
         run(tmp_path, public, 25, 10, shift="rotate")
 
 
-def test_the_meta_data_tell_where_the_parts_come_from(tmp_path: Path, write_samples: Writer) -> None:
-    public = write_samples("public", numbered(100, 20), np.zeros(20, int))
-    pool, truth, test = run(tmp_path, public, 12, None)
-    assert truth.meta["pool"] == test.meta["pool"] == pool.digest
-    assert pool.meta["public"] == read_arrays(public, SAMPLES).digest
-    assert test.meta["role"] == "test"
-    assert "y" not in pool.arrays
-    for part in (pool, test):
-        assert (part.meta["seed"], part.meta["split"]) == (
-            0,
-            SplitParameters(pool=12).model_dump(),
-        )
-    assert [part.meta["classes"] for part in (pool, truth, test)] == [3, 3, 3]
-
-
 def test_copies_of_queries_are_left_out_of_the_test_set_counted_and_logged(
     tmp_path: Path, write_samples: Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,35 +104,21 @@ def test_copies_of_queries_are_left_out_of_the_test_set_counted_and_logged(
         assert f"left out {left_out} test samples that are also in the pool" in caplog.text
 
 
-def test_the_stage_checks_what_it_is_about_to_write(
+def test_bad_sizes_other_roles_and_a_wrong_division_leave_no_file(
     tmp_path: Path, write_samples: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plant a wrong division: no file with a sample in both parts is written."""
-    public = write_samples("public", numbered(29, 40), np.zeros(40, int))
-    monkeypatch.setattr(split, "divide", lambda *given: PublicSplit(np.array([3, 4]), np.array([4]), 0))
-    with pytest.raises(PatebenchError, match="the test set contains 1 sample of the pool"):
-        run(tmp_path, public, 2, 1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["public.npz"]
-
-
-@pytest.mark.parametrize(
-    ("pool", "test", "words"),
-    [
+    public = write_samples("public", numbered(100, 40), np.zeros(40, int))
+    private = write_samples("private", numbered(0, 30), np.zeros(30, int))
+    for pool, test, words in (
         (41, None, r"40 public samples \(of which 0 do not count, .*\) are too few"),
         (40, None, "too few for a pool of 40 and any test samples"),
         (30, 11, "too few for a pool of 30 and 11 test samples"),
-    ],
-)
-def test_sizes_that_can_not_work_are_refused(
-    tmp_path: Path, write_samples: Writer, pool: int, test: int | None, words: str
-) -> None:
-    public = write_samples("public", numbered(100, 40), np.zeros(40, int))
-    with pytest.raises(PatebenchError, match=words):
-        run(tmp_path, public, pool, test)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["public.npz"]
-
-
-def test_private_samples_are_not_split(tmp_path: Path, write_samples: Writer) -> None:
-    private = write_samples("private", numbered(0, 30), np.zeros(30, int))
+    ):
+        with pytest.raises(PatebenchError, match=words):
+            run(tmp_path, public, pool, test)
     with refuses("kind"):
         run(tmp_path, private, 10, None)
+    monkeypatch.setattr(split, "divide", lambda *given: PublicSplit(np.array([3, 4]), np.array([4]), 0))
+    with pytest.raises(PatebenchError, match="the test set contains 1 sample of the pool"):
+        run(tmp_path, public, 2, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["private.npz", "public.npz"]
