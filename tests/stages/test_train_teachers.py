@@ -19,17 +19,13 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Ensemble:
 
 
 @pytest.mark.slow
-def test_votes_do_not_depend_on_how_teachers_are_chunked(ensemble: Ensemble) -> None:
-    whole = read_arrays(ensemble.train(0, 5, model="random-forest"), CHUNK)
-    parts = [read_arrays(ensemble.train(a, b, model="random-forest"), CHUNK) for a, b in ((0, 0), (1, 3), (4, 5))]
-    assert np.array_equal(whole["votes"], np.concatenate([part["votes"] for part in parts]))
-    assert np.array_equal(whole["test_votes"], np.concatenate([part["test_votes"] for part in parts]))
-
-
-def test_networks_too_do_not_depend_on_chunks(ensemble: Ensemble) -> None:
-    pair = read_arrays(ensemble.train(0, 1, model="mlp", epochs=2), CHUNK)
-    second = read_arrays(ensemble.train(1, 1, model="mlp", epochs=2), CHUNK)
-    assert np.array_equal(pair["votes"][1:], second["votes"])
+@pytest.mark.parametrize(("model", "epochs"), [("random-forest", None), ("mlp", 2)])
+def test_votes_do_not_depend_on_how_teachers_are_chunked(ensemble: Ensemble, model: str, epochs: int | None) -> None:
+    whole = read_arrays(ensemble.train(0, 5, model=model, epochs=epochs), CHUNK)
+    chunks = ((0, 0), (1, 3), (4, 5))
+    parts = [read_arrays(ensemble.train(*ends, model=model, epochs=epochs), CHUNK) for ends in chunks]
+    for name in ("votes", "test_votes"):
+        assert np.array_equal(whole[name], np.concatenate([part[name] for part in parts]))
 
 
 @pytest.mark.parametrize(("model", "epochs"), [("logistic", None), ("mlp", 2)])
@@ -71,8 +67,5 @@ def test_every_learner_has_probabilities_and_only_networks_with_blocks_have_hint
     for model, words in (("logistic", "no layer 'block2'"), ("mlp", "use the model conv-small or conv-middle")):
         with pytest.raises(PatebenchError, match=words):
             ensemble.train(0, 1, model=model, hints="block2")
-
-
-def test_teachers_outside_the_partition_are_refused(ensemble: Ensemble) -> None:
     with refuses("teachers"):
         ensemble.train(4, 6)

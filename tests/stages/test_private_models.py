@@ -1,0 +1,280 @@
+"""Test the stages that train on private samples without teachers: DP-SGD, Private-kNN, and classifiers of features."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.refusals import refuses
+from tests.stages.digits import WithEncoder, change_record
+
+from patebench.artefacts.reading import read_samples
+from patebench.artefacts.records import private_model_records
+from patebench.baselines.knn_accounting import claimed, sound
+from patebench.baselines.on_features import FEATURE_METHODS
+from patebench.baselines.on_features.prototypes import ClassMeans
+from patebench.config.parameters import DpsgdParameters, FeatureMethodParameters, PrivateKnnParameters
+from patebench.core.bound import Adjacency, Bound, Kind
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import ENCODER, POOL, SAMPLES, TRUTH
+from patebench.models import architectures
+from patebench.reporting.frames import RECORDS, check_record
+from patebench.stages import train_dpsgd, train_on_features, train_private_knn
+
+Told = dict[str, Any]
+
+KNN: Told = {
+    **{"form": "sound", "rate": 0.5, "neighbours": 20, "threshold": 11, "sigma1": 3, "sigma2": 1, "queries": 80},
+    **{"student": "label-spreading", "delta": 1e-5},
+}
+#: Stage → the name of its parameters, their type, and those of the tests.
+STAGES: dict[ModuleType, tuple[str, Any, Told]] = {
+    train_dpsgd: ("training", DpsgdParameters, {"form": "linear", "epsilon": 8.0, "delta": 1e-5}),
+    train_private_knn: ("parameters", PrivateKnnParameters, KNN),
+    train_on_features: ("parameters", FeatureMethodParameters, {"method": "dppl-mean", "epsilon": 2, "delta": 1e-5}),
+}
+#: Methods on features that protect whole records.
+OF_RECORDS = [name for name in FEATURE_METHODS if not FEATURE_METHODS.fact(name, "labels_only")]
+FEW = {"rate": 0.3, "steps": 12}
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> WithEncoder:
+    return WithEncoder(tmp_path_factory.mktemp("private-models"))
+
+
+def train(digits: WithEncoder, stage: ModuleType, settings: Told | None = None, **files: Path | None) -> Told:
+    keyword, kind, default = STAGES[stage]
+    names = ("private", "pool", "test", "encoder", *(() if stage is train_dpsgd else ("truth",)))
+    given = {name: getattr(digits, name) for name in names} | files
+    parameters = {keyword: kind.checked(default | (settings or {}))}
+    stage.run(**given, **parameters, seed=0, stream="digits/model", out=digits.folder / "model.json")
+    return read_json(digits.folder / "model.json", stage.__name__.rpartition(".")[2])
+
+
+@pytest.fixture(scope="module", params=STAGES, ids=lambda stage: stage.__name__.rpartition(".")[2])
+def stage(request: pytest.FixtureRequest) -> ModuleType:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def default(digits: WithEncoder, stage: ModuleType) -> Told:
+    return train(digits, stage)
+
+
+def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(
+    digits: WithEncoder, stage: ModuleType, default: Told
+) -> None:
+    again = train(digits, stage)
+    assert {key for key in again if again[key] != default[key]} <= {"seconds"}
+    path = digits.folder / "model.json"
+    (record,) = private_model_records(path, again)
+    assert check_record(path, record)["accuracy"] == again["accuracy"]
+    names = {
+        train_dpsgd: "linear_epsilon-8_delta-1e-05",
+        train_private_knn: "sound_rate-0.5_neighbours-20_threshold-11_sigma1-3_sigma2-1_queries-80",
+        train_on_features: "dppl-mean_epsilon-2_delta-1e-05",
+    }
+    assert record["private_model"].startswith(names[stage])
+    assert set(RECORDS["private_model"]) <= set(record)
+    assert "not a release" in again["statement"]
+
+
+def test_public_samples_among_the_private_ones_have_no_influence(
+    digits: WithEncoder, stage: ModuleType, default: Told
+) -> None:
+    """Add the test set, and the pool if its labels matter, with labels that would cause wrong predictions."""
+    private, test, pool = read_samples(digits.private, "private"), read_samples(digits.test, "test"), {}
+    if stage is not train_dpsgd:
+        pool = {"x": read_arrays(digits.pool, POOL)["x"], "y": read_arrays(digits.truth, TRUTH)["y"]}
+    added = {name: [part[name] for part in (test, pool) if part] for name in ("x", "y")}
+    x = np.concatenate([private["x"], *added["x"]])
+    y = np.concatenate([private["y"], *((labels + 1) % 10 for labels in added["y"])])
+    mixed = digits.folder / "mixed.npz"
+    write_arrays(mixed, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, private.meta)
+    told = train(digits, stage, private=mixed)
+    assert [told.get(name) for name in ("accuracy", "label_accuracy", "curve")] == [
+        default.get(name) for name in ("accuracy", "label_accuracy", "curve")
+    ]
+
+
+def test_how_many_private_samples_there_are_changes_no_setting_and_no_bound(
+    digits: WithEncoder, stage: ModuleType, default: Told
+) -> None:
+    private, half = read_samples(digits.private, "private"), digits.folder / "half.npz"
+    write_arrays(half, SAMPLES, {name: values[::2] for name, values in private.arrays.items()}, private.meta)
+    told = train(digits, stage, private=half)
+    assert [told[name] for name in ("bounds", "parameters", "model")] == [
+        default[name] for name in ("bounds", "parameters", "model")
+    ]
+
+
+def test_a_linear_model_of_public_features_learns_with_dpsgd(digits: WithEncoder) -> None:
+    told = train(digits, train_dpsgd)
+    assert told["accuracy"] > 0.8
+    assert told["encoder"] == read_arrays(digits.encoder, ENCODER).digest
+    assert (told["model"], told["model_parameters"]) == ("linear", 33 * 10)
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    assert 7.9 < bound.epsilon <= 8.0
+    assert (bound.delta, bound.queries, bound.kind) == (1e-5, 100, Kind.WORST_CASE)
+    assert (bound.adjacency, bound.publishable) == (Adjacency.ADD_OR_REMOVE_RECORD, False)
+    assert told["parameters"]["rate"] == 1
+    assert len(told["curve"]) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "model"),
+    [
+        ({"form": "scratch", "views": 2, **FEW}, "tanh-cnn"),
+        ({"form": "fine-tuned", "views": 2, **FEW}, "encoder"),
+        ({"form": "scratch", "model": "conv-small", "compression": 6.83, "rate": 0.05, "steps": 2}, "conv-small"),
+    ],
+)
+def test_a_network_takes_the_steps_that_are_accounted_for(digits: WithEncoder, settings: Told, model: str) -> None:
+    fine_tuned = settings["form"] == "fine-tuned"
+    told = train(digits, train_dpsgd, settings, encoder=digits.encoder if fine_tuned else None)
+    assert told["model"] == model
+    assert ("encoder" in told) == fine_tuned
+    (bound,) = told["bounds"]
+    assert bound["epsilon"] <= 8
+    assert bound["queries"] == told["curve"][-1]["step"] == settings["steps"]
+    if "compression" in settings:
+        whole = architectures.parameters(architectures.SMALL, (1, 8, 8), 10)
+        assert told["model_parameters"] == pytest.approx(whole / 6.83, rel=0.1)
+    else:
+        assert told["model_parameters"] > 4000
+
+
+@pytest.mark.slow
+def test_dpsgd_refuses_what_can_not_be(digits: WithEncoder, tmp_path: Path) -> None:
+    known, pool = read_arrays(digits.encoder, ENCODER), read_arrays(digits.pool, POOL)
+    other, tables = tmp_path / "other.npz", tmp_path / "tables.npz"
+    write_arrays(other, ENCODER, known.arrays, {**known.meta, "pool": "another"})
+    write_arrays(tables, POOL, {"x": pool["x"].reshape(300, -1).astype(np.float32), "row": pool["row"]}, pool.meta)
+    scratch, none = {"form": "scratch", **FEW}, {"encoder": None}
+    refused: list[tuple[Told, dict[str, Any], str]] = [
+        ({"form": "linaer"}, {}, r"form: 'linaer' is unknown \(did you mean 'linear'\?\)"),
+        ({**scratch, "model": "logistic"}, none, "'logistic' is not a network"),
+        ({**scratch, "model": "mlp", "compression": 2}, none, "for compression choose the model"),
+        ({"epsilon": 1e-9}, {}, "cost more than ε"),
+        ({**scratch, "views": 2}, {**none, "pool": tables}, "random views need images"),
+        ({}, {"encoder": other}, "pool"),
+        ({}, none, "give --encoder"),
+        (scratch, {}, "leave out --encoder"),
+    ]
+    for settings, files, words in refused:
+        with pytest.raises(PatebenchError, match=words):
+            train(digits, train_dpsgd, settings, **files)
+
+
+@pytest.mark.slow
+def test_sound_private_knn_states_its_worst_case(digits: WithEncoder) -> None:
+    told = train(digits, train_private_knn, {"answers": 40})
+    assert told["answered"] == 40
+    assert told["label_accuracy"] > 0.7
+    assert told["accuracy"] > 0.6
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    assert bound == sound(PrivateKnnParameters(**KNN, answers=40).settings, 1e-5)
+    assert (bound.kind, bound.queries, bound.publishable) == (Kind.WORST_CASE, 120, False)
+
+
+def test_published_private_knn_states_what_its_authors_claim(digits: WithEncoder) -> None:
+    told = train(digits, train_private_knn, {"form": "published"})
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    assert bound == claimed(PrivateKnnParameters(**{**KNN, "form": "published"}).settings, told["answered"], 1e-5)
+    assert (bound.kind, bound.queries) == (Kind.CLAIMED, 80)
+    assert told["label_accuracy"] > 0.7
+
+
+@pytest.mark.slow
+def test_private_knn_without_noise_has_no_finite_bound(digits: WithEncoder) -> None:
+    for form in ("sound", "published"):
+        assert train(digits, train_private_knn, {"form": form, "sigma2": 0})["bounds"][0]["epsilon"] == "inf"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", OF_RECORDS)
+def test_a_classifier_of_features_states_its_worst_case_for_both_changes(digits: WithEncoder, method: str) -> None:
+    settings: Told = {"least-squares-private": {"dimensions": 20, "epsilon": 8}}.get(method, {})
+    told = train(digits, train_on_features, {"method": method, **settings})
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    assert (bound.kind, bound.adjacency, bound.publishable) == (Kind.WORST_CASE, Adjacency.REPLACE_RECORD, False)
+    assert bound.epsilon == pytest.approx(told["parameters"]["epsilon"])
+    assert 0 < (bound.add_or_remove or 0) < bound.epsilon
+    assert told["accuracy"] > 0.5
+    assert told["label_accuracy"] > 0.5
+
+
+def test_the_target_may_be_for_a_record_that_is_added_or_removed(digits: WithEncoder) -> None:
+    (bound,) = train(digits, train_on_features, {"change": "added-or-removed"})["bounds"]
+    assert bound["add_or_remove"] == pytest.approx(2)
+    assert bound["epsilon"] > 4
+
+
+@pytest.mark.slow
+def test_a_student_learns_the_labels_of_a_classifier(digits: WithEncoder) -> None:
+    told = train(digits, train_on_features, {"student": "label-spreading"})
+    assert told["classifier_accuracy"] == train(digits, train_on_features)["accuracy"]
+    assert told["model"].startswith("label-spreading")
+    assert told["public_use"] == "features, student"
+
+
+class _OfBatch:
+    """Encoder whose features of a sample depend on the whole batch."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder = encoder
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        features: np.ndarray = self.encoder.features(x)
+        return features - 0.1 * features.mean(axis=0)
+
+    def features_alone(self, x: np.ndarray, report: Any = None) -> np.ndarray:
+        return np.concatenate([self.features(record[None]) for record in x])
+
+
+def _changed_features(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """Return for which records the features that the method reads change if the first record is replaced."""
+    seen: list[np.ndarray] = []
+    fit, read = ClassMeans.fit, train_on_features.read_encoder
+    monkeypatch.setattr(
+        ClassMeans, "fit", lambda self, private, *given: seen.append(private.features) or fit(self, private, *given)
+    )
+    monkeypatch.setattr(train_on_features, "read_encoder", lambda *given: _OfBatch(read(*given)))
+    private, other = read_samples(digits.private, "private"), digits.folder / "other.npz"
+    write_arrays(other, SAMPLES, {name: values[:40] for name, values in private.arrays.items()}, private.meta)
+    train(digits, train_on_features, private=other)
+    change_record(other, 0)
+    train(digits, train_on_features, private=other)
+    return np.asarray((seen[0] != seen[1]).any(axis=1))
+
+
+def test_each_private_record_is_encoded_alone(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert np.flatnonzero(_changed_features(digits, monkeypatch)).tolist() == [0]
+    monkeypatch.setattr(train_on_features, "private_features", lambda encoder, x: encoder.features(x))
+    assert _changed_features(digits, monkeypatch).all()  # the fault would be found
+
+
+@pytest.mark.parametrize(
+    ("of", "settings", "code"),
+    [
+        (train_private_knn, {"form": "soud"}, "unknown-name"),
+        (train_private_knn, {"queries": 400}, "bound"),
+        (train_private_knn, {"threshold": 1000}, "no-answer"),
+        (train_private_knn, {"student": "supervisd"}, "unknown-name"),
+        (train_on_features, {"method": "dppl-meen"}, "unknown-name"),
+        (train_on_features, {"change": "swapped"}, "unknown-name"),
+        (train_on_features, {"prototypes": 3}, "value"),
+        (train_on_features, {"rounds": 2}, "value"),
+        (train_on_features, {"epsilon": 0}, "bound"),
+        (train_on_features, {"student": "supervisd"}, "unknown-name"),
+    ],
+)
+def test_unknown_and_unused_settings_are_refused(
+    digits: WithEncoder, of: ModuleType, settings: Told, code: str
+) -> None:
+    with refuses(code):
+        train(digits, of, settings)
