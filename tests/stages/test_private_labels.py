@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.refusals import refuses
+from tests.stages.test_nearest_query import NAMED, OneVote
 
 from patebench.accounting.votes import UNIT, WeightedVotes
 from patebench.artefacts.reading import read_votes
@@ -22,7 +23,7 @@ from patebench.config.parameters import (
     TrainingParameters,
 )
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.files import Artefact, read_arrays, read_json, write_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES, TRUTH
 from patebench.data.division import order_by_content
 from patebench.mechanisms.sparse_argmax import SparseGNMax
@@ -34,68 +35,62 @@ from patebench.stages import (
     extract_features,
     join_votes,
     partition,
-    select_queries,
     split,
     train_dpsgd,
     train_on_features,
-    train_teachers,
 )
 
 RECORDS, K, CLASSES = 108, 6, 3
-NAMED: dict[str, Any] = {"seed": 0, "stream": "labels"}
 SPLIT = SplitParameters(pool=RECORDS, encoder="columns", protects="labels")
 
 
-class World:
+class World(OneVote):
     """Stages on the embedded wine data, whose labels may be replaced."""
 
-    def __init__(self, folder: Path, model: str = "feature-votes", y: np.ndarray | None = None) -> None:
-        self.folder, self.model = folder, model
-        folder.mkdir(exist_ok=True)
-        parts = {name: self[f"{name}.npz"] for name in ("private", "public")}
-        data.run(name="wine", root=folder, download=False, option={}, **parts)
-        if y is not None:
-            self.replace_labels(y)
-        self.choose_queries()
-        extract_features.run(pool=self["pool.npz"], **NAMED, out=self["features.npz"], encoder=self["encoder.npz"])
-        select_queries.run(
-            pool=self["pool.npz"], labels=None, predictions=None, features=self["features.npz"], student=None,
-            selection=SelectionParameters(strategy="prototypes", queries=K), **NAMED, out=self["queries.npz"],
-        )  # fmt: skip
-        self.deal()
+    selection = SelectionParameters(strategy="prototypes", queries=K)
+    teachers = RECORDS
 
-    def __getitem__(self, name: str) -> Path:
-        return self.folder / name
+    def __init__(self, folder: Path, model: str = "feature-votes", y: np.ndarray | None = None) -> None:
+        self.folder, self.training, self.pool = folder, TrainingParameters(model=model), folder / "pool.npz"
+        folder.mkdir(exist_ok=True)
+        data.run(name="wine", root=folder, download=False, option={}, **self.files("private", "public"))
+        if y is not None:
+            self.replace(y=y)
+        self.choose_queries()
+        self.prepare()
+
+    def encode(self) -> None:
+        self.extract()
+
+    def records(self) -> Artefact:
+        return read_arrays(self.file("private.npz"), SAMPLES)
+
+    def replace(self, **arrays: np.ndarray) -> None:
+        """Replace arrays of the private samples."""
+        private = self.records()
+        write_arrays(self.file("private.npz"), SAMPLES, {**private.arrays, **arrays}, private.meta)
 
     def choose_queries(self) -> None:
-        parts = {name: self[f"{name}.npz"] for name in ("private", "public")}
-        outputs = {f"{name}_out": self[f"{name}.npz"] for name in ("pool", "truth", "test")}
-        split.run(**parts, parameters=SPLIT, **NAMED, **outputs)
+        outputs = {f"{name}_out": path for name, path in self.files("pool", "truth", "test").items()}
+        split.run(**self.files("private", "public"), parameters=SPLIT, **NAMED, **outputs)
 
-    def replace_labels(self, y: np.ndarray) -> None:
-        private = read_arrays(self["private.npz"], SAMPLES)
-        write_arrays(self["private.npz"], SAMPLES, {**private.arrays, "y": y}, private.meta)
+    def deal(self, **changes: Any) -> None:
+        super().deal(**{"protects": "labels", "empty": True, **changes})
 
-    def deal(self, teachers: int = RECORDS, protects: str | None = "labels", strategy: str = "iid") -> None:
-        partition.run(
-            private=self["private.npz"], public=self["public.npz"], teachers=teachers, protects=protects, empty=True,
-            parameters=PartitionParameters(strategy=strategy, share=0.5 if strategy == "skew" else None), **NAMED,
-            out=self["partition.npz"],
-        )  # fmt: skip
+    def release(self, out: Path, mechanism: str = "sparse-gnmax", **changes: Any) -> None:
+        parameters = {"k": 1.0, "sigma": 10.0, **changes.pop("parameters", {})}
+        named = {} if "release" in changes else NAMED
+        votes = self.file("votes.npz")
+        aggregate.run(votes=votes, mechanism=mechanism, parameters=parameters, **named, **changes, out=out)
 
-    def vote(self) -> Path:
-        known = {name: self[f"{name}.npz"] for name in ("private", "partition", "pool", "test", "features", "encoder")}
-        train_teachers.run(
-            **known, teachers=(0, RECORDS - 1), training=TrainingParameters(model=self.model), **NAMED,
-            selected=[self["queries.npz"]], out=self["chunk.npz"],
-        )  # fmt: skip
-        known = {name: self[f"{name}.npz"] for name in ("partition", "pool", "truth", "test")}
-        join_votes.run(**known, chunk=[self["chunk.npz"]], out=self["votes.npz"], summary=self["ensemble.json"])
-        return self["votes.npz"]
+    def method(self, out: Path, settings: dict[str, Any], **files: Path) -> dict[str, Any]:
+        known = self.files("private", "pool", "truth", "test", "encoder") | files
+        train_on_features.run(**known, parameters=FeatureMethodParameters(**settings), **NAMED, out=out)
+        return read_json(out, "train_on_features")
 
     def votes(self) -> np.ndarray:
         """Return what each record adds to the table (records, queries, classes), in votes."""
-        votes, added = read_votes(self.vote())[1], np.zeros((RECORDS, K, CLASSES))
+        votes, added = read_votes(self.join(self.vote()))[1], np.zeros((RECORDS, K, CLASSES))
         assert votes.labels_only
         if votes.weighted is None:
             added[votes.matrix[..., None] == np.arange(CLASSES)] = 1
@@ -108,17 +103,17 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     made = World(tmp_path_factory.mktemp("labels"))
-    made.vote()
+    made.join(made.vote())
     return made
 
 
 @pytest.mark.parametrize("model", ["feature-votes", "nearest-query"])
 def test_every_replaced_label_changes_the_table_by_sqrt_two(tmp_path: Path, model: str) -> None:
     world, distances = World(tmp_path, model), []
-    y = read_arrays(world["private.npz"], SAMPLES)["y"]
+    y = world.records()["y"]
     before = world.votes()
     for shift in range(1, CLASSES):
-        world.replace_labels((y + shift) % CLASSES)
+        world.replace(y=(y + shift) % CLASSES)
         world.deal()
         after = world.votes()  # of each record, which depends on its own label alone, as the audit below checks
         for record in range(RECORDS):
@@ -130,16 +125,16 @@ def test_every_replaced_label_changes_the_table_by_sqrt_two(tmp_path: Path, mode
 
 
 def test_replaced_labels_change_only_the_true_labels_of_the_pool(world: World, tmp_path: Path) -> None:
-    y = read_arrays(world["private.npz"], SAMPLES)["y"]
+    y = world.records()["y"]
     other = World(tmp_path, y=(y + 1) % CLASSES)
     for name in ("pool.npz", "test.npz", "features.npz", "encoder.npz", "queries.npz"):
-        assert other[name].read_bytes() == world[name].read_bytes(), name
-    assert other["truth.npz"].read_bytes() != world["truth.npz"].read_bytes()
+        assert other.file(name).read_bytes() == world.file(name).read_bytes(), name
+    assert other.file("truth.npz").read_bytes() != world.file("truth.npz").read_bytes()
 
 
 def test_nothing_public_and_no_teacher_depends_on_an_order_by_labels(world: World, tmp_path: Path) -> None:
     """Sort the records by labels, of which one is replaced, as a loader of folders with a class each does."""
-    private = read_arrays(world["private.npz"], SAMPLES)
+    private = world.records()
     other = World(tmp_path)
     for label in (0, 1):
         y = private["y"].copy()
@@ -147,38 +142,40 @@ def test_nothing_public_and_no_teacher_depends_on_an_order_by_labels(world: Worl
         order = np.argsort(y, kind="stable")
         arrays = {**private.arrays, "y": y, "row": np.arange(RECORDS)[::-1] * CLASSES + y}
         arrays = {name: values[order] for name, values in arrays.items()}
-        write_arrays(other["private.npz"], SAMPLES, arrays, private.meta)
+        write_arrays(other.file("private.npz"), SAMPLES, arrays, private.meta)
         other.choose_queries()
         for name in ("pool.npz", "test.npz"):
-            assert other[name].read_bytes() == world[name].read_bytes(), name
+            assert other.file(name).read_bytes() == world.file(name).read_bytes(), name
         other.deal()
         held = []
         for each in (world, other):
-            x = read_arrays(each["private.npz"], SAMPLES)["x"]
-            held.append(x[read_arrays(each["partition.npz"], PARTITION)["indices"]])
+            x = each.records()["x"]
+            held.append(x[read_arrays(each.file("partition.npz"), PARTITION)["indices"]])
         assert np.array_equal(*held)
-        truth, pool = (read_arrays(other[f"{name}.npz"], kind) for name, kind in (("truth", TRUTH), ("pool", POOL)))
+        truth, pool = (
+            read_arrays(other.file(f"{name}.npz"), kind) for name, kind in (("truth", TRUTH), ("pool", POOL))
+        )
         at = [int((arrays["x"] == sample).all(axis=1).argmax()) for sample in pool["x"]]
         assert np.array_equal(truth["y"], arrays["y"][at])
 
 
 def test_identical_samples_with_private_labels_are_refused(world: World, tmp_path: Path) -> None:
-    other, private = World(tmp_path), read_arrays(world["private.npz"], SAMPLES)
-    x = private["x"].copy()
+    other = World(tmp_path)
+    x = other.records()["x"].copy()
     x[3] = x[90]
-    write_arrays(other["private.npz"], SAMPLES, {**private.arrays, "x": x}, private.meta)
+    other.replace(x=x)
     for stage in (other.choose_queries, other.deal):
         with refuses("labels"):
             stage()
 
 
 def test_the_pool_is_made_of_the_training_samples_and_records_vote_by_their_own_samples(world: World) -> None:
-    private, pool = read_arrays(world["private.npz"], SAMPLES), read_arrays(world["pool.npz"], POOL)
+    private, pool = world.records(), read_arrays(world.file("pool.npz"), POOL)
     assert sorted(pool["row"]) == list(range(RECORDS))
     assert np.array_equal(pool["x"], private["x"][order_by_content(private.arrays)][pool["row"]])
-    test = read_arrays(world["test.npz"], SAMPLES)
+    test = read_arrays(world.file("test.npz"), SAMPLES)
     assert not (test["x"][:, None] == pool["x"]).all(axis=2).any()
-    votes = read_arrays(world["votes.npz"], join_votes.VOTES)
+    votes = read_arrays(world.file("votes.npz"), join_votes.VOTES)
     assert votes.meta["protects"] == ["label"]
     assert len(votes["row_labels"]) == RECORDS  # no record is left out for its sample in the pool
 
@@ -187,14 +184,10 @@ def test_the_pool_is_made_of_the_training_samples_and_records_vote_by_their_own_
 def test_the_bound_is_that_of_one_label_with_its_unit(
     world: World, tmp_path: Path, sigma: float, epsilon: float
 ) -> None:
-    labels = tmp_path / "labels.npz"
-    aggregate.run(
-        votes=world["votes.npz"], mechanism="sparse-gnmax", parameters={"k": 1.0, "sigma": sigma}, **NAMED, out=labels
-    )
-    account.run(
-        votes=world["votes.npz"], labels=labels, accounting=AccountParameters(delta=1e-5), out=tmp_path / "bounds.json"
-    )
-    stated = read_json(tmp_path / "bounds.json", "account")
+    labels, out = tmp_path / "labels.npz", tmp_path / "bounds.json"
+    world.release(labels, parameters={"sigma": sigma})
+    account.run(votes=world.file("votes.npz"), labels=labels, accounting=AccountParameters(delta=1e-5), out=out)
+    stated = read_json(out, "account")
     assert "label" in stated["protection"]
     for bound in stated["bounds"]:
         assert (bound["adjacency"], bound["kind"], bound["add_or_remove"]) == ("replace_label", "worst_case", None)
@@ -202,65 +195,41 @@ def test_the_bound_is_that_of_one_label_with_its_unit(
 
 
 def test_everything_without_a_theorem_for_labels_is_refused(world: World, tmp_path: Path) -> None:
-    drawn = {"votes": world["votes.npz"], "out": tmp_path / "labels.npz"}
-    with refuses("labels"):
-        aggregate.run(
-            **drawn, mechanism="sparse-gnmax", parameters={"k": 1.0, "sigma": 1.0}, release=True, ledger=tmp_path
-        )
+    out = tmp_path / "refused"
     one_hot = World(tmp_path / "one", "nearest-query")
-    drawn["votes"] = one_hot.vote()
-    with refuses("labels"):
-        aggregate.run(
-            **drawn,
-            mechanism="distributed-sparse-gnmax",
-            parameters={"k": 1.0, "sigma": 9.0, "tolerance": 1.0},
-            **NAMED,
-        )
-    with refuses("labels"):
-        one_hot.deal(teachers=50)
-    with refuses("labels"):
-        one_hot.deal(strategy="skew")
+    one_hot.join(one_hot.vote())
+    outputs = {f"{name}_out": tmp_path / name for name in ("pool", "truth", "test")}
+    scratch = {"training": DpsgdParameters(form="scratch", epsilon=1, delta=1e-5), "encoder": None, "out": out}
+    for call in (
+        lambda: world.release(out, release=True, ledger=tmp_path),
+        lambda: one_hot.release(out, "distributed-sparse-gnmax", parameters={"tolerance": 1.0}),
+        lambda: one_hot.deal(teachers=50),
+        lambda: one_hot.deal(parameters=PartitionParameters(strategy="skew", share=0.5)),
+        lambda: train_dpsgd.run(**world.files("private", "pool", "test"), **scratch, **NAMED),
+        lambda: split.run(public=world.file("public.npz"), parameters=SPLIT, **NAMED, **outputs),
+        lambda: world.method(out, {"method": "dppl-mean", "epsilon": 8, "delta": 1e-5}),
+    ):
+        with refuses("labels"):
+            call()
     one_hot.deal(protects=None)
-    with refuses("labels", one_hot["pool.npz"]):  # the pool would show private records
+    with refuses("labels", one_hot.file("pool.npz")):  # the pool would show private records
         one_hot.vote()
-    with refuses("labels", world["pool.npz"]):
-        train_dpsgd.run(
-            private=world["private.npz"], pool=world["pool.npz"], test=world["test.npz"], encoder=None, **NAMED,
-            training=DpsgdParameters(form="scratch", epsilon=1, delta=1e-5), out=tmp_path / "model.json",
-        )  # fmt: skip
-    with refuses("labels"):
-        split.run(
-            public=world["public.npz"], parameters=SPLIT, **NAMED,
-            **{f"{name}_out": tmp_path / name for name in ("pool", "truth", "test")},
-        )  # fmt: skip
 
 
 @pytest.mark.parametrize("method", [name for name in FEATURE_METHODS if FEATURE_METHODS.fact(name, "labels_only")])
 def test_methods_for_labels_read_the_labels_of_the_pool(world: World, tmp_path: Path, method: str) -> None:
-    known = {name: world[f"{name}.npz"] for name in ("private", "pool", "truth", "test", "encoder")}
     settings: dict[str, Any] = {"method": method, "epsilon": 8, "delta": 1e-5, "clusters": 6}
-    train_on_features.run(
-        **known, parameters=FeatureMethodParameters(**settings), **NAMED, out=tmp_path / "method.json"
-    )
-    result = read_json(tmp_path / "method.json", "train_on_features")
+    result = world.method(tmp_path / "method.json", settings)
     (bound,) = result["bounds"]
     assert (bound["adjacency"], bound["add_or_remove"], bound["kind"]) == ("replace_label", None, "worst_case")
     assert bound["epsilon"] == pytest.approx(8)
     assert result["label_accuracy"] > 0.6  # clusters of these features have 70 %
     assert result["accuracy"] > 0.6
-    other = read_arrays(known["pool"], POOL)
+    other = read_arrays(world.file("pool.npz"), POOL)
     split_facts = {**other.meta["split"], "protects": None}
     write_arrays(tmp_path / "pool.npz", POOL, other.arrays, {**other.meta, "split": split_facts})
     with refuses("labels"):
-        train_on_features.run(
-            **known | {"pool": tmp_path / "pool.npz"}, parameters=FeatureMethodParameters(**settings), **NAMED,
-            out=tmp_path / "refused.json",
-        )  # fmt: skip
-    with refuses("labels"):
-        train_on_features.run(
-            **known, parameters=FeatureMethodParameters(method="dppl-mean", epsilon=8, delta=1e-5), **NAMED,
-            out=tmp_path / "refused.json",
-        )  # fmt: skip
+        world.method(tmp_path / "refused.json", settings, pool=tmp_path / "pool.npz")
 
 
 EXPERIMENT = {
@@ -276,7 +245,8 @@ EXPERIMENT = {
 
 
 def configured(**changes: Any) -> Any:
-    return validate({"seeds": 0, "experiments": {"one": EXPERIMENT | changes}})
+    datasets = {"tail": {"loader": "wine", "long_tail": [30, 20]}}
+    return validate({"seeds": 0, "datasets": datasets, "experiments": {"one": EXPERIMENT | changes}})
 
 
 @pytest.mark.parametrize(
@@ -288,6 +258,7 @@ def configured(**changes: Any) -> Any:
         ("public_reference", {"clusters": 3}),
         ("ensembles", [{"teachers": RECORDS, "model": "feature-votes", "partition": {"strategy": "skew", "share": 1}}]),
         ("mechanisms", {"gnmax": {"sigma": 3}}),
+        ("dataset", "tail"),
     ],
 )
 def test_a_configuration_with_results_in_another_unit_is_refused(key: str, value: Any) -> None:
@@ -309,28 +280,18 @@ def test_the_default_number_of_clusters_fits_into_the_pool(method: str) -> None:
 def test_delta_is_compared_with_the_number_of_labels_that_are_read(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pool, truth = read_arrays(world["pool.npz"], POOL), read_arrays(world["truth.npz"], TRUTH)
+    pool, truth = read_arrays(world.file("pool.npz"), POOL), read_arrays(world.file("truth.npz"), TRUTH)
     fewer = {name: values[:9] for name, values in pool.arrays.items()}
     digest = write_arrays(tmp_path / "pool.npz", POOL, fewer, pool.meta)
     write_arrays(tmp_path / "truth.npz", TRUTH, {"y": truth["y"][:9]}, {**truth.meta, "pool": digest})
-    test = read_arrays(world["test.npz"], SAMPLES)
+    test = read_arrays(world.file("test.npz"), SAMPLES)
     write_arrays(tmp_path / "test.npz", SAMPLES, test.arrays, {**test.meta, "pool": digest})
     known = {name: tmp_path / f"{name}.npz" for name in ("pool", "truth", "test", "encoder")}
     extract_features.run(pool=known["pool"], **NAMED, out=tmp_path / "features.npz", encoder=known["encoder"])
     for delta, warned in ((0.05, False), (0.2, True)):
         caplog.clear()
-        train_on_features.run(
-            **known, private=world["private.npz"], **NAMED, out=tmp_path / "method.json",
-            parameters=FeatureMethodParameters(method="randomised-response", epsilon=8, delta=delta),
-        )  # fmt: skip
+        world.method(tmp_path / "method.json", {"method": "randomised-response", "epsilon": 8, "delta": delta}, **known)
         assert ("1/n for n private records" in caplog.text) == warned
-
-
-def test_labels_select_no_samples() -> None:
-    tail = {"loader": "wine", "long_tail": [30, 20]}
-    settings: dict[str, Any] = {"seeds": 0, "datasets": {"tail": tail}}
-    with refuses("labels", "datasets.tail.long_tail"):
-        validate(settings | {"experiments": {"one": EXPERIMENT | {"dataset": "tail"}}})
 
 
 def test_the_split_reads_private_samples_only_if_they_are_public() -> None:

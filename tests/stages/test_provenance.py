@@ -1,8 +1,8 @@
 """Test that inputs of different origin are refused by every layout and by every stage with several inputs."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,9 @@ class World:
     def __getitem__(self, name: str) -> Path:
         return self.folder / f"{name}.{'json' if name == 'ensemble' else 'npz'}"
 
+    def same(self, other: "World", name: str) -> bool:
+        return (self.folder / name).read_bytes() == (other.folder / name).read_bytes()
+
     def files(self, *names: str) -> dict[str, Path]:
         return {name: self[name] for name in names}
 
@@ -122,125 +125,69 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_gives_others(
     again = make_world(tmp_path, 0)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) == 15
-    same, other = ([(tmp_path / name).read_bytes() == (world.folder / name).read_bytes() for name in names]
-                   for world in (worlds[0], worlds[1]))  # fmt: skip
-    assert all(same)
-    assert not any(other), again
+    assert all(again.same(worlds[0], name) and not again.same(worlds[1], name) for name in names)
 
 
-KNN = {"rate": 0.5, "neighbours": 5, "threshold": 2, "sigma1": 1, "sigma2": 1, "queries": 5, "delta": 1e-5}
+LOGISTIC, NEAREST = (
+    {"teachers": (0, 3), "training": TrainingParameters(model=name)} for name in ("logistic", "nearest-query")
+)
 STUDENT = StudentParameters(method="supervised", model="logistic")
+UNSURE = SelectionParameters(strategy="unsure-prototypes", queries=1)
+PETDL = PetdlParameters(form="published", noise=1.0, delta=1e-5)
+TRUE_LABELS = {"private": None, "true_labels": 5, "training": LearnerParameters(model="logistic")}
+DPSGD = DpsgdParameters(form="linear", epsilon=1, delta=1e-5)
+KNN = PrivateKnnParameters(form="sound", rate=0.5, neighbours=5, threshold=2, sigma1=1, sigma2=1, queries=5, delta=1e-5)
+MEAN = FeatureMethodParameters(method="dppl-mean", epsilon=1, delta=1e-5)
 
-# Stage, names of its inputs (* for several files), inputs that are exchanged in turn, and settings.
-STAGES: list[tuple[Callable[..., None], str, str, dict[str, Any]]] = [
-    (
-        train_teachers.run,
-        "private partition pool test *selected",
-        "private partition pool selected",
-        {"teachers": (0, 3), "training": TrainingParameters(model="logistic")},
-    ),
-    (
-        train_teachers.run,
-        "private partition pool test *selected features encoder",
-        "pool selected features encoder",
-        {"teachers": (0, 3), "training": TrainingParameters(model="nearest-query")},
-    ),
-    (join_votes.run, "partition pool truth test *chunk", "partition pool truth test chunk", {"summary": Path("x")}),
-    (
-        select_queries.run,
-        "pool labels predictions features",
-        "pool labels predictions features",
-        {"selection": SelectionParameters(strategy="unsure-prototypes", queries=1), "student": STUDENT},
-    ),
-    (
-        train_student.run,
-        "pool labels test features",
-        "pool labels features",
-        {"parameters": STUDENT, "queries": 20, "predictions": Path("x")},
-    ),
-    (distil.run, "votes pool test", "votes pool", {"parameters": DistilParameters(model="mlp", samples=(5,))}),
-    (
-        train_petdl.run,
-        "ensemble votes *chunk pool test",
-        "ensemble votes pool test",
-        {"parameters": PetdlParameters(form="published", noise=1.0, delta=1e-5)},
-    ),
-    (
-        train_baseline.run,
-        "pool truth test",
-        "pool truth",
-        {"private": None, "true_labels": 5, "training": LearnerParameters(model="logistic")},
-    ),
-    (
-        name_clusters.run,
-        "pool truth test features encoder selected",
-        "pool truth features encoder selected",
-        {},
-    ),
-    (
-        train_dpsgd.run,
-        "private pool test encoder",
-        "pool encoder",
-        {"training": DpsgdParameters(form="linear", epsilon=1, delta=1e-5)},
-    ),
-    (
-        train_private_knn.run,
-        "private pool truth test encoder",
-        "pool truth encoder",
-        {"parameters": PrivateKnnParameters(form="sound", **KNN)},
-    ),
-    (
-        train_on_features.run,
-        "private pool truth test encoder",
-        "pool truth encoder",
-        {"parameters": FeatureMethodParameters(method="dppl-mean", epsilon=1, delta=1e-5)},
-    ),
-    (account.run, "votes labels", "votes labels", {"accounting": AccountParameters(delta=1e-5)}),
+# Stage, inputs of any origin, inputs that are exchanged in turn (* for several files), and settings.
+STAGES: list[tuple[ModuleType, str, str, dict[str, Any]]] = [
+    (train_teachers, "test", "private partition pool *selected", LOGISTIC),
+    (train_teachers, "private partition test", "pool *selected features encoder", NEAREST),
+    (join_votes, "", "partition pool truth test *chunk", {"summary": Path("x")}),
+    (select_queries, "", "pool labels predictions features", {"selection": UNSURE, "student": STUDENT}),
+    (train_student, "test", "pool labels features", {"parameters": STUDENT, "queries": 20, "predictions": Path("x")}),
+    (distil, "test", "votes pool", {"parameters": DistilParameters(model="mlp", samples=(5,))}),
+    (train_petdl, "*chunk", "ensemble votes pool test", {"parameters": PETDL}),
+    (train_baseline, "test", "pool truth", TRUE_LABELS),
+    (name_clusters, "test", "pool truth features encoder selected", {}),
+    (train_dpsgd, "private test", "pool encoder", {"training": DPSGD}),
+    (train_private_knn, "private test", "pool truth encoder", {"parameters": KNN}),
+    (train_on_features, "private test", "pool truth encoder", {"parameters": MEAN}),
+    (account, "", "votes labels", {"accounting": AccountParameters(delta=1e-5)}),
 ]
 CASES = [
-    pytest.param(run, inputs, other, settings, id=f"{run.__module__.rpartition('.')[2]}-{other}")
-    for run, inputs, others, settings in STAGES
-    for other in others.split()
+    pytest.param(stage, f"{others} {exchanged}", other.removeprefix("*"), settings, id=f"{stage.__name__}-{other}")
+    for stage, others, exchanged, settings in STAGES
+    for other in exchanged.split()
 ]
 
 
-def arguments(world: World, run: Callable[..., None], inputs: str, other: tuple[str, World] | None = None) -> Any:
-    """Return the files of a stage, except the one named in `other`, which is of another world, and seed and stream."""
+def run(world: World, stage: ModuleType, inputs: str, other: tuple[str, World] | None = None, **settings: Any) -> None:
+    """Run a stage on files of a world, except the one named in `other`, which is of another world."""
     files: dict[str, Any] = {}
     for name in inputs.split():
         key = name.removeprefix("*")
         path = (other[1] if other and other[0] == key else world)[key]
         files[key] = [path] if name.startswith("*") else path
-    return files if run in (join_votes.run, name_clusters.run, account.run) else {**files, **world.named}
+    named = {} if stage in (join_votes, name_clusters, account) else world.named
+    stage.run(**files, **named, **settings)
 
 
-@pytest.mark.parametrize(("run", "inputs", "other", "settings"), CASES)
+@pytest.mark.parametrize(("stage", "inputs", "other", "settings"), CASES)
 def test_a_stage_refuses_an_input_of_another_origin(
-    worlds: tuple[World, World],
-    tmp_path: Path,
-    run: Callable[..., None],
-    inputs: str,
-    other: str,
-    settings: dict[str, Any],
+    worlds: tuple[World, World], tmp_path: Path, stage: ModuleType, inputs: str, other: str, settings: dict[str, Any]
 ) -> None:
-    given = arguments(worlds[0], run, inputs, (other, worlds[1]))
     with refuses("mismatch"):
-        run(**given, **settings, out=tmp_path / "out")
+        run(worlds[0], stage, inputs, (other, worlds[1]), **settings, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("run", [train_student.run, distil.run, train_baseline.run, name_clusters.run, account.run,
-                                 train_dpsgd.run, train_teachers.run], ids=lambda run: run.__module__)  # fmt: skip
-def test_a_stage_gives_the_same_output_again(
-    worlds: tuple[World, World], tmp_path: Path, run: Callable[..., None]
-) -> None:
+@pytest.mark.parametrize("stage", [distil, train_baseline, name_clusters, account])
+def test_a_stage_gives_the_same_output_again(worlds: tuple[World, World], tmp_path: Path, stage: ModuleType) -> None:
     """Compare all but the seconds that a training took."""
-    inputs, settings = next((inputs, settings) for stage, inputs, _, settings in STAGES if stage is run)
+    inputs, settings = next((f"{others} {inputs}", more) for each, others, inputs, more in STAGES if each is stage)
     outputs = []
     for name in "ab":
-        more = {
-            key: tmp_path / f"{name}-{key}" if isinstance(value, Path) else value for key, value in settings.items()
-        }
-        run(**arguments(worlds[0], run, inputs), **more, out=tmp_path / name)
+        run(worlds[0], stage, inputs, **settings, out=tmp_path / name)
         outputs.append(re.sub(rb'"(seconds|digest)": ?[^,}]+', b"", (tmp_path / name).read_bytes()))
     assert outputs[0] == outputs[1]

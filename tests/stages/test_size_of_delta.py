@@ -1,6 +1,5 @@
 """Test that a release at δ of at least 1/n is refused, that others warn, and that no ε is shown as 0."""
 
-import copy
 import json
 from functools import partial
 from pathlib import Path
@@ -21,18 +20,6 @@ from patebench.core.errors import PatebenchError
 
 FAULT = r"δ = [\d.e-]+ is not below 1/n for n = "
 COUNTS = np.full((5, 2), 125)
-CONFIG: dict[str, Any] = {
-    "seeds": 0,
-    "experiments": {
-        "ours": {
-            "dataset": "digits",
-            "pool": 100,
-            "ensembles": [{"teachers": [10, 20], "model": "logistic"}],
-            "mechanisms": {"gnmax": {"sigma": 40}},
-            "accounting": {"delta": 1e-5},
-        }
-    },
-}
 
 
 def votes_of(path: Path, **facts: Any) -> Path:
@@ -128,26 +115,26 @@ def test_python_refuses_and_warns_too() -> None:
             call()
 
 
-def _config(delta: float, **more: Any) -> dict[str, Any]:
-    written = copy.deepcopy(CONFIG) | more
-    written["experiments"]["ours"]["accounting"]["delta"] = delta
-    return written
+def config(delta: float, **more: Any) -> dict[str, Any]:
+    ours = {"dataset": "digits", "pool": 100, "ensembles": [{"teachers": [10, 20], "model": "logistic"}]}
+    ours |= {"mechanisms": {"gnmax": {"sigma": 40}}, "accounting": {"delta": delta}}
+    return {"seeds": 0, "experiments": {"ours": ours}, **more}
 
 
 def test_a_configuration_with_it_is_not_called_sound(tmp_path: Path) -> None:
     """Compare δ with the size of the largest ensemble."""
     file = tmp_path / "ours.yaml"
-    file.write_text(yaml.safe_dump(_config(0.05)))
+    file.write_text(yaml.safe_dump(config(0.05)))
     shown = command("config", "check", file)
     assert shown.exit_code == 0
     assert "warning: experiments.ours.accounting.delta: δ = 0.05 is not below 1/n for n = 20 teachers" in shown.output
     assert "sound" not in shown.output
-    assert validate(_config(0.049)).warnings == []
+    assert validate(config(0.049)).warnings == []
     with pytest.raises(PatebenchError, match=r"experiments\.ours\.accounting\.delta: " + FAULT + "20 teachers"):
-        validate(_config(0.05, mode="release", ledger={"budget": 9, "delta": 1e-5}))
+        validate(config(0.05, mode="release", ledger={"budget": 9, "delta": 1e-5}))
     with pytest.raises(PatebenchError, match=r"ledger\.delta: " + FAULT + "20 teachers"):
-        validate(_config(1e-5, mode="release", ledger={"budget": 9, "delta": 0.05}))
-    validate(_config(1e-5, mode="release", ledger={"budget": 9, "delta": 1e-5}))
+        validate(config(1e-5, mode="release", ledger={"budget": 9, "delta": 0.05}))
+    validate(config(1e-5, mode="release", ledger={"budget": 9, "delta": 1e-5}))
 
 
 @pytest.mark.slow
