@@ -9,7 +9,7 @@ import numpy as np
 from patebench.accounting.votes import UNIT
 from patebench.config.parameters import AccountParameters
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import write_arrays
+from patebench.core.files import read_json, write_arrays
 from patebench.core.formats import VOTES
 from patebench.stages import account, aggregate
 
@@ -56,6 +56,11 @@ def state_bounds(
     accounting = AccountParameters(delta=delta, queries=tuple(queries))
     account.run(votes=votes, labels=labels, accounting=accounting, out=out, **more)
     return out
+
+
+def bounds_of(votes: Path, labels: Path, queries: Sequence[int] = (), **more: Any) -> dict[str, Any]:
+    """Return the content of the file of bounds, which lies beside `labels`."""
+    return read_json(state_bounds(votes, labels, queries, labels.with_suffix(".json"), **more), "account")
 
 
 def draw_release(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:

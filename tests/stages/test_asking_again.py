@@ -2,7 +2,7 @@
 
 import copy
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from patebench.config import validate
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_arrays
-from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, PARTITION, POOL, QUERIES, SAMPLES, VOTES
+from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, PARTITION, POOL, QUERIES, SAMPLES, VOTES, Layout
 from patebench.core.seeds import Mode
 from patebench.features import contrast
 from patebench.features.query_clusters import QueryClusters
@@ -32,7 +32,7 @@ from patebench.stages.check import check
 pytestmark = pytest.mark.slow
 
 FIRST, THEN, SIGMA, DELTA = 12, 6, 3.0, 1e-5
-NOISE = {"sparse-gnmax": {"k": 1, "sigma": SIGMA}}
+SPARSE = ("sparse-gnmax", {"k": 1.0, "sigma": SIGMA})
 ROUNDS = {"method": "supervised", "model": "logistic", "strategy": "least-confident", "queries": [FIRST, THEN]}
 EXPERIMENT: dict[str, Any] = {
     "dataset": "digits",
@@ -40,7 +40,7 @@ EXPERIMENT: dict[str, Any] = {
     "test": 100,
     "ensembles": [{"teachers": 1197, "model": "nearest-query", "chunk": 700}],
     "accounting": {"delta": DELTA},
-    "rounds": [{**ROUNDS, "mechanisms": NOISE}],
+    "rounds": [{**ROUNDS, "mechanisms": dict([SPARSE])}],
 }
 
 
@@ -96,7 +96,7 @@ class Again:
         """Return the arguments of the stage `aggregate` in a round."""
         files = {"votes": self.path(number, "votes.npz"), "selected": self.path(number, "queries.npz")}
         files |= {"earlier": self.path(0, "labels.npz")} if number else {}
-        setting = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": SIGMA}}
+        setting = dict(zip(("mechanism", "parameters"), SPARSE, strict=True))
         return {**files, **setting, "seed": 0, "stream": "s", "out": self.folder / "refused.npz"}
 
 
@@ -109,17 +109,16 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Again]:
 
 
 def test_all_rounds_together_cost_what_the_theorem_says(again: Again) -> None:
-    """Expect √4/σ-GDP for two rounds with one vote each."""
-    costs = []
-    for number in range(2):
+    """Expect √4/σ-GDP for two rounds with one vote each, also if only the votes mention the rounds."""
+    for number, queries, squares in ((0, FIRST, 2), (1, FIRST + THEN, 4)):
+        expected = pytest.approx(independent.gaussian_dp(np.sqrt(squares) / SIGMA, DELTA), rel=1e-12)
         stated = again.bounds(number)
         (gdp,) = (bound for bound in stated if bound.accountant == "gdp")
-        costs.append((gdp.queries, gdp.epsilon))
+        assert (gdp.queries, gdp.epsilon) == (queries, expected)
         assert all(bound.kind != "data_dependent" or bound.epsilon <= gdp.epsilon + 1e-9 for bound in stated)
-    expected = [(FIRST, 2), (FIRST + THEN, 4)]
-    assert [queries for queries, _ in costs] == [queries for queries, _ in expected]
-    for (_, epsilon), (_, squares) in zip(costs, expected, strict=True):
-        assert epsilon == pytest.approx(independent.gaussian_dp(np.sqrt(squares) / SIGMA, DELTA), rel=1e-12)
+    _, votes = read_votes(again.path(1, "votes.npz"))
+    bounds = make_mechanism(*SPARSE).bounds(votes, [FIRST + THEN], DELTA)
+    assert [bound.epsilon for bound in bounds if bound.accountant == "gdp"] == [expected]
 
 
 def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(again: Again) -> None:
@@ -164,7 +163,7 @@ def test_one_record_changed_moves_nothing_public_and_two_cells_of_each_table(aga
         other.make(f"{again.rounds[1]}/votes.npz")
         before, after = (each.votes(1)["votes"] for each in (again, other))
         assert (before != after).any(axis=1).sum() <= 1
-        made = make_mechanism("sparse-gnmax", {"k": 1.0, "sigma": SIGMA})
+        made = make_mechanism(*SPARSE)
         tables = [made.counts(read_votes(each.path(1, "votes.npz"))[1]) for each in (again, other)]
         change = np.abs(tables[0] - tables[1])
         assert change.max() <= 1
@@ -181,14 +180,12 @@ def test_labels_of_all_rounds_are_joined_and_the_files_belong_together(again: Ag
     assert len(both["labels"]) == FIRST + THEN
     noise = both["noisy_counts"][FIRST:] - read_votes(again.path(1, "votes.npz"))[1].counts[FIRST:]
     assert 0.7 * SIGMA < noise.std() < 1.4 * SIGMA
-    strategies = [each["strategy"] for each in both.meta["rounds"]]
-    assert strategies == ["prototypes", "least-confident"]
+    assert [each["strategy"] for each in both.meta["rounds"]] == ["prototypes", "least-confident"]
     assert check(again.folder).faults == []
     collected = [read_json(again.path(number, "collected.json"), "collect") for number in range(2)]
     records = [record for each in collected for record in each["records"]]
-    assert {(record["ensemble"], record["clusters"]) for record in records} == {
-        ("teachers-1197_iid_nearest-query_modern", None)
-    }
+    named = {(record["ensemble"], record["clusters"]) for record in records}
+    assert named == {("teachers-1197_iid_nearest-query_modern", None)}
     assert sorted(each["queries"] for each in records if each["record"] == "student") == [FIRST, FIRST + THEN]
     assert not [record for record in records if record["record"] == "ensemble"]
 
@@ -210,84 +207,77 @@ def test_a_student_reads_the_tables_of_both_rounds_together(again: Again) -> Non
     assert "--features" in again.command(f"{again.rounds[1]}/student.json")
 
 
-def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, tmp_path: Path) -> None:
+def refused(stage: Callable[..., None], fault: str, **arguments: Any) -> None:
+    with pytest.raises(ArtefactError, match=fault):
+        stage(**arguments)
+
+
+def changed(artefact: Artefact, layout: Layout, out: Path, **facts: Any) -> Path:
+    """Write the artefact with other metadata to the file `out`."""
+    write_arrays(out, layout, artefact.arrays, {**artefact.meta, **facts})
+    return out
+
+
+def test_labels_of_another_round_or_another_partition_are_refused(again: Again, tmp_path: Path) -> None:
     first, second = (again.arguments(number) for number in range(2))
-    with pytest.raises(ArtefactError, match="its votes of the last rounds are not on"):
-        aggregate.run(**{**second, "votes": first["votes"]})
-    with pytest.raises(ArtefactError, match="its votes of the last rounds are not on"):
-        aggregate.run(**{**first, "votes": second["votes"]})
-    with pytest.raises(ArtefactError, match="it contains votes on queries selected in rounds"):
-        aggregate.run(**{**second, "selected": None, "earlier": None})
-    with pytest.raises(ArtefactError, match="labels of an earlier round, but --earlier is missing"):
-        aggregate.run(**{**second, "earlier": None})
-    votes = again.votes(1)
+    votes, out = again.votes(1), tmp_path / "votes.npz"
+    of_others = {"queries_files": ["0" * 64, votes.meta["queries_files"][1]]}
     for changes, fault in (
-        ({"earlier_votes": "0" * 64}, "entry 'votes' does not match"),
+        ({"votes": first["votes"]}, "its votes of the last rounds are not on"),
+        ({"selected": None, "earlier": None}, "it contains votes on queries selected in rounds"),
+        ({"earlier": None}, "labels of an earlier round, but --earlier is missing"),
+        ({"votes": changed(votes, VOTES, tmp_path / "a.npz", earlier_votes="0" * 64)}, "entry 'votes' does not match"),
         (
-            {"queries_files": ["0" * 64, votes.meta["queries_files"][1]]},
+            {"votes": changed(votes, VOTES, tmp_path / "b.npz", **of_others)},
             "the rounds of its votes differ from the rounds up to",
         ),
     ):
-        write_arrays(tmp_path / "votes.npz", VOTES, votes.arrays, {**votes.meta, **changes})
-        with pytest.raises(ArtefactError, match=fault):
-            aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
-    write_arrays(tmp_path / "votes.npz", VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
-    with pytest.raises(ArtefactError, match="its array `queries` differs from the files of queries"):
-        aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
+        refused(aggregate.run, fault, **{**second, **changes})
+    refused(aggregate.run, "its votes of the last rounds are not on", **{**first, "votes": second["votes"]})
+    write_arrays(out, VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
+    fault = "its array `queries` differs from the files of queries"
+    refused(aggregate.run, fault, **{**second, "votes": out})
+    assert not (again.folder / "refused.npz").exists()
+
+
+def test_votes_of_another_round_or_another_partition_are_not_joined(again: Again, tmp_path: Path) -> None:
     join: dict[str, Any] = {name: again.folder / again.split / f"{name}.npz" for name in ("pool", "truth", "test")}
     join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
     join |= {"chunk": [again.path(1, f"chunks/{ends}.npz") for ends in ("0-699", "700-1196")]}
     join |= {"out": tmp_path / "joined.npz", "summary": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="it contains votes of a later round, but"):
-        join_votes.run(**{**join, "earlier": None})
+    refused(join_votes.run, "it contains votes of a later round, but", **{**join, "earlier": None})
     earlier = again.votes(0)
     for changes, fault in (
         ({"partition": "another"}, "entry 'partition' does not match"),
         ({"encoder": "another"}, "entry 'encoder' does not match"),
         ({"queries_files": ["0" * 64]}, "its votes are not those of all rounds before"),
     ):
-        write_arrays(tmp_path / "earlier.npz", VOTES, earlier.arrays, {**earlier.meta, **changes})
-        with pytest.raises(ArtefactError, match=fault):
-            join_votes.run(**{**join, "earlier": tmp_path / "earlier.npz"})
+        other = changed(earlier, VOTES, tmp_path / "earlier.npz", **changes)
+        refused(join_votes.run, fault, **{**join, "earlier": other})
     chunk = read_arrays(join["chunk"][0], CHUNK)
-    write_arrays(
-        tmp_path / "chunk.npz", CHUNK, chunk.arrays, {**chunk.meta, "queries_files": earlier.meta["queries_files"]}
-    )
-    with pytest.raises(ArtefactError, match="entry 'queries_files' does not match"):
-        join_votes.run(**{**join, "chunk": [join["chunk"][1], tmp_path / "chunk.npz"]})
-    assert not (again.folder / "refused.npz").exists()
+    other = changed(chunk, CHUNK, tmp_path / "chunk.npz", queries_files=earlier.meta["queries_files"])
+    fault = "entry 'queries_files' does not match"
+    refused(join_votes.run, fault, **{**join, "chunk": [join["chunk"][1], other]})
 
 
 def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: Path) -> None:
     command = again.command(f"{again.rounds[1]}/chunks/0-699.npz")
     command[command.index("--out") + 1] = str(tmp_path / "chunk.npz")
-    files = [str(again.path(number, "queries.npz")) for number in range(2)]
+    first, second = (str(again.path(number, "queries.npz")) for number in range(2))
     places = [place + 1 for place, word in enumerate(command) if word == "--selected"]
-    assert [command[place] for place in places] == files
-
-    def vote(*selected: str) -> None:
+    assert [command[place] for place in places] == [first, second]
+    model = command.index("--model") + 1
+    for selected, name, fault in (
+        ([second], "nearest-query", "its queries were selected after an earlier round"),
+        ([second, first], "nearest-query", "its queries were selected after an earlier round"),
+        ([first, first], "nearest-query", "its queries were selected without the labels of the first round"),
+        ([first, second, second], "nearest-query", "is selected twice in all rounds together"),
+        ([first, second], "logistic", "its queries were selected after a release of labels"),
+    ):
+        command[model] = name
         kept = [word for place, word in enumerate(command) if not {place, place + 1} & {*places}]
-        cli.main([*kept, *(word for file in selected for word in ("--selected", file))], standalone_mode=False)
-
-    with pytest.raises(ArtefactError, match="its queries were selected after an earlier round"):
-        vote(files[1])
-    with pytest.raises(ArtefactError, match="its queries were selected after an earlier round"):
-        vote(*files[::-1])
-    with pytest.raises(ArtefactError, match="its queries were selected without the labels of the first round"):
-        vote(files[0], files[0])
-    with pytest.raises(ArtefactError, match="is selected twice in all rounds together"):
-        vote(*files, files[1])
-    command[command.index("--model") + 1] = "logistic"
-    with pytest.raises(ArtefactError, match="its queries were selected after a release of labels"):
-        vote(*files)
-
-
-def test_votes_of_rounds_are_never_taken_for_those_of_one(again: Again) -> None:
-    """Account for both rounds, also if the command does not mention them."""
-    _, votes = read_votes(again.path(1, "votes.npz"))
-    bounds = make_mechanism("sparse-gnmax", {"k": 1.0, "sigma": SIGMA}).bounds(votes, [FIRST + THEN], DELTA)
-    (gdp,) = (bound.epsilon for bound in bounds if bound.accountant == "gdp")
-    assert gdp == pytest.approx(independent.gaussian_dp(2 / SIGMA, DELTA), rel=1e-12)
+        words = [*kept, *(word for file in selected for word in ("--selected", file))]
+        refused(cli.main, fault, args=words, standalone_mode=False)
 
 
 def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) -> None:
@@ -306,18 +296,20 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) 
     gdp = independent.gaussian_dp(2 / SIGMA, DELTA)
     least = min(bound.epsilon for bound in made.bounds(1) if bound.queries == FIRST + THEN)
     assert 0.95 * gdp < least <= together * (1 + 1e-9)
-    other = {**made.votes(1).meta, "partition": "0" * 64}
-    write_arrays(tmp_path / "other.npz", VOTES, made.votes(1).arrays, other)
-    again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": tmp_path / "ledger"}
-    with pytest.raises(ArtefactError, match="it was drawn from votes of another partition than"):
-        aggregate.run(**{**again, "votes": tmp_path / "other.npz"})
-    with pytest.raises(ArtefactError, match="it does not contain the release"):
-        aggregate.run(**{**again, "ledger": tmp_path / "elsewhere"})
+    other = changed(made.votes(1), VOTES, tmp_path / "other.npz", partition="0" * 64)
+    drawn_again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": tmp_path / "ledger"}
+    refused(aggregate.run, "it was drawn from votes of another partition than", **{**drawn_again, "votes": other})
+    refused(aggregate.run, "it does not contain the release", **{**drawn_again, "ledger": tmp_path / "elsewhere"})
     assert len(Ledger.read(path).entries) == 2
 
 
-@pytest.mark.parametrize("mechanism", [{"gnmax": {"sigma": 5}}, {"interactive-gnmax": {
-    "threshold": 3, "sigma1": 1, "sigma2": 1, "confidence": 0.5}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"gnmax": {"sigma": 5}},
+        {"interactive-gnmax": {"threshold": 3, "sigma1": 1, "sigma2": 1, "confidence": 0.5}},
+    ],
+)
 def test_mechanisms_that_are_not_proven_for_silence_are_refused_in_rounds_too(mechanism: dict[str, Any]) -> None:
     with pytest.raises(PatebenchError, match=r"rounds\[0\].*assumes that teachers vote on every query"):
         validate({"seeds": 0, "experiments": {"one": {**EXPERIMENT, "rounds": [{**ROUNDS, "mechanisms": mechanism}]}}})

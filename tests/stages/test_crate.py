@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,50 +65,51 @@ def test_every_file_is_described_and_every_described_file_is_there(entities, pac
 
 
 def test_a_leaderboard_is_packed_with_its_entries(tmp_path: Path) -> None:
-    board = tmp_path / "board"
+    board, out = tmp_path / "board", tmp_path / "out"
     (board / "entries").mkdir(parents=True)
     with pytest.raises(PatebenchError, match="contains no leaderboard"):
-        crate.run(results=RUN, out=tmp_path / "out", home=ROOT, leaderboard=board)
+        crate.run(results=RUN, out=out, home=ROOT, leaderboard=board)
     for name in ("index.md", "entries/one.json", "notes.txt"):
         (board / name).write_text("{}")
-    crate.run(results=RUN, out=tmp_path / "out", home=ROOT, leaderboard=board)
-    packed = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out" / "leaderboard").rglob("*.*")}
+    crate.run(results=RUN, out=out, home=ROOT, leaderboard=board)
+    packed = {path.relative_to(out).as_posix() for path in (out / "leaderboard").rglob("*.*")}
     assert packed == {"leaderboard/index.md", "leaderboard/entries/one.json"}
-    assert '"leaderboard/entries/one.json"' in (tmp_path / "out" / "ro-crate-metadata.json").read_text()
+    assert '"leaderboard/entries/one.json"' in (out / "ro-crate-metadata.json").read_text()
 
 
 def test_only_unchanged_exported_votes_are_packed(tmp_path: Path) -> None:
-    folder = tmp_path / "digits"
+    folder, out = tmp_path / "digits", tmp_path / "out"
     folder.mkdir()
     (folder / "votes.npz").write_bytes(b"votes")
+    packing = partial(crate.run, results=RUN, out=out, home=ROOT, votes=[folder])
     with refuses("not-exported", folder):
-        crate.run(results=RUN, out=tmp_path / "out", home=ROOT, votes=[folder])
+        packing()
     listed = [{"name": "votes.npz", "sha256": hashlib.sha256(b"votes").hexdigest()}]
     (folder / "croissant.json").write_text(json.dumps({"distribution": listed}), encoding="utf-8")
     (folder / "private.npz").write_bytes(b"records")
     with refuses("not-exported", folder):
-        crate.run(results=RUN, out=tmp_path / "out", home=ROOT, votes=[folder])
+        packing()
     (folder / "private.npz").unlink()
-    crate.run(results=RUN, out=tmp_path / "out", home=ROOT, votes=[folder])
-    metadata = (tmp_path / "out" / "ro-crate-metadata.json").read_text(encoding="utf-8")
-    assert (tmp_path / "out" / "votes" / "digits" / "votes.npz").read_bytes() == b"votes"
-    assert '"votes/digits/votes.npz"' in metadata
+    packing()
+    assert (out / "votes" / "digits" / "votes.npz").read_bytes() == b"votes"
+    assert '"votes/digits/votes.npz"' in (out / "ro-crate-metadata.json").read_text(encoding="utf-8")
 
 
-def test_a_release_is_not_packed(tmp_path) -> None:
+def test_what_can_not_be_packed_leaves_nothing(tmp_path: Path) -> None:
     manifest = read_json(RUN / "manifest.json", "manifest")
-    write_json(tmp_path / "manifest.json", "manifest", manifest | {"labels": {"labels.npz": "release"}})
-    with pytest.raises(PatebenchError, match="release mode"):
-        crate.run(results=tmp_path, out=tmp_path / "out", home=ROOT)
-
-
-def test_what_is_there_is_kept_and_what_fails_leaves_nothing(tmp_path) -> None:
-    (tmp_path / "out").mkdir()
-    with pytest.raises(PatebenchError, match="already exists"):
-        crate.run(results=RUN, out=tmp_path / "out", home=ROOT)
-    with pytest.raises(PatebenchError, match="Snakefile does not exist"):
-        crate.run(results=RUN, out=tmp_path / "new", home=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    runs = {"empty": {}, "part": manifest, "release": manifest | {"labels": {"labels.npz": "release"}}}
+    for name, content in runs.items():
+        write_json(tmp_path / name / "manifest.json", "manifest", content)
+    for results, changes, fault in (
+        (tmp_path / "empty", {}, "it lacks 'config'"),
+        (tmp_path / "part", {}, r"contains no report\.html"),
+        (tmp_path / "release", {}, "release mode"),
+        (RUN, {"out": tmp_path / "part"}, "already exists"),
+        (RUN, {"home": tmp_path}, "Snakefile does not exist"),
+    ):
+        with pytest.raises(PatebenchError, match=fault):
+            crate.run(**{"results": results, "out": tmp_path / "out", "home": ROOT, **changes})
+    assert {path.name for path in tmp_path.iterdir()} == {*runs}
 
 
 #: Differences between the context of RO-Crate 1.1 and that of 1.3, which the library contains.
@@ -138,16 +140,14 @@ def test_the_validator_finds_nothing_that_is_required_amiss(packed, tmp_path) ->
     context, cache = tmp_path / "context.jsonld", tmp_path / "cache"
     library = json.loads((Path(rocrate.__file__).parent / "data" / "ro-crate.jsonld").read_text(encoding="utf-8"))
     context.write_text(json.dumps({"@context": library["@context"] | TERMS}), encoding="utf-8")
-    python = Path(validator).parent / "python"
     url = "https://w3id.org/ro/crate/1.1/context"
-    subprocess.run([python, "-c", CACHE, cache, url, context], check=True)
+    subprocess.run([Path(validator).parent / "python", "-c", CACHE, cache, url, context], check=True)
 
     def validated(folder: Path) -> bool:
         out = tmp_path / "said.json"
         words = ["-p", "workflow-run-crate-0.5", "-l", "required", "--offline", "--cache-path", cache, "-f", "json"]
-        subprocess.run(
-            [validator, "-y", "validate", *words, "--no-paging", "-o", out, folder], check=False, capture_output=True
-        )
+        command = [validator, "-y", "validate", *words, "--no-paging", "-o", out, folder]
+        subprocess.run(command, check=False, capture_output=True)
         return bool(json.loads(out.read_text(encoding="utf-8"))["passed"])
 
     assert validated(packed)
@@ -159,12 +159,3 @@ def test_the_validator_finds_nothing_that_is_required_amiss(packed, tmp_path) ->
         entity.pop("instrument", None)
     metadata.write_text(json.dumps(content), encoding="utf-8")
     assert not validated(broken), "a run without its workflow"
-
-
-def test_part_of_a_run_and_what_is_no_manifest_are_refused_in_a_line(tmp_path: Path) -> None:
-    write_json(tmp_path / "manifest.json", "manifest", {})
-    with pytest.raises(PatebenchError, match="it lacks 'config'"):
-        crate.run(results=tmp_path, out=tmp_path / "out", home=ROOT)
-    shutil.copyfile(RUN / "manifest.json", tmp_path / "manifest.json")
-    with pytest.raises(PatebenchError, match=r"contains no report\.html"):
-        crate.run(results=tmp_path, out=tmp_path / "out", home=ROOT)

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.stages.ensemble import Ensemble
-from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes, write_weighted_votes
+from tests.stages.labels import bounds_of, draw_release, release_labels, write_votes, write_weighted_votes
 from tests.steps import STUDENT
 
 from patebench.cli import cli
-from patebench.config.parameters import AccountParameters, PartitionParameters, SelectionParameters, StudentParameters
+from patebench.config.parameters import PartitionParameters, SelectionParameters, StudentParameters
 from patebench.core.errors import ArtefactError
-from patebench.core.files import read_arrays, read_json, write_arrays, write_json
+from patebench.core.files import read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, LABELS, PARTITION, QUERIES, SAMPLES, TRUTH, VOTES
 from patebench.data.partitions import PARTITIONS
 from patebench.stages import (
-    account,
-    aggregate,
     collect,
     partition,
     secure_open,
@@ -32,11 +30,13 @@ from patebench.stages import (
 
 SEEDED = {"seed": 0, "stream": "s"}
 LIMIT = {"ledger_budget": 1e6, "ledger_delta": 1e-5}
+GNMAX: tuple[str, dict[str, float]] = ("gnmax", {"sigma": 40.0})
+SPARSE: tuple[str, dict[str, float]] = ("sparse-gnmax", {"k": 1.0, "sigma": 20.0})
 MECHANISMS = [
-    ("gnmax", {"sigma": 40.0}),
+    GNMAX,
+    SPARSE,
     ("distributed-gnmax", {"sigma": 20.0, "tolerance": 5.0}),
     ("distributed-sparse-gnmax", {"k": 1.0, "sigma": 20.0, "tolerance": 5.0}),
-    ("sparse-gnmax", {"k": 1.0, "sigma": 20.0}),
 ]
 
 
@@ -51,57 +51,50 @@ def votes_of(path: Path, teachers: int, queries: int = 12, **facts: Any) -> Path
     return write_votes(path, votes, votes[:, :2], **facts)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "parameters"), MECHANISMS, ids=lambda each: each if isinstance(each, str) else "")
-@pytest.mark.parametrize("others", [50, 2000])
-@pytest.mark.parametrize("with_ledger", [True, False], ids=["ledger", "alone"])
-def test_a_release_is_not_accounted_with_votes_of_another_number_of_teachers(
-    tmp_path: Path, name: str, parameters: dict[str, float], others: int, with_ledger: bool
-) -> None:
-    """Refuse them, because ε may depend on the number of teachers."""
-    own, other = votes_of(tmp_path / "own.npz", 250), votes_of(tmp_path / "other.npz", others)
-    labels = draw_release(own, name, parameters, tmp_path / "labels.npz")
-    ledger = {"ledger": tmp_path / "labels-ledger"} if with_ledger else {}
-    with pytest.raises(ArtefactError, match=rf"another teachers than .*other\.npz \(250 instead of {others}\); give"):
-        state_bounds(other, labels, [], tmp_path / "bounds.json", **ledger)
-    assert not (tmp_path / "bounds.json").exists()
-    stated = read_json(state_bounds(own, labels, [], tmp_path / "bounds.json", **ledger), "account")
-    assert stated["teachers"] == 250
-
-
 def test_the_number_of_teachers_counts_for_a_table_of_your_own(tmp_path: Path) -> None:
     paths = {teachers: tmp_path / f"{teachers}.csv" for teachers in (50, 250)}
     for teachers, path in paths.items():
         np.savetxt(path, np.full((8, 2), teachers // 2), fmt="%d", delimiter=",")
-    labels = draw_release(paths[50], "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
+    labels = draw_release(paths[50], *GNMAX, tmp_path / "labels.npz")
     with pytest.raises(ArtefactError, match="another teachers"):
-        state_bounds(paths[250], labels, [], tmp_path / "bounds.json")
-    stated = read_json(state_bounds(paths[50], labels, [], tmp_path / "bounds.json"), "account")
+        bounds_of(paths[250], labels)
+    stated = bounds_of(paths[50], labels)
     assert (stated["teachers"], stated["protects"]) == (50, None)
     assert "which records these depend on is not known" in stated["protection"]
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each[0])
 @pytest.mark.parametrize(
-    "facts",
+    ("teachers", "facts"),
     [
-        protecting("hash-owners"),
-        protecting("iid"),
-        protecting("hash", "hash_other"),
-        {},
-        {**protecting("hash"), "abstentions": True},
+        (30, protecting("hash")),
+        (2000, protecting("hash")),
+        (50, protecting("hash-owners")),
+        (50, protecting("iid")),
+        (50, protecting("hash", "hash_other")),
+        (50, {}),
+        (50, {**protecting("hash"), "abstentions": True}),
     ],
-    ids=["owners", "iid", "rule", "none", "abstentions"],
+    ids=["fewer", "more", "owners", "iid", "rule", "none", "abstentions"],
 )
-def test_protection_and_rule_are_those_of_the_votes_that_were_drawn_from(tmp_path: Path, facts: dict[str, Any]) -> None:
-    own, other = votes_of(tmp_path / "own.npz", 50, **protecting("hash")), votes_of(tmp_path / "b.npz", 50, **facts)
-    labels = draw_release(own, "sparse-gnmax", {"k": 1.0, "sigma": 20.0}, tmp_path / "labels.npz")
-    with pytest.raises(ArtefactError, match=r"another (partition_rule|protects|abstentions) than .*b\.npz \("):
-        state_bounds(other, labels, [], tmp_path / "bounds.json")
-    with pytest.raises(ArtefactError, match="another"):
+def test_a_release_is_accounted_only_with_votes_like_those_that_it_was_drawn_from(
+    tmp_path: Path, mechanism: tuple[str, dict[str, float]], teachers: int, facts: dict[str, Any]
+) -> None:
+    own, other = (
+        votes_of(tmp_path / "own.npz", 50, **protecting("hash")),
+        votes_of(tmp_path / "b.npz", teachers, **facts),
+    )
+    labels = draw_release(own, *mechanism, tmp_path / "labels.npz")
+    fault = r"another (teachers|partition_rule|protects|abstentions) than .*b\.npz \("
+    for ledger in ({}, {"ledger": tmp_path / "labels-ledger"}):
+        with pytest.raises(ArtefactError, match=fault):
+            bounds_of(other, labels, **ledger)
+    with pytest.raises(ArtefactError, match=fault):
         _collect(tmp_path, other, labels)
-    stated = read_json(state_bounds(own, labels, [], tmp_path / "bounds.json"), "account")
-    assert stated["protection"] == PARTITIONS.fact("hash", "protection")
-    assert stated["partition_rule"] == "hash"
+    assert not (tmp_path / "labels.json").exists()
+    stated = bounds_of(own, labels)
+    expected = {"teachers": 50, "partition_rule": "hash", "protection": PARTITIONS.fact("hash", "protection")}
+    assert expected.items() <= stated.items()
 
 
 def test_weights_of_votes_are_those_of_the_votes_that_were_drawn_from(tmp_path: Path) -> None:
@@ -110,18 +103,17 @@ def test_weights_of_votes_are_those_of_the_votes_that_were_drawn_from(tmp_path: 
     weighted = write_weighted_votes(tmp_path / "weighted.npz", **facts)
     plain = votes_of(tmp_path / "plain.npz", 50, abstentions=True, neighbours=None, **facts)
     for own, other in ((weighted, plain), (plain, weighted)):
-        labels = draw_release(own, "sparse-gnmax", {"k": 1.0, "sigma": 20.0}, tmp_path / f"{own.stem}-labels.npz")
+        labels = draw_release(own, *SPARSE, tmp_path / f"{own.stem}-labels.npz")
         with pytest.raises(ArtefactError, match=rf"another weighted than .*{other.stem}\.npz \("):
-            state_bounds(other, labels, [], tmp_path / "bounds.json")
-        assert not (tmp_path / "bounds.json").exists()
-        state_bounds(own, labels, [], tmp_path / f"{own.stem}.json")
+            bounds_of(other, labels)
+        assert not labels.with_suffix(".json").exists()
+        bounds_of(own, labels)
 
 
 def _collect(folder: Path, votes: Path, labels: Path) -> None:
     found = read_arrays(votes, VOTES)
-    write_arrays(
-        folder / "truth.npz", TRUTH, {"y": np.zeros(found["votes"].shape[1], int)}, {"pool": "q", "classes": 4}
-    )
+    answers = {"y": np.zeros(found["votes"].shape[1], int)}
+    write_arrays(folder / "truth.npz", TRUTH, answers, {"pool": "q", "classes": 4})
     split = {"dataset": "d", "split": {"pool": 12}, "seed": 0, "model": "m", "recipe": "r", "epochs": None}
     facts = {"votes": found.digest, "teachers": 50, "partition": "hash", "training": {"model": "m"}}
     write_json(folder / "ensemble.json", "join_votes", {**split, **facts})
@@ -134,14 +126,11 @@ def _collect(folder: Path, votes: Path, labels: Path) -> None:
 def test_labels_of_the_secure_path_store_the_protection_of_each_chunk(tmp_path: Path) -> None:
     """Check that labels of a skewed partition do not claim to protect all records of one owner."""
     chunks = {name: _chunk(tmp_path / f"{name}.npz", **protecting(name)) for name in ("skew", "hash-owners")}
-    sums = _summed(tmp_path, chunks["skew"], **SEEDED)
     labels = tmp_path / "labels.npz"
-    secure_open.run(sums=sums, labels=labels, counts=tmp_path / "counts.npz")
-    other = votes_of(tmp_path / "votes.npz", 12, **protecting("hash-owners"))
+    secure_open.run(sums=_summed(tmp_path, chunks["skew"], **SEEDED), labels=labels, counts=tmp_path / "counts.npz")
     with pytest.raises(ArtefactError, match="another partition_rule"):
-        state_bounds(other, labels, [], tmp_path / "bounds.json")
-    own = votes_of(tmp_path / "own.npz", 12, **protecting("skew"))
-    assert read_json(state_bounds(own, labels, [], tmp_path / "bounds.json"), "account")["protects"] == []
+        bounds_of(votes_of(tmp_path / "votes.npz", 12, **protecting("hash-owners")), labels)
+    assert bounds_of(votes_of(tmp_path / "own.npz", 12, **protecting("skew")), labels)["protects"] == []
     mixed = [_shared(tmp_path, chunks[name], name, **SEEDED)[0] for name in chunks]
     with pytest.raises(ArtefactError, match="entry 'partition_rule' does not match"):
         secure_sum.run(shares=mixed, out=tmp_path / "mixed.npz")
@@ -173,15 +162,14 @@ def _summed(folder: Path, chunk: Path, **drawn: Any) -> list[Path]:
 
 @pytest.mark.parametrize("lost", ["teachers", "protects", "protection", "partition_rule"])
 def test_labels_of_an_older_version_are_refused_in_one_line(tmp_path: Path, lost: str) -> None:
-    votes = votes_of(tmp_path / "votes.npz", 50, **protecting("hash"))
-    labels = read_arrays(draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz"), LABELS)
-    older = {name: fact for name, fact in labels.meta.items() if name != lost}
-    write_arrays(tmp_path / "older.npz", replace(LABELS, meta=()), labels.arrays, older)
-    with pytest.raises(ArtefactError, match=f"lacks '{lost}'; an older version wrote it: use a release with") as fault:
-        state_bounds(votes, tmp_path / "older.npz", [], tmp_path / "bounds.json")
-    assert "delete" not in str(fault.value)
-    with pytest.raises(ArtefactError, match=f"lacks '{lost}'"):
-        _collect(tmp_path, votes, tmp_path / "older.npz")
+    votes, old = votes_of(tmp_path / "votes.npz", 50, **protecting("hash")), tmp_path / "older.npz"
+    labels = read_arrays(draw_release(votes, *GNMAX, tmp_path / "labels.npz"), LABELS)
+    facts = {name: fact for name, fact in labels.meta.items() if name != lost}
+    write_arrays(old, replace(LABELS, meta=()), labels.arrays, facts)
+    for use in (lambda: bounds_of(votes, old), lambda: _collect(tmp_path, votes, old)):
+        with pytest.raises(ArtefactError, match=f"lacks '{lost}'; an older version wrote it: use a release") as fault:
+            use()
+        assert "delete" not in str(fault.value)
 
 
 def _changed(labels: Path, out: Path, arrays: dict[str, Any] | None = None, **facts: Any) -> Path:
@@ -191,49 +179,36 @@ def _changed(labels: Path, out: Path, arrays: dict[str, Any] | None = None, **fa
 
 
 def test_the_entry_in_the_ledger_must_match_the_labels_and_the_votes(tmp_path: Path) -> None:
-    own = votes_of(tmp_path / "own.npz", 50, records="r", **protecting("hash"))
-    ledger = {"ledger": tmp_path / "ledger"}
-    labels = draw_release(own, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", **ledger)
-    dealt_again = votes_of(tmp_path / "dealt.npz", 50, records="r", **protecting("hash") | {"partition": "p2"})
-    more = votes_of(tmp_path / "more.npz", 60, records="r", **protecting("hash"))
-    fewer = votes_of(tmp_path / "fewer.npz", 50, queries=11, records="r", **protecting("hash"))
-    for votes, held, differing in (
-        (dealt_again, labels, "partition"),
-        (own, _changed(labels, tmp_path / "a.npz", parameters={"sigma": 400.0}), "parameters"),
-        (own, _changed(labels, tmp_path / "b.npz", mechanism="distributed-gnmax",
-                       parameters={"sigma": 40.0, "tolerance": 0.0}), "mechanism"),
-        (more, _changed(labels, tmp_path / "c.npz", teachers=60), "number of teachers"),
-        (fewer, _changed(labels, tmp_path / "d.npz", {"labels": np.zeros(11, np.int32)}), "number of queries"),
-    ):  # fmt: skip
-        with pytest.raises(ArtefactError, match=rf"its entry for .* has another {differing} than these labels and"):
-            state_bounds(votes, held, [], tmp_path / "bounds.json", **ledger)
-    others = votes_of(tmp_path / "others.npz", 50, records="r", **protecting("hash") | {"test": "another"})
-    with pytest.raises(ArtefactError, match=r"was drawn from other votes than .*others\.npz; give the votes"):
-        state_bounds(others, labels, [], tmp_path / "bounds.json", **ledger)
-    assert not (tmp_path / "bounds.json").exists()
-    state_bounds(own, labels, [], tmp_path / "bounds.json", **ledger)
-
-
-def test_epsilon_offers_nothing_to_publish_of_votes_that_protect_nobody(tmp_path: Path) -> None:
-    votes = votes_of(tmp_path / "votes.npz", 50, **protecting("skew"))
-    said = CliRunner().invoke(
-        cli, ["epsilon", str(votes), *["--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5", "--json"]]
-    )
-    assert json.loads(said.stdout)["released"] is None
-    said = CliRunner().invoke(
-        cli, ["epsilon", str(votes), *["--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5"]]
-    )
-    assert "Nothing to publish: its partition 'skew' protects" in " ".join(said.stdout.split())
+    known = {"records": "r", **protecting("hash")}
+    own, ledger = votes_of(tmp_path / "own.npz", 50, **known), {"ledger": tmp_path / "ledger"}
+    labels = draw_release(own, *GNMAX, tmp_path / "labels.npz", **ledger)
+    more, fewer = votes_of(tmp_path / "more.npz", 60, **known), votes_of(tmp_path / "fewer.npz", 50, 11, **known)
+    distributed = {"mechanism": "distributed-gnmax", "parameters": {"sigma": 40.0, "tolerance": 0.0}}
+    for votes, held, fault in (
+        (votes_of(tmp_path / "dealt.npz", 50, **known | {"partition": "p2"}), labels, "another partition than"),
+        (own, _changed(labels, tmp_path / "a.npz", parameters={"sigma": 400.0}), "another parameters than"),
+        (own, _changed(labels, tmp_path / "b.npz", **distributed), "another mechanism than"),
+        (more, _changed(labels, tmp_path / "c.npz", teachers=60), "another number of teachers than"),
+        (fewer, _changed(labels, tmp_path / "d.npz", {"labels": np.zeros(11, np.int32)}), "another number of queries"),
+        (
+            votes_of(tmp_path / "o.npz", 50, **known | {"test": "t2"}),
+            labels,
+            r"was drawn from other votes than .*o\.npz",
+        ),
+    ):
+        with pytest.raises(ArtefactError, match=fault):
+            bounds_of(votes, held, **ledger)
+    assert not list(tmp_path.glob("*.json"))
+    bounds_of(own, labels, **ledger)
 
 
 def test_without_a_ledger_a_release_says_what_was_not_checked(tmp_path: Path, capsys: Any) -> None:
     votes = votes_of(tmp_path / "votes.npz", 50, **protecting("hash"))
-    labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
-    alone = read_json(state_bounds(votes, labels, [], tmp_path / "bounds.json"), "account")
+    labels = draw_release(votes, *GNMAX, tmp_path / "labels.npz")
+    alone = bounds_of(votes, labels)
     assert "No ledger was given" in alone["statement"]
     assert "No ledger was given" in capsys.readouterr().err
-    ledger = {"ledger": tmp_path / "labels-ledger"}
-    checked = read_json(state_bounds(votes, labels, [], tmp_path / "bounds.json", **ledger), "account")
+    checked = bounds_of(votes, labels, ledger=tmp_path / "labels-ledger")
     assert "statement" not in checked
     assert checked["bounds"] == alone["bounds"]
 
@@ -246,44 +221,38 @@ def _four_queries(out: Path, first: int, after: str | None) -> Path:
     return out
 
 
-def test_a_later_table_is_drawn_from_votes_that_count_in_the_same_way(tmp_path: Path) -> None:
-    own = votes_of(tmp_path / "own.npz", 50, neighbours=2, **protecting("hash"))
-    other = votes_of(tmp_path / "other.npz", 50, neighbours=3, **protecting("hash"))
-    sparse, drawn = ("sparse-gnmax", {"k": 2.0, "sigma": 20.0}), {"release": True, "ledger": tmp_path / "l", **LIMIT}
-    asked = _four_queries(tmp_path / "first.npz", 0, None)
-    before = release_labels(own, *sparse, tmp_path / "round.npz", selected=asked, **drawn)
-    later = _four_queries(tmp_path / "later.npz", 4, read_arrays(before, LABELS).digest)
-    with pytest.raises(ArtefactError, match="entry 'neighbours' does not match"):
-        release_labels(other, *sparse, tmp_path / "out.npz", selected=later, earlier=before, **drawn)
-    release_labels(own, *sparse, tmp_path / "out.npz", selected=later, earlier=before, **drawn)
-
-
 @pytest.mark.slow
-def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(tmp_path: Path) -> None:
-    own = votes_of(tmp_path / "own.npz", 50, **protecting("hash"))
-    labels = release_labels(own, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", **SEEDED)
-    first = read_arrays(labels, LABELS)
+@pytest.mark.parametrize(
+    ("mechanism", "own", "others"),
+    [
+        (
+            ("sparse-gnmax", {"k": 2.0, "sigma": 20.0}),
+            {"neighbours": 2},
+            [(50, {**protecting("hash"), "neighbours": 3})],
+        ),
+        (GNMAX, {}, [(60, protecting("hash")), (50, protecting("iid")), (50, {})]),
+    ],
+    ids=["table", "labels"],
+)
+def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(
+    tmp_path: Path, mechanism: Any, own: dict[str, Any], others: list[tuple[int, dict[str, Any]]]
+) -> None:
+    votes, out = votes_of(tmp_path / "own.npz", 50, **protecting("hash"), **own), tmp_path / "out.npz"
     drawn = {"release": True, "ledger": tmp_path / "ledger", **LIMIT}
-    asked = _four_queries(tmp_path / "first.npz", 0, None)
-    release_labels(own, "gnmax", {"sigma": 40.0}, tmp_path / "round.npz", selected=asked, **drawn)
-    assert first.meta["teachers"] == read_arrays(tmp_path / "round.npz", LABELS).meta["teachers"] == 50
-    later = _four_queries(tmp_path / "later.npz", 4, read_arrays(tmp_path / "round.npz", LABELS).digest)
-    for teachers, facts in ((60, protecting("hash")), (50, protecting("iid")), (50, {})):
+    first = _four_queries(tmp_path / "first.npz", 0, None)
+    before = release_labels(votes, *mechanism, tmp_path / "round.npz", selected=first, **drawn)
+    second = _four_queries(tmp_path / "later.npz", 4, read_arrays(before, LABELS).digest)
+    for teachers, facts in others:
         other = votes_of(tmp_path / "other.npz", teachers, **facts)
-        with pytest.raises(ArtefactError, match=r"entry '(teachers|partition_rule)' does not match"):
-            release_labels(
-                other, "gnmax", {"sigma": 40.0}, tmp_path / "out.npz", selected=later, earlier=tmp_path / "round.npz",
-                **drawn,
-            )  # fmt: skip
-    assert not (tmp_path / "out.npz").exists()
-    release_labels(
-        own, "gnmax", {"sigma": 40.0}, tmp_path / "out.npz", selected=later, earlier=tmp_path / "round.npz", **drawn
-    )
-    accounted = {"selected": [asked, later], "ledger": tmp_path / "ledger"}
-    state_bounds(own, tmp_path / "out.npz", [], tmp_path / "bounds.json", **accounted)
-    tampered = _changed(tmp_path / "out.npz", tmp_path / "bad.npz", parameters={"sigma": 60.0})
+        with pytest.raises(ArtefactError, match=r"entry '(teachers|partition_rule|neighbours)' does not match"):
+            release_labels(other, *mechanism, out, selected=second, earlier=before, **drawn)
+    assert not out.exists()
+    release_labels(votes, *mechanism, out, selected=second, earlier=before, **drawn)
+    accounted = {"selected": [first, second], "ledger": tmp_path / "ledger"}
+    bounds_of(votes, out, **accounted)
+    tampered = _changed(out, tmp_path / "bad.npz", parameters={**mechanism[1], "sigma": 60.0})
     with pytest.raises(ArtefactError, match="has another parameters"):
-        state_bounds(own, tampered, [], tmp_path / "bad.json", **accounted)
+        bounds_of(votes, tampered, **accounted)
 
 
 def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path: Path) -> None:
@@ -295,80 +264,76 @@ def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path:
     )  # fmt: skip
     chunk = made.train(0, 5)
     votes, _ = made.join(chunk)
-    drawn = {"release": True, "ledger": tmp_path / "ledger", **LIMIT}
-    gnmax = {"votes": votes, "mechanism": "gnmax", "parameters": {"sigma": 1.0}}
+    ledger = {"ledger": tmp_path / "ledger"}
+    drawn = {"release": True, **ledger, **LIMIT}
+    gnmax = {"mechanism": "gnmax", "parameters": {"sigma": 1.0}}
     student = StudentParameters(method="supervised", model="logistic")
-    file = {name: tmp_path / name for name in ("labels.npz", "bounds.json", "secure.npz", "counts.npz", "secure.json")}
-    file |= {name: tmp_path / name for name in ("queries.npz", "round.npz", "round.json")}
-    file |= {name: tmp_path / name for name in ("student.json", "predictions.npz", "later.npz")}
+    file = {name: tmp_path / f"{name}.npz" for name in ("queries", "round", "predictions", "later", "secure", "counts")}
 
-    aggregate.run(**gnmax, out=file["labels.npz"], **drawn)
-    _account(votes, file["labels.npz"], file["bounds.json"], ledger=tmp_path / "ledger")
-    chosen = {"pool": made.pool, "features": None, "student": student, "seed": 0, "stream": "s"}
+    labels = release_labels(votes, **gnmax, out=tmp_path / "labels.npz", **drawn)
+    bounds_of(votes, labels, **ledger)
+    chosen = {"pool": made.pool, "features": None, "student": student, **SEEDED}
     random = SelectionParameters(strategy="random", queries=40)
-    select_queries.run(**chosen, labels=None, predictions=None, selection=random, out=file["queries.npz"])
-    aggregate.run(**gnmax, selected=file["queries.npz"], out=file["round.npz"], **drawn)
-    _account(votes, file["round.npz"], file["round.json"], selected=[file["queries.npz"]], ledger=tmp_path / "ledger")
+    select_queries.run(**chosen, labels=None, predictions=None, selection=random, out=file["queries"])
+    release_labels(votes, **gnmax, selected=file["queries"], out=file["round"], **drawn)
+    bounds_of(votes, file["round"], selected=[file["queries"]], **ledger)
     train_student.run(
-        pool=made.pool, labels=file["round.npz"], test=made.test, parameters=student, queries=40, seed=0, stream="s",
-        out=file["student.json"], predictions=file["predictions.npz"],
+        pool=made.pool, labels=file["round"], test=made.test, parameters=student, queries=40, **SEEDED,
+        out=tmp_path / "student.json", predictions=file["predictions"],
     )  # fmt: skip
     least = SelectionParameters(strategy="least-confident", queries=10)
-    known = {"labels": file["round.npz"], "predictions": file["predictions.npz"]}
-    select_queries.run(**chosen, **known, selection=least, out=file["later.npz"])
+    known = {"labels": file["round"], "predictions": file["predictions"]}
+    select_queries.run(**chosen, **known, selection=least, out=file["later"])
     sums = _summed(tmp_path, chunk, teachers=6, **drawn)
-    secure_open.run(sums=sums, labels=file["secure.npz"], counts=file["counts.npz"])
-    _account(votes, file["secure.npz"], file["secure.json"], ledger=tmp_path / "ledger")
+    secure_open.run(sums=sums, labels=file["secure"], counts=file["counts"])
+    bounds_of(votes, file["secure"], **ledger)
+    public = [*file.values(), labels, *sums, tmp_path / "student.json"]
+    public += [tmp_path / f"{name}.json" for name in ("labels", "round", "secure")]
 
     layouts = [(made.private, SAMPLES), (made.partition, PARTITION), (chunk, CHUNK), (votes, VOTES)]
     held = [read_arrays(path, layout) for path, layout in layouts]
     private = {each.digest for each in held} | {str(held[1].meta["records"])}
     assert len(private) == 5
     assert held[1].digest.encode() in votes.read_bytes(), "this is where a digest would be seen"
-    for path in (*file.values(), *sums):
+    for path in public:
         content = path.read_bytes()
         for digest in private:
-            assert digest[:16].encode() not in content, f"{path.name} holds a digest of private data"
-            assert bytes.fromhex(digest[:32]) not in content, f"{path.name} holds a digest of private data"
-
-
-def _account(votes: Path, labels: Path, out: Path, **more: Any) -> None:
-    account.run(votes=votes, labels=labels, accounting=AccountParameters(delta=1e-5), out=out, **more)
+            hidden = (digest[:16].encode(), bytes.fromhex(digest[:32]))
+            assert not any(part in content for part in hidden), f"{path.name} holds a digest of private data"
 
 
 def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothing(tmp_path: Path) -> None:
     """Refuse it in stages as in a configuration, for a skewed partition."""
-    votes = votes_of(tmp_path / "votes.npz", 50, **protecting("skew", "skew-0.8"))
-    chunk = _chunk(tmp_path / "chunk.npz", **protecting("skew", "skew-0.8"))
+    facts = protecting("skew", "skew-0.8")
+    votes, chunk = votes_of(tmp_path / "votes.npz", 50, **facts), _chunk(tmp_path / "chunk.npz", **facts)
     told = (
         r"its partition 'skew-0\.8' protects nobody's record: .*; use votes of a partition by one of iid, owners, hash,"
     )
     drawn = {"release": True, "ledger": tmp_path / "ledger"}
     with pytest.raises(ArtefactError, match=told):
-        release_labels(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", **drawn)
+        release_labels(votes, *GNMAX, tmp_path / "labels.npz", **drawn)
     with pytest.raises(ArtefactError, match=told):
         _shared(tmp_path, chunk, **drawn)
-    for option in ("--release", "--sanitise"):
-        words = ["epsilon", str(votes), "--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5", option]
-        words += ["--ledger", str(tmp_path / "ledger")] if option == "--sanitise" else []
-        assert "protects nobody" in str(CliRunner().invoke(cli, words).exception)
+    shown = ["epsilon", str(votes), "--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5"]
+    for more in (["--release"], ["--sanitise", "--ledger", str(tmp_path / "ledger")]):
+        assert "protects nobody" in str(CliRunner().invoke(cli, [*shown, *more]).exception)
     assert not (tmp_path / "ledger").exists()
     assert not (tmp_path / "labels.npz").exists()
-    shown = CliRunner().invoke(cli, words[:-3])
-    assert shown.exit_code == 0
-    assert "no release can be drawn from these votes" in shown.output
+    said = " ".join(CliRunner().invoke(cli, shown).output.split())
+    assert "Nothing to publish: its partition 'skew-0.8' protects" in said
+    assert "no release can be drawn from these votes" in said
+    assert json.loads(CliRunner().invoke(cli, [*shown, "--json"]).stdout)["released"] is None
     # Labels from a seed are for experiments and may be of any partition; their metadata does not make them a release.
-    labels = release_labels(votes, "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", **SEEDED)
-    state_bounds(votes, labels, [12], tmp_path / "bounds.json")
+    labels = release_labels(votes, *GNMAX, tmp_path / "seeded.npz", **SEEDED)
+    bounds_of(votes, labels, [12])
     changed = _changed(labels, tmp_path / "changed.npz", mode="release", votes=None)
     with pytest.raises(ArtefactError, match="protects nobody's record"):
-        state_bounds(votes, changed, [], tmp_path / "published.json")
-    assert not (tmp_path / "published.json").exists()
+        bounds_of(votes, changed)
+    assert not (tmp_path / "changed.json").exists()
 
 
 @pytest.mark.parametrize("strategy", [name for name in PARTITIONS if PARTITIONS.fact(name, "protects")])
 def test_a_release_is_drawn_where_the_partition_protects_something(tmp_path: Path, strategy: str) -> None:
     votes = votes_of(tmp_path / "votes.npz", 50, **protecting(strategy))
-    labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
-    stated = read_json(state_bounds(votes, labels, [], tmp_path / "bounds.json"), "account")
-    assert stated["protection"] == PARTITIONS.fact(strategy, "protection")
+    labels = draw_release(votes, *GNMAX, tmp_path / "labels.npz")
+    assert bounds_of(votes, labels)["protection"] == PARTITIONS.fact(strategy, "protection")

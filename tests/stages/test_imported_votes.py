@@ -22,6 +22,7 @@ from patebench.stages import account, adjacency, aggregate, audit, collect, expo
 NAMED = ImportParameters(name="others")
 OF_TABLE = ImportParameters(name="others", classes=10)
 NOISE = {"mechanism": "gnmax", "parameters": {"sigma": 2.0}, "seed": 0, "stream": STREAM}
+STUDENT = {"method": "supervised", "mechanisms": {"gnmax": {"sigma": 2}}}
 STATED = {"licence": "https://spdx.org/licenses/CC-BY-4.0", "creator": "us", "cite": "a paper", "url": None}
 
 
@@ -58,6 +59,14 @@ def bounds_of(votes: Path, labels: Path, folder: Path) -> list[dict]:
     out = folder / "bounds.json"
     account.run(votes=votes, labels=labels, accounting=AccountParameters(delta=1e-5), out=out)
     return read_json(out, "account")["bounds"]
+
+
+def collected(votes: Path, labels: Path, **more: Path) -> list[dict]:
+    """Return the records of labels whose bounds lie beside them."""
+    files = {"ensemble": votes.parent / "ensemble.json", "votes": votes, **more}
+    out = labels.parent / "collected.json"
+    collect.run(**files, labels=[labels], bounds=[labels.parent / "bounds.json"], out=out)  # type: ignore[arg-type]
+    return read_json(out, "collect")["records"]
 
 
 def test_others_read_a_packed_folder_without_this_package(trained: Ensemble, export) -> None:
@@ -114,33 +123,25 @@ def test_only_matching_files_are_packed_and_nothing_is_overwritten(trained: Ense
     source = read_arrays(trained.folder / "votes.npz", VOTES)
     other = tmp_path / "other.npz"
     write_arrays(other, VOTES, {**source.arrays, "votes": source["votes"][::-1]}, source.meta)
-    with refuses("mismatch"):
-        export(votes=other)
-    export()
-    with refuses("exists"):
-        export()
+    for code, changes in (("mismatch", {"votes": other}), ("exists", {"out": tmp_path})):
+        with refuses(code):
+            export(**changes)
+    assert not (tmp_path / "packed").exists()
 
 
-def test_imported_votes_give_the_same_labels_and_bounds(trained: Ensemble, export, tmp_path: Path) -> None:
+def test_imported_votes_give_the_same_labels_and_bounds_and_no_release(
+    trained: Ensemble, export, tmp_path: Path
+) -> None:
     own = trained.folder / "votes.npz"
-    samples = {"pool": trained.pool, "truth": trained.truth}
-    votes = import_file(export() / "votes.npz", tmp_path / "imported", **samples)
+    votes = import_file(export() / "votes.npz", tmp_path / "imported", pool=trained.pool, truth=trained.truth)
     (tmp_path / "own").mkdir()
     labels = [labels_of(each, folder) for each, folder in ((own, tmp_path / "own"), (votes, votes.parent))]
     np.testing.assert_array_equal(*(read_arrays(each, LABELS)["labels"] for each in labels))
     assert bounds_of(own, labels[0], tmp_path / "own") == bounds_of(votes, labels[1], votes.parent)
-    collect.run(
-        ensemble=votes.parent / "ensemble.json", votes=votes, truth=trained.truth, labels=labels[1:],
-        bounds=[votes.parent / "bounds.json"], out=tmp_path / "collected.json",
-    )  # fmt: skip
-    first, second, *_ = read_json(tmp_path / "collected.json", "collect")["records"]
+    first, second, *_ = collected(votes, labels[1], truth=trained.truth)
     assert (first["record"], first["ensemble"]) == ("ensemble", "teachers-6_imported_others")
     assert second["label_accuracy"] > 0.5
     assert (first["pool"], first["model"]) == (100, "others")
-
-
-def test_no_release_is_drawn_from_imported_votes(trained: Ensemble, export, tmp_path: Path) -> None:
-    votes = import_file(export() / "votes.npz", tmp_path / "imported", pool=trained.pool, truth=trained.truth)
     with refuses("unprotected"):
         labels_of(votes, tmp_path, release=True, seed=None, stream=None, ledger=tmp_path / "ledger")
     assert not (tmp_path / "ledger").exists()
@@ -153,11 +154,7 @@ def test_a_table_has_bounds_and_audits_but_no_accuracy(trained: Ensemble, tmp_pa
     votes = import_file(table, tmp_path / "imported", OF_TABLE, dataset="svhn")
     labels = labels_of(votes, tmp_path)
     assert bounds_of(votes, labels, tmp_path)[0]["epsilon"] > 0
-    collect.run(
-        ensemble=votes.parent / "ensemble.json", votes=votes, labels=[labels], bounds=[tmp_path / "bounds.json"],
-        out=tmp_path / "collected.json",
-    )  # fmt: skip
-    records = read_json(tmp_path / "collected.json", "collect")["records"]
+    records = collected(votes, labels)
     assert {each["record"] for each in records} == {"label_set", "bound", "curve"}
     assert {records[0][name] for name in ("label_accuracy", "expected_label_accuracy")} == {None}
     assert (records[0]["answered"], records[0]["dataset"], records[0]["pool"]) == (100, "svhn", 100)
@@ -169,49 +166,34 @@ def test_a_table_has_bounds_and_audits_but_no_accuracy(trained: Ensemble, tmp_pa
     assert (found["dataset"], found["classes"], found["teachers"]) == ("svhn", 10, 6)
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
+def test_what_does_not_fit_together_is_not_imported(trained: Ensemble, tmp_path: Path) -> None:
+    source = read_arrays(trained.folder / "votes.npz", VOTES)
+    other = tmp_path / "other.npz"
+    write_arrays(other, VOTES, source.arrays, {**source.meta, "pool": "0" * 64})
+    given = {"file": source.path, "folder": tmp_path / "imported", "pool": trained.pool, "truth": trained.truth}
+    for changes, code in (
         ({"pool": None}, "options"),
         ({"dataset": "digits"}, "options"),
         ({"parameters": OF_TABLE}, "options"),
         ({"parameters": OF_TABLE, "dataset": "svhn"}, "options"),
-    ],
-)
-def test_contradicting_options_are_refused(trained: Ensemble, tmp_path: Path, changes: dict, code: str) -> None:
-    samples = {"pool": trained.pool, "truth": trained.truth}
-    with refuses(code):
-        import_file(trained.folder / "votes.npz", tmp_path, **{**samples, **changes})
-
-
-def test_another_pool_or_number_of_teachers_is_refused(trained: Ensemble, tmp_path: Path) -> None:
-    samples = {"pool": trained.pool, "truth": trained.truth}
-    source = read_arrays(trained.folder / "votes.npz", VOTES)
-    other = tmp_path / "other.npz"
-    write_arrays(other, VOTES, source.arrays, {**source.meta, "pool": "0" * 64})
-    with refuses("mismatch", other):
-        import_file(other, tmp_path / "imported", **samples)
-    with pytest.raises(PatebenchError):
-        import_file(source.path, tmp_path / "imported", teachers=7, **samples)
+        ({"file": other}, "mismatch"),
+        ({"teachers": 7}, "invalid"),
+    ):
+        with refuses(code):
+            import_file(**{**given, **changes})  # type: ignore[arg-type]
     assert not list((tmp_path / "imported").iterdir())
 
 
-@pytest.mark.parametrize("votes", [np.array([[None]]), np.array([[0.5]]), np.array([[11]]), np.array([0, 1])])
-def test_a_plain_archive_is_checked_as_a_table_is(tmp_path: Path, votes: np.ndarray) -> None:
-    np.savez(tmp_path / "table.npz", votes=votes)
-    with pytest.raises(PatebenchError) as caught:
-        import_file(tmp_path / "table.npz", tmp_path / "imported", OF_TABLE, dataset="svhn", teachers=1)
-    assert str(tmp_path / "table.npz") in str(caught.value)
-
-
-def test_a_damaged_archive_is_one_error(trained: Ensemble, tmp_path: Path) -> None:
+@pytest.mark.parametrize("votes", [[[None]], [[0.5]], [[11]], [0, 1], "damaged"])
+def test_a_plain_archive_is_checked_as_a_table_is(tmp_path: Path, votes: list | str) -> None:
     path = tmp_path / "table.npz"
-    np.savez_compressed(path, votes=read_arrays(trained.folder / "votes.npz", VOTES)["votes"])
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 255
-    path.write_bytes(bytes(content))
+    np.savez(path, votes=np.zeros((1, 100), int) if votes == "damaged" else np.array(votes))
+    if votes == "damaged":
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 255
+        path.write_bytes(content)
     with pytest.raises(PatebenchError) as caught:
-        import_file(path, tmp_path / "imported", OF_TABLE, dataset="svhn")
+        import_file(path, tmp_path / "imported", OF_TABLE, dataset="svhn", teachers=1)
     assert str(path) in str(caught.value)
 
 
@@ -225,19 +207,20 @@ def configuration(**changes: object) -> dict:
     return {"seeds": 0, **top, "experiments": {"e": {**experiment, **changes}}}
 
 
-def test_a_configuration_of_a_table_loads_no_data_set() -> None:
+def test_a_configuration_of_a_table_loads_no_data_set(tmp_path: Path) -> None:
     run = validate(configuration())
     folder, audited = "svhn/seed-0_pool-100/teachers-6_imported_others", "svhn/audit/teachers-6/gnmax/sigma-2"
     labels = f"{folder}/gnmax/sigma-2"
     jobs = {f"import_votes/{folder}", f"aggregate/{labels}", f"account/{labels}", f"collect/{folder}"}
     assert set(run.jobs) == jobs | {f"audit/{audited}"}
+    with refuses("imported-votes"):
+        list(adjacency.audit(run, tmp_path))
     assert run.audited_votes == {audited: [f"results/{folder}/votes.npz"]}
 
 
 def test_a_configuration_of_packed_votes_loads_the_pool_and_trains_students() -> None:
     votes = [{"name": "others", "teachers": 6, "file": "votes.npz"}]
-    students = [{"method": "supervised", "mechanisms": {"gnmax": {"sigma": 2}}}]
-    run = validate(configuration(votes=votes, students=students))
+    run = validate(configuration(votes=votes, students=[STUDENT]))
     stages = {job.partition("/")[0] for job in run.jobs}
     assert stages == {"data", "split", "import_votes", "aggregate", "account", "train_student", "collect", "audit"}
     assert (run.without_pool, run.audited_votes) == (set(), {})
@@ -249,7 +232,7 @@ def test_a_configuration_of_packed_votes_loads_the_pool_and_trains_students() ->
         ({"votes": []}, "missing", "ensembles"),
         ({"mode": "release"}, "release", "votes[0]"),
         ({"queries": 10}, "queries", "votes[0]"),
-        ({"students": [{"method": "supervised", "mechanisms": {"gnmax": {"sigma": 2}}}]}, "no-samples", "votes[0]"),
+        ({"students": [STUDENT]}, "no-samples", "votes[0]"),
     ],
 )
 def test_a_wrong_configuration_is_refused(changes: dict, code: str, where: str) -> None:
@@ -264,11 +247,6 @@ def test_votes_on_own_data_are_imported_only_of_public_copies(tmp_path: Path) ->
     with refuses("private-data", "experiments.e.votes[0]"):
         validate(configuration(datasets={"own": own}, dataset="own"))
     validate(configuration(datasets={"own": {**own, "copy_of": "digits"}}, dataset="own"))
-
-
-def test_adjacency_is_not_claimed_of_imported_votes(tmp_path: Path) -> None:
-    with refuses("imported-votes"):
-        list(adjacency.audit(validate(configuration()), tmp_path))
 
 
 @pytest.mark.slow
