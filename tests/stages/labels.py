@@ -13,6 +13,8 @@ from patebench.core.files import read_json, write_arrays
 from patebench.core.formats import VOTES
 from patebench.stages import account, aggregate
 
+OF_TEST: dict[str, Any] = {"partition": "p", "pool": "q", "test": "t", "chunks": []}
+
 #: Mechanism and parameters that every stage refuses, with the error, by the file of votes.
 FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
     ("votes.npz", "gnmx", {"sigma": 1.0}, PatebenchError),
@@ -21,11 +23,13 @@ FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
 ]
 
 
-def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4, **more: Any) -> Path:
-    """Write VOTES (teachers, queries); `more` is further metadata, such as the protection of the partition."""
-    facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], **more}
+def write_votes(
+    path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4, soft: Any = None, **more: Any
+) -> Path:
+    """Write VOTES (teachers, queries) and any sums of probabilities `soft`; `more` is further metadata."""
     arrays = {"votes": votes.astype(np.int8), "test_votes": test_votes.astype(np.uint8)}
-    write_arrays(path, VOTES, arrays, facts)
+    arrays |= {} if soft is None else {"soft": np.array(soft, np.float32)}
+    write_arrays(path, VOTES, arrays, {**OF_TEST, "classes": classes, **more})
     return path
 
 
@@ -33,7 +37,7 @@ def write_weighted_votes(path: Path, teachers: int = 50, queries: int = 12, clas
     """Write VOTES with weights; teacher i has the same weight on every query, for the class i modulo `classes`."""
     each = np.arange(teachers)
     weights = np.full((teachers, queries), UNIT // 4, dtype=np.int16)
-    facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], "abstentions": True}
+    facts = {**OF_TEST, "classes": classes, "abstentions": True}
     facts |= {"teachers": teachers, "neighbours": None, "weighted": True, **more}
     write_arrays(path, VOTES, {"weights": weights, "row_labels": each % classes, "row_teachers": each}, facts)
     return path

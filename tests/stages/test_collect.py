@@ -61,20 +61,18 @@ def made(tmp_path):
     digest = _write_votes(tmp_path, "votes", VOTED)
     _write_ensemble(tmp_path, "ensemble", digest)
     write_arrays(tmp_path / "truth.npz", TRUTH, {"y": ANSWERS}, {"pool": "pool", "classes": 2})
-    folder = tmp_path / "gamma-0.4"
-    aggregate(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
-    account(tmp_path / "votes.npz", folder / "labels.npz", [2, 4], 1e-5, 0, "s", folder / "bounds.json")
-    labels = read_arrays(folder / "labels.npz", LABELS)
-    student = _write_student(folder, labels.digest, 2)
-    return {
-        "ensemble": tmp_path / "ensemble.json",
-        "votes": tmp_path / "votes.npz",
-        "truth": tmp_path / "truth.npz",
-        "labels": [folder / "labels.npz"],
-        "bounds": [folder / "bounds.json"],
-        "students": [student],
-        "out": tmp_path / "collected.json",
-    }
+    files = {"ensemble": tmp_path / "ensemble.json", "votes": tmp_path / "votes.npz", "truth": tmp_path / "truth.npz"}
+    labels, bounds = _account(tmp_path / "votes.npz", tmp_path / "gamma-0.4", [2, 4])
+    students = [_write_student(labels.parent, read_arrays(labels, LABELS).digest, 2)]
+    return {**files, "labels": [labels], "bounds": [bounds], "students": students, "out": tmp_path / "collected.json"}
+
+
+def _account(votes, folder, queries):
+    """Draw labels, and return their path and that of their bounds."""
+    labels, bounds = folder / "labels.npz", folder / "bounds.json"
+    aggregate(votes, "lnmax", {"gamma": GAMMA}, 3, "stream", labels)
+    account(votes, labels, queries, 1e-5, 0, "s", bounds)
+    return labels, bounds
 
 
 def _records(made):
@@ -94,14 +92,14 @@ def test_every_record_says_which_ensemble_it_is_of(made):
     common |= {"ensemble": "teachers-4_iid_small-cnn_modern", "model": "small-cnn", "recipe": "modern", "epochs": 30}
     assert all(common.items() <= record.items() for record in records)
     read_records([made["out"]])
-
-
-def test_ensemble_by_hand(made):
-    record = _records(made)[0]
-    assert record["teacher_accuracy_mean"] == 0.75
-    assert (record["teacher_accuracy_min"], record["teacher_accuracy_max"]) == (0.25, 1.0)
-    assert record["teacher_accuracy_std"] == pytest.approx(math.sqrt((0.25 + 0.0625 + 0.0625 + 0) / 4))
-    assert record["gap_histogram"] == [0, 0, 2, 0, 2]
+    teachers = {name: records[0][f"teacher_accuracy_{name}"] for name in ("mean", "min", "max", "std")}
+    spread = math.sqrt((0.25 + 0.0625 + 0.0625 + 0) / 4)
+    assert teachers == {"mean": 0.75, "min": 0.25, "max": 1.0, "std": pytest.approx(spread)}
+    assert records[0]["gap_histogram"] == [0, 0, 2, 0, 2]
+    student, labels = records[-1], read_arrays(made["labels"][0], LABELS)["labels"]
+    assert student["label_accuracy"] == float(np.mean(labels[:2] == ANSWERS[:2])), "of the labels that it learnt from"
+    assert (student["student"], student["student_model"]) == ("supervised_queries-2_mlp_modern", "mlp")
+    assert (student["accuracy"], student["mechanism"], student["noise"]) == (0.625, "lnmax", "gamma-0.4")
 
 
 def test_expected_label_accuracy_by_the_closed_form_for_two_classes(made):
@@ -117,24 +115,11 @@ def test_expected_label_accuracy_by_the_closed_form_for_two_classes(made):
 
 
 def test_label_accuracy_counts_answers_alone(made):
-    source = read_arrays(made["labels"][0], LABELS)
-    labels = np.array([1, -1, 1, 0], dtype=np.int32)  # right, silent, wrong, right
-    write_arrays(made["labels"][0], LABELS, {"labels": labels}, source.meta)
-    made |= {"bounds": [], "students": []}  # of the labels before
-    record = _records(made)[1]
-    assert (record["queries"], record["answered"]) == (4, 3)
-    assert record["label_accuracy"] == pytest.approx(2 / 3)
-    write_arrays(made["labels"][0], LABELS, {"labels": np.full(4, -1, np.int32)}, source.meta)
-    record = _records(made)[1]
-    assert (record["answered"], record["label_accuracy"]) == (0, None)
-
-
-def test_student_has_the_accuracy_of_the_labels_it_learnt_from(made):
-    record = _records(made)[-1]
-    labels = read_arrays(made["labels"][0], LABELS)["labels"]
-    assert record["label_accuracy"] == float(np.mean(labels[:2] == ANSWERS[:2]))
-    assert (record["student"], record["student_model"]) == ("supervised_queries-2_mlp_modern", "mlp")
-    assert (record["accuracy"], record["mechanism"], record["noise"]) == (0.625, "lnmax", "gamma-0.4")
+    made |= {"bounds": [], "students": []}
+    for labels, answered, accuracy in (([1, -1, 1, 0], 3, pytest.approx(2 / 3)), ([-1] * 4, 0, None)):
+        _rewritten_labels(made, np.array(labels, np.int32))
+        record = _records(made)[1]
+        assert (record["queries"], record["answered"], record["label_accuracy"]) == (4, answered, accuracy)
 
 
 def test_labels_of_selected_queries_are_of_those_samples(made):
@@ -161,18 +146,10 @@ def test_labels_of_selected_queries_are_of_those_samples(made):
     assert all(frame.empty for frame in (records.of_whole_pool().students, records.of_whole_pool().label_sets))
 
 
-def test_same_files_same_bytes(made):
-    collect(**made)
-    first = made["out"].read_bytes()
-    collect(**made)
-    assert made["out"].read_bytes() == first
-
-
 def _of_other_votes(made, kind):
     folder = made["out"].parent / "other"
     _write_votes(folder, "votes", VOTED[::-1, ::-1])
-    aggregate(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
-    account(folder / "votes.npz", folder / "labels.npz", [2], 1e-5, 0, "s", folder / "bounds.json")
+    _account(folder / "votes.npz", folder, [2])
     return {kind: [next(folder.glob(f"{kind}.*"))]}
 
 
@@ -203,8 +180,7 @@ def _truth_of_another_pool(made):
 
 
 def _student_of_more_labels(made):
-    labels = read_arrays(made["labels"][0], LABELS)
-    return {"students": [_write_student(made["out"].parent, labels.digest, 5)]}
+    return {"students": [_write_student(made["out"].parent, read_arrays(made["labels"][0], LABELS).digest, 5)]}
 
 
 def _votes_as_bounds(made):

@@ -6,21 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.refusals import refuses
+from tests.stages.labels import write_votes
 
 from patebench.config.parameters import DistilParameters
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_json, write_arrays
+from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import POOL, SAMPLES, VOTES
 from patebench.stages import distil
-
-
-def make_votes(path: Path, pool: str, votes: list[list[int]], soft: list[Any] | None, classes: int = 3) -> Path:
-    """Write VOTES (teachers, queries), optionally with sums of probabilities at T = 1 and 5."""
-    facts = {"partition": "", "pool": pool, "test": "", "classes": classes, "chunks": [], "temperatures": [1, 5]}
-    sums = {"soft": np.array(soft, np.float32)} if soft is not None else {}
-    said = np.array(votes, np.uint8)
-    write_arrays(path, VOTES, {"votes": said, "test_votes": said[:, :1], **sums}, facts)
-    return path
 
 
 class World:
@@ -32,13 +24,14 @@ class World:
         y = np.arange(80) % 2
         x = (rng.normal(size=(80, 4)) + 3 * y[:, None]).astype(np.float32)
         self.pool, self.test = folder / "pool.npz", folder / "test.npz"
-        facts: dict[str, Any] = {"dataset": "made", "classes": 2, "class_names": ["a", "b"]}
-        rows = np.arange(80)
+        facts = {"dataset": "made", "classes": 2, "class_names": ["a", "b"]}
         facts |= {"seed": 0, "split": {"pool": 80, "test": None}}
-        self.digest = write_arrays(self.pool, POOL, {"x": x, "row": rows}, facts)
+        rows = np.arange(80)
+        digest = write_arrays(self.pool, POOL, {"x": x, "row": rows}, facts)
         write_arrays(self.test, SAMPLES, {"x": x, "y": y, "row": rows}, {**facts, "role": "test"})
         sure = np.stack([5.0 * (y == label) for label in (0, 1)], axis=1)
-        self.votes = make_votes(folder / "votes.npz", self.digest, [y.tolist()] * 5, [sure, sure], classes=2)
+        said = np.tile(y, (5, 1))
+        self.votes = write_votes(folder / "votes.npz", said, said, 2, [sure, sure], pool=digest, temperatures=[1, 5])
 
     def distil(self, votes: Path | None = None, **changes: Any) -> Path:
         out = self.folder / "distillation.json"
@@ -66,10 +59,12 @@ def test_every_kind_of_label_at_every_number_of_samples(world: World) -> None:
 
 
 def test_refusals(world: World, tmp_path: Path) -> None:
-    plain = make_votes(tmp_path / "plain.npz", world.digest, [[0] * 80], None)
+    same, other = tmp_path / "same.npz", tmp_path / "other.npz"
+    held = read_arrays(world.votes, VOTES)
+    for path, pool in ((same, held.meta["pool"]), (other, "another")):
+        write_votes(path, held["votes"], held["votes"], 2, pool=pool)
     with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities of the classes; add temperatures"):
-        world.distil(votes=plain)
-    other = make_votes(tmp_path / "other.npz", "another", [[0] * 80], None)
+        world.distil(votes=same)
     with refuses("mismatch"):
         world.distil(votes=other)
     with pytest.raises(PatebenchError, match="--samples is 81"):

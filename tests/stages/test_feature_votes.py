@@ -9,23 +9,49 @@ from tests.stages.digits import change_record
 from tests.stages.test_nearest_query import NAMED, SETTING, TEACHERS, K, OneVote
 
 from patebench.accounting.votes import UNIT
-from patebench.config.parameters import AccountParameters, StudentParameters, TrainingParameters
+from patebench.config.parameters import (
+    AccountParameters,
+    PartitionParameters,
+    SplitParameters,
+    StudentParameters,
+    TrainingParameters,
+)
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json
-from patebench.core.formats import LABELS, VOTES
-from patebench.stages import account, aggregate, collect, train_student
+from patebench.core.formats import CHUNK, LABELS, POOL, SAMPLES, VOTES
+from patebench.stages import account, aggregate, collect, partition, train_student
 
 
 class FeatureVotes(OneVote):
     """Stages as in `OneVote`, with the model feature-votes, whose votes have weights."""
 
     def vote(self, first: int = 0, last: int = TEACHERS - 1, **changes: object) -> Path:
-        return super().vote(first, last, training=TrainingParameters(model="feature-votes"), **changes)
+        return super().vote(first, last, **{"training": TrainingParameters(model="feature-votes"), **changes})
+
+    def learn(self, parameters: StudentParameters, reads: str = "encoder") -> dict[str, object]:
+        train_student.run(
+            pool=self.pool, labels=self.file("labels.npz"), test=self.test, queries=K, **NAMED,
+            **{reads: self.file(f"{reads}.npz")}, parameters=parameters,
+            out=self.file("student.json"), predictions=self.file("predictions.npz"),
+        )  # fmt: skip
+        return dict(read_json(self.file("student.json"), "train_student"))
+
+
+class Encoded(FeatureVotes):
+    """The same on a data set of features: the scattering transform of digits, with votes along its principal axes."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, SplitParameters(pool=300, test=100, encoder="axes"), {"features": "scattering"})
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> FeatureVotes:
     return FeatureVotes(tmp_path_factory.mktemp("features")).complete()
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Encoded:
+    return Encoded(tmp_path_factory.mktemp("encoded")).complete()
 
 
 @pytest.mark.slow
@@ -42,36 +68,38 @@ def test_chunks_do_not_change_votes_and_no_teacher_exceeds_one_vote(world: Featu
 
 
 @pytest.mark.slow
-def test_one_record_changes_nothing_public_and_its_own_votes_alone(world: FeatureVotes, tmp_path: Path) -> None:
-    before = {name: world.file(name).read_bytes() for name in ("encoder.npz", "features.npz", "queries.npz")}
-    table = read_arrays(world.file("labels.npz"), LABELS)["noisy_counts"]
+@pytest.mark.parametrize(("name", "white", "records"), [("world", 255, (3, 77)), ("encoded", 1, (3,))])
+def test_one_record_changes_nothing_public_and_its_own_votes_alone(
+    request: pytest.FixtureRequest, tmp_path: Path, name: str, white: int, records: tuple[int, ...]
+) -> None:
+    known: FeatureVotes = request.getfixturevalue(name)
+    table = read_arrays(known.file("labels.npz"), LABELS)["noisy_counts"]
     distances = []
-    for record in (3, 77):
-        other = FeatureVotes(tmp_path / str(record))
-        change_record(other.private, record)
-        other.prepare()
-        for name, known in before.items():
-            assert other.file(name).read_bytes() == known, name
-        other.join(other.vote())
-        distances.append(np.linalg.norm(read_arrays(other.label(), LABELS)["noisy_counts"] - table))
+    for record in records:
+        other = type(known)(tmp_path / str(record))
+        change_record(other.private, record, white)
+        other.complete()
+        for public in ("encoder.npz", "features.npz", "queries.npz"):
+            assert other.file(public).read_bytes() == known.file(public).read_bytes(), public
+        distances.append(np.linalg.norm(read_arrays(other.file("labels.npz"), LABELS)["noisy_counts"] - table))
     assert 0.5 < max(distances) <= 2
 
 
 def test_bound_records_and_student_follow_from_the_table(world: FeatureVotes, tmp_path: Path) -> None:
-    given = {"votes": world.file("votes.npz"), "labels": world.file("labels.npz")}
-    account.run(**given, accounting=AccountParameters(delta=1e-5), **NAMED, out=tmp_path / "bounds.json")  # type: ignore[arg-type]
+    account.run(
+        votes=world.file("votes.npz"),
+        labels=world.file("labels.npz"),
+        accounting=AccountParameters(delta=1e-5),
+        **NAMED,
+        out=tmp_path / "bounds.json",
+    )  # type: ignore[arg-type]
     bounds = {each["accountant"]: each for each in read_json(tmp_path / "bounds.json", "account")["bounds"]}
     assert bounds["gdp"]["epsilon"] == pytest.approx(2.7534, abs=1e-4)  # of a 2/3-GDP release
     assert {each["kind"] for each in bounds.values()} == {"worst_case"}
-    train_student.run(
-        pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
-        encoder=world.file("encoder.npz"), parameters=StudentParameters(method="table-regression"),
-        out=tmp_path / "student.json", predictions=tmp_path / "predictions.npz",
-    )  # fmt: skip
-    assert read_json(tmp_path / "student.json", "train_student")["accuracy"] > 0.5
+    assert world.learn(StudentParameters(method="table-regression"))["accuracy"] > 0.5
     collect.run(
         ensemble=world.file("ensemble.json"), votes=world.file("votes.npz"), truth=world.truth,
-        labels=[world.file("labels.npz")], bounds=[tmp_path / "bounds.json"], students=[tmp_path / "student.json"],
+        labels=[world.file("labels.npz")], bounds=[tmp_path / "bounds.json"], students=[world.file("student.json")],
         out=tmp_path / "collected.json",
     )  # fmt: skip
     records = {each["record"]: each for each in read_json(tmp_path / "collected.json", "collect")["records"]}
@@ -103,10 +131,31 @@ def test_other_mechanisms_and_students_are_refused(world: FeatureVotes, tmp_path
         with refuses("weights"):
             aggregate.run(mechanism=mechanism, parameters=parameters, **refused)  # type: ignore[arg-type]
     with refuses("weights"):
-        train_student.run(
-            pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
-            features=world.file("features.npz"), parameters=StudentParameters(method="supervised", model="logistic"),
-            out=tmp_path / "s.json", predictions=tmp_path / "s.npz",
-        )  # fmt: skip
+        world.learn(StudentParameters(method="supervised", model="logistic"), "features")
     with pytest.raises(PatebenchError, match=r"need 99 principal axes"):
         world.vote(selected=())
+
+
+@pytest.mark.slow
+def test_a_table_of_features_teaches_a_regression_and_a_network_on_images(encoded: Encoded) -> None:
+    pool = read_arrays(encoded.pool, POOL)
+    assert (pool["x"].shape, pool["images"].shape) == ((300, 324), (300, 1, 8, 8))
+    assert encoded.learn(StudentParameters(method="table-regression"))["accuracy"] > 0.5
+    network = encoded.learn(StudentParameters(method="table-network", epochs=20))
+    assert network["accuracy"] > 0.3
+    assert network["model"] == "mirror-cnn"
+
+
+def test_linear_teachers_read_the_encoder_and_do_not_depend_on_chunks(encoded: Encoded) -> None:
+    given = {"partition": encoded.file("shards.npz"), "features": None, "selected": []}
+    given["training"] = TrainingParameters(model="linear-head")
+    partition.run(
+        private=encoded.private, public=encoded.public, teachers=6, parameters=PartitionParameters(), **NAMED,
+        out=encoded.file("shards.npz"),
+    )  # fmt: skip
+    whole, part = (read_arrays(encoded.vote(first, 5, **given), CHUNK) for first in (0, 4))
+    assert np.array_equal(whole["votes"][4:], part["votes"])
+    assert (whole["test_votes"] == read_arrays(encoded.test, SAMPLES)["y"]).mean() > 0.8
+    assert whole.meta["encoder"]
+    with refuses("encoder"):
+        encoded.vote(0, 1, **given, encoder=None)
