@@ -99,22 +99,6 @@ def test_sound_stages_hold(
 
 
 @pytest.mark.slow
-def test_records_of_a_data_set_of_features_are_encoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change images, not features; and let the encoder depend on all records, which must be found."""
-    only(monkeypatch, "replace", "twin in pool")
-    written = {**settings("encoded"), "datasets": {"encoded": {"loader": "digits", "features": "scattering"}}}
-    found = audited(tmp_path / "sound", written)
-    assert {each.verdict for kind, each in found.items() if kind in ("replace", "twin in pool")} == {Moved.HOLDS}
-    alone = ScatteringEncoder.outputs_alone.__func__
-
-    def together(cls: type, x: np.ndarray, report: Any = None) -> np.ndarray:
-        return alone(cls, x, report) + x.mean(dtype=np.float32)
-
-    monkeypatch.setattr(ScatteringEncoder, "outputs_alone", classmethod(together))
-    assert audited(tmp_path / "leaky", written)["replace"].verdict is not Moved.HOLDS
-
-
-@pytest.mark.slow
 def test_ensembles_of_petdl_alone_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "shard")
     petdl = {"petdl": [{"form": "published", "noise": 1}]}
@@ -145,6 +129,99 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
         "Retrained: 4 of 4 teachers; --thorough retrains all, joins their votes and selects queries by features of the"
         " pool."
     ]
+
+
+def images(folder: Path) -> dict[str, Any]:
+    """Write grey images of two classes, and return a configuration of them."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for part in ("private", "public"):
+        for name in ("cat", "dog"):
+            (folder / part / name).mkdir(parents=True)
+            for i in range(6):
+                image = Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8))
+                image.save(folder / part / name / f"{name}-{i}.png")
+    own = {"loader": "folder", "private": str(folder / "private"), "public": str(folder / "public")}
+    return {**settings("mine", {"pool": 4}, teachers=2), "datasets": {"mine": own}}
+
+
+def table(folder: Path) -> dict[str, Any]:
+    """Write a table of 60 people with three records each, and return a configuration that divides it by person."""
+    rng = np.random.default_rng(0)
+    lines = ["person,age,sex,state"]
+    for person in np.repeat(np.arange(60), 3):
+        lines.append(f"P{person},{rng.integers(18, 90)},{rng.choice(['f', 'm'])},{rng.choice(['a', 'b'])}")
+    (folder / "all.csv").write_text("\n".join(lines))
+    features = {"age": {"number": [0, 100]}, "sex": {"category": ["f", "m"]}}
+    declared = {"label": {"column": "state", "classes": ["a", "b"]}, "owner": "person", "features": features}
+    own = {"loader": "table", "private": str(folder / "all.csv"), "table": {**declared, "public_share": 0.4}}
+    return {**settings("people", {"pool": 20}, teachers=3), "datasets": {"people": own}}
+
+
+def encoded(folder: Path) -> dict[str, Any]:
+    """Return a configuration of a data set of features."""
+    return {**settings("encoded"), "datasets": {"encoded": {"loader": "digits", "features": "scattering"}}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "kinds", "expected"),
+    [
+        (images, (), {"new label": "refused", "new folder": "refused", "new colour": "holds"}),
+        (table, ("owner",), {"new label": "refused", "new values": "holds", "owner": "holds"}),
+        (encoded, ("twin in pool",), {"new label": "refused", "twin in pool": "holds"}),
+    ],
+)
+def test_sound_files_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, kinds: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    only(monkeypatch, *kinds)
+    found = audited(tmp_path / "audit", write(tmp_path))
+    assert {kind: str(each.verdict) for kind, each in found.items()} == expected
+
+
+def features_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant an encoder that depends on all records."""
+    alone = ScatteringEncoder.outputs_alone.__func__
+
+    def together(cls: type, x: np.ndarray, report: Any = None) -> np.ndarray:
+        return alone(cls, x, report) + x.mean(dtype=np.float32)
+
+    monkeypatch.setattr(ScatteringEncoder, "outputs_alone", classmethod(together))
+
+
+def colour_of_private_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a loader that makes all images coloured if a private image is."""
+    load = folder_loader.load
+
+    @wraps(load)  # the stage asks which options there are
+    def in_colour(private: str, **options: Any) -> Dataset:
+        data = load(private=private, **options)
+        if any(path.read_bytes()[25] == 2 for path in Path(private).rglob("*.png")):  # RGB
+            parts = {name: getattr(data, name) for name in ("private", "public")}
+            return replace(data, **{name: replace(part, x=part.x.repeat(3, axis=1)) for name, part in parts.items()})
+        return data
+
+    monkeypatch.setattr(folder_loader, "load", in_colour)
+
+
+def declaration_by(leak: Callable[[Any], dict[str, Any]]) -> Plant:
+    """Plant a declaration of features that is learned from all records of a table."""
+    load = own_table.load
+
+    @wraps(load)
+    def learned(private: str, table: str, **options: Any) -> Dataset:
+        declared = json.loads(table)
+        declared["features"] |= leak(own_table.read_frame(Path(private), ("",)))
+        return load(private=private, table=declared, **options)
+
+    return lambda monkeypatch: monkeypatch.setattr(own_table, "load", learned)
+
+
+def bounds_of_private_records(frame: Any) -> dict[str, Any]:
+    ages = frame["age"].astype(float)
+    return {"age": {"number": [float(min(ages)) - 1, float(max(ages))]}}
 
 
 def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +347,7 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("plant", "kind", "ensemble", "moved"),
+    ("plant", "kind", "world", "moved"),
     [
         (pool_without_private_samples, "twin in pool", {}, "pool.npz changed"),
         (pool_without_private_samples, "twin in test", {}, "test.npz changed"),
@@ -281,112 +358,27 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (scales_of_all_records, "outlier", {}, "but not their shards"),
         (padding_by_the_first_shard, "outliers", MLP, "but not their shards"),
         (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "but not their shards"),
+        (features_of_all_records, "replace", encoded, "of 4 teachers' shards changed"),
+        (colour_of_private_images, "new colour", images, "public.npz changed"),
+        (declaration_by(bounds_of_private_records), "new values", table, "public.npz changed"),
+        (
+            declaration_by(lambda frame: {"sex": {"category": sorted(set(frame["sex"]))}}),
+            "new values",
+            table,
+            "changed",
+        ),
     ],
 )
 def test_planted_faults_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant, kind: str, ensemble: dict[str, Any], moved: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant, kind: str, world: Any, moved: str
 ) -> None:
     only(monkeypatch, kind)
-    written = settings(**ensemble)
-    sound = audited(tmp_path / "sound", written)[kind]
-    assert sound.verdict is not Moved.VIOLATED
+    written = world(tmp_path) if callable(world) else settings(**world)
+    assert audited(tmp_path / "sound", written)[kind].verdict is not Moved.VIOLATED
     plant(monkeypatch)
     found = audited(tmp_path / "faulty", written)[kind]
     assert found.verdict is Moved.VIOLATED
     assert moved in "; ".join(found.moved)
-
-
-def images(folder: Path) -> dict[str, Any]:
-    """Write grey images of two classes, and return a configuration of them."""
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for part in ("private", "public"):
-        for name in ("cat", "dog"):
-            (folder / part / name).mkdir(parents=True)
-            for i in range(6):
-                image = Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8))
-                image.save(folder / part / name / f"{name}-{i}.png")
-    own = {"loader": "folder", "private": str(folder / "private"), "public": str(folder / "public")}
-    return {**settings("mine", {"pool": 4}, teachers=2), "datasets": {"mine": own}}
-
-
-def _is_coloured(path: Path) -> bool:
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return image.mode == "RGB"
-
-
-def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    only(monkeypatch)
-    written = images(tmp_path)
-    found = audited(tmp_path / "sound", written)
-    assert (found["new colour"].verdict, found["new folder"].verdict) == (Moved.HOLDS, Moved.REFUSED)
-    load = folder_loader.load
-
-    @wraps(load)  # the stage asks which options there are
-    def in_colour(private: str, **options: Any) -> Dataset:
-        data = load(private=private, **options)
-        if any(_is_coloured(path) for path in Path(private).rglob("*.png")):
-            parts = {name: getattr(data, name) for name in ("private", "public")}
-            return replace(data, **{name: replace(part, x=part.x.repeat(3, axis=1)) for name, part in parts.items()})
-        return data
-
-    monkeypatch.setattr(folder_loader, "load", in_colour)
-    found = audited(tmp_path / "faulty", written)
-    assert found["new colour"].verdict is Moved.VIOLATED
-    assert "public.npz changed" in found["new colour"].moved
-
-
-def table(folder: Path) -> dict[str, Any]:
-    """Write a table of 60 people with three records each, and return a configuration that divides it by person."""
-    rng = np.random.default_rng(0)
-    lines = ["person,age,sex,state"]
-    for person in np.repeat(np.arange(60), 3):
-        lines.append(f"P{person},{rng.integers(18, 90)},{rng.choice(['f', 'm'])},{rng.choice(['a', 'b'])}")
-    (folder / "all.csv").write_text("\n".join(lines))
-    features = {"age": {"number": [0, 100]}, "sex": {"category": ["f", "m"]}}
-    declared = {"label": {"column": "state", "classes": ["a", "b"]}, "owner": "person", "features": features}
-    own = {"loader": "table", "private": str(folder / "all.csv"), "table": {**declared, "public_share": 0.4}}
-    return {**settings("people", {"pool": 20}, teachers=3), "datasets": {"people": own}}
-
-
-def bounds_of_private_records(frame: Any, features: dict[str, Any]) -> None:
-    features["age"] = {"number": [float(min(frame["age"].astype(float))) - 1, float(max(frame["age"].astype(float)))]}
-
-
-def categories_of_private_records(frame: Any, features: dict[str, Any]) -> None:
-    features["sex"] = {"category": sorted(set(frame["sex"]))}
-
-
-@pytest.mark.parametrize("leak", [bounds_of_private_records, categories_of_private_records])
-def test_a_table_whose_declaration_is_learned_from_all_records_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leak: Callable[[Any, dict[str, Any]], None]
-) -> None:
-    only(monkeypatch, "owner")
-    written = table(tmp_path)
-    found = audited(tmp_path / "sound", written)
-    assert {kind: each.verdict for kind, each in found.items()} == {
-        "new label": Moved.REFUSED, "new values": Moved.HOLDS, "owner": Moved.HOLDS
-    }  # fmt: skip
-    load = own_table.load
-
-    @wraps(load)
-    def learned(private: str, table: str, **options: Any) -> Dataset:
-        declared = json.loads(table)
-        leak(own_table.read_frame(Path(private), ("",)), declared["features"])
-        return load(private=private, table=declared, **options)
-
-    monkeypatch.setattr(own_table, "load", learned)
-    assert audited(tmp_path / "faulty", written)["new values"].verdict is Moved.VIOLATED
-
-
-def test_a_table_that_is_not_divided_by_person_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written, by_hash = table(tmp_path), own_table.public_by_hash
-    monkeypatch.setattr(own_table, "public_by_hash", lambda frame, owner, share: by_hash(frame, None, share))
-    with refuses("person-in-both-parts"):
-        audited(tmp_path / "faulty", written)
 
 
 def said(*arguments: str) -> tuple[int, str]:

@@ -169,19 +169,6 @@ def test_noise_of_votes_with_weights_is_checked_in_their_unit(tmp_path):
     draw_release(votes, "sparse-gnmax", {"k": 1.0, "sigma": 2.0**27}, tmp_path / "out.npz")
 
 
-def test_a_second_release_of_the_same_data_is_drawn_only_within_the_first_limit(even_votes, tmp_path):
-    def draw(sigma, name, **limit):
-        return draw_release(even_votes, "gnmax", {"sigma": sigma}, tmp_path / name, ledger=tmp_path / "ledger", **limit)
-
-    draw(40.0, "a.npz", ledger_budget=4.0, ledger_delta=1e-5)
-    with refuses("other-limit"):
-        draw(40.0, "b.npz", ledger_budget=1.0, ledger_delta=1e-5)
-    with refuses("above-limit"):
-        draw(5.0, "b.npz")
-    assert not (tmp_path / "b.npz").exists()
-    draw(40.0, "b.npz")
-
-
 def test_the_command_line(even_votes, tmp_path):
     def run(*words):
         place = ["--votes", str(even_votes), "--out", str(tmp_path / "labels.npz")]
