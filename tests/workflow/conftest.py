@@ -20,6 +20,8 @@ REPOSITORY = Path(__file__).parents[2]
 TINY = Path(__file__).with_name("tiny.yaml")
 WHOLE = Path(__file__).with_name("whole.yaml")
 
+Settings = dict[str, Any]
+
 #: Time limit in seconds of a run that needs one minute on an idle machine.
 PATIENCE = 1200
 
@@ -30,7 +32,7 @@ class Workflow:
     #: Options that set where jobs run.
     where: tuple[str, ...] = ("--cores", "2")
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
         shutil.copy(REPOSITORY / "Snakefile", folder)
         for part in ("config", "report", "envs", "profiles", "workflow/rules", "workflow/profiles"):
@@ -92,6 +94,9 @@ class Workflow:
         return found
 
 
+Make = Callable[[Settings], Workflow]
+
+
 def rules_of(said: str) -> set[str]:
     """Return the rules that the output of a dry run lists."""
     if "Nothing to be done" in said:
@@ -106,16 +111,16 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def tiny() -> dict[str, Any]:
-    settings: dict[str, Any] = yaml.safe_load(TINY.read_text())
+def tiny() -> Settings:
+    settings: Settings = yaml.safe_load(TINY.read_text())
     return settings
 
 
 @pytest.fixture
-def workflow(tmp_path: Path) -> Callable[[dict[str, Any]], Workflow]:
+def workflow(tmp_path: Path) -> Make:
     """Return a function that makes a working copy from settings; a second copy is next to the first."""
 
-    def make(settings: dict[str, Any]) -> Workflow:
+    def make(settings: Settings) -> Workflow:
         folder = tmp_path / f"copy-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         return Workflow(folder, settings)

@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.workflow.conftest import Workflow
+from tests.workflow.conftest import Make, Settings
 
 pytestmark = pytest.mark.workflow
 
@@ -25,7 +24,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_stops_the_run_and_with_more_space_it_goes_on(
-    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], small_disk: Path
+    workflow: Make, tiny: Settings, small_disk: Path
 ) -> None:
     tiny["results"] = str(small_disk)
     run = workflow(tiny)
@@ -59,10 +58,7 @@ os.replace = losing
 
 
 def test_an_output_that_does_not_appear_fails_its_job_which_is_tried_again(
-    workflow: Callable[[dict[str, Any]], Workflow],
-    tiny: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    workflow: Make, tiny: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "early").mkdir()
     (tmp_path / "early" / "sitecustomize.py").write_text(LOSING.format(mark=str(tmp_path / "lost")))

@@ -3,13 +3,11 @@
 import importlib.util
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from tests.workflow.conftest import Workflow, environment
+from tests.workflow.conftest import Make, Settings, environment
 
 pytestmark = pytest.mark.workflow
 
@@ -19,11 +17,12 @@ ODD = "odd $(touch pwned) `touch pwned` 'ü' \"q\" ; touch pwned & # * ?"
 SINGLE = "'"
 
 
-@pytest.fixture
-def own_data(tmp_path: Path, tiny: dict[str, Any]) -> dict[str, Any]:
-    """Write the tiny benchmark on a user's own files with odd names."""
-    folder = tmp_path / ODD
+def test_odd_names_of_a_users_own_files_and_of_results_elsewhere_are_names(
+    workflow: Make, tiny: Settings, tmp_path: Path
+) -> None:
+    folder, elsewhere = tmp_path / ODD, tmp_path / "else where"
     folder.mkdir()
+    elsewhere.mkdir()
     rng = np.random.default_rng(0)
     for role in ("private", "public"):
         samples = {"x": rng.integers(0, 256, (200, 8, 8)).astype(np.uint8), "y": np.arange(200) % 2}
@@ -31,27 +30,18 @@ def own_data(tmp_path: Path, tiny: dict[str, Any]) -> dict[str, Any]:
     np.save(folder / f"{ODD}.npy", np.arange(200) % 10)
     files = {role: str(folder / f"{role} {ODD}.npz") for role in ("private", "public")}
     tiny["datasets"] = {"mine": {"loader": "npz", **files, "class_names": ["$(touch pwned)", "it's `touch pwned`"]}}
-    tiny["experiments"]["tiny"] |= {"dataset": "mine", "audit": None}
-    tiny["experiments"]["tiny"]["ensembles"][0]["partition"] = {
-        "strategy": "owners",
-        "owners": str(folder / f"{ODD}.npy"),
-    }
-    return tiny | {"results": f"results {ODD}", "data_root": f"data {ODD}"}
-
-
-def test_odd_names_of_a_users_own_files_are_names(
-    workflow: Callable[[dict[str, Any]], Workflow], own_data: dict[str, Any], tmp_path: Path
-) -> None:
-    run = workflow(own_data)
-    run.run("--until", "partition", "split")
-    assert len(list((run.folder / own_data["results"]).glob("mine/**/partition.npz"))) == 1
+    experiment = tiny["experiments"]["tiny"]
+    experiment |= {"dataset": "mine", "mechanisms": {"gnmax": {"sigma": 2}}, "students": []}
+    experiment["ensembles"][0]["partition"] = {"strategy": "owners", "owners": str(folder / f"{ODD}.npy")}
+    del experiment["audit"], experiment["baseline"]
+    run = workflow(tiny | {"results": f"results {ODD}", "data_root": f"data {ODD}"})
+    run.run("--directory", str(elsewhere))
+    assert (elsewhere / f"results {ODD}" / "report.html").exists()
     assert not list(tmp_path.rglob("pwned"))
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("snakemake_executor_plugin_slurm"), reason="no plugin for SLURM")
-def test_odd_names_reach_slurm_as_names(
-    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], tmp_path: Path
-) -> None:
+def test_odd_names_reach_slurm_as_names(workflow: Make, tiny: Settings, tmp_path: Path) -> None:
     """Replace SLURM by a command that accepts nothing, and check only its arguments."""
     bin, told = tmp_path / "bin", tmp_path / "told"
     bin.mkdir()
@@ -75,9 +65,7 @@ def test_odd_names_reach_slurm_as_names(
     assert "--wrap" not in told.read_text()
 
 
-def test_what_snakemake_would_not_hand_on_as_it_is_is_refused(
-    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
-) -> None:
+def test_what_snakemake_would_not_hand_on_as_it_is_is_refused(workflow: Make, tiny: Settings) -> None:
     """Refuse a single quote next to $ in a value of --config; in a file it is allowed (first test)."""
     run = workflow(tiny)
     status, said = run.attempt("--dry-run", "--config", f"results={ODD}")

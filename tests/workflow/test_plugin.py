@@ -5,13 +5,11 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.packages import install
-from tests.workflow.conftest import Workflow
+from tests.workflow.conftest import Make, Settings
 
 from patebench.core.files import read_json
 
@@ -28,34 +26,17 @@ dry_run.make(Path("test.yaml").resolve(), Path.cwd(), "--", *sys.argv[1:])
 """
 
 
-@pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Put a package that offers the toy mechanism under a name on the path of later processes."""
-
-    def on_path(name: str) -> None:
-        source = Path(__file__).with_name("toy_mechanism.py").read_text()
-        entry_point = f"[patebench.mechanisms]\n{name} = toy_mechanism:Toy\n"
-        folder = install(tmp_path / "elsewhere", entry_point, toy_mechanism=source)
-        paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-
-    return on_path
-
-
-@pytest.fixture
-def settings(tiny: dict[str, Any]) -> dict[str, Any]:
+@pytest.mark.workflow
+def test_it_appears_in_the_check_the_account_the_audit_tables_and_figures(
+    workflow: Make, tiny: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path(__file__).with_name("toy_mechanism.py").read_text()
+    folder = install(tmp_path, "[patebench.mechanisms]\ntoy = toy_mechanism:Toy\n", toy_mechanism=source)
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     experiment = tiny["experiments"]["tiny"]
     experiment |= {"mechanisms": {"toy": {"chance": 0.5}}, "students": [], "audit": {"runs": 2000}}
     del experiment["baseline"]
-    return tiny
-
-
-@pytest.mark.workflow
-def test_it_appears_in_the_check_the_account_the_audit_tables_and_figures(
-    found: Callable[[str], None], workflow: Callable[[dict[str, Any]], Workflow], settings: dict[str, Any]
-) -> None:
-    found("toy")
-    run = workflow(settings)
+    run = workflow(tiny)
     run.command()
     said = subprocess.run(
         [PATEBENCH, "config", "check", "test.yaml"], cwd=run.folder, capture_output=True, text=True, check=True
@@ -72,15 +53,3 @@ def test_it_appears_in_the_check_the_account_the_audit_tables_and_figures(
         rows = csv.DictReader((run.folder / "results" / "tables" / f"{table}.csv").read_text().splitlines())
         assert any(row["mechanism"] == "toy" and row["noise"] == "chance-0.5" for row in rows), table
     assert (run.folder / "results" / "figures" / "audit.png").stat().st_size > 10_000
-
-
-def test_the_name_of_a_built_in_mechanism_is_refused_in_one_line(
-    found: Callable[[str], None], workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
-) -> None:
-    found("lnmax")
-    run = workflow(tiny)
-    run.command()
-    said = subprocess.run([PATEBENCH, "config", "check", "test.yaml"], cwd=run.folder, capture_output=True, text=True)
-    assert said.returncode == 2
-    (line,) = said.stderr.splitlines()
-    assert "the mechanism 'lnmax' of the package toys is registered twice" in line
