@@ -24,22 +24,15 @@ FACTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("epsilon", [0.0, 2.435, math.inf])
 def test_json_and_back(epsilon: float) -> None:
-    bound = Bound(**{**FACTS, "epsilon": epsilon})
-    assert Bound.from_json(json.loads(json.dumps(bound.to_json(), allow_nan=False))) == bound
+    bound = Bound(**{**FACTS, "epsilon": epsilon}, label="Gaussian DP", variant=True, exact=True)
+    record = bound.to_json()
+    assert Bound.from_json(json.loads(json.dumps(record, allow_nan=False))) == bound
+    assert (record["adjacency"], record["kind"], record["label"]) == ("replace_teacher", "worst_case", "Gaussian DP")
+    assert record["epsilon"] == ("inf" if math.isinf(epsilon) else epsilon)
 
 
 def test_an_accountant_without_a_label_is_called_by_its_name() -> None:
     assert Bound(**FACTS).label == "gdp"
-    labelled = Bound(**FACTS, label="Gaussian DP", variant=True, exact=True)
-    assert Bound.from_json(labelled.to_json()) == labelled
-    assert (labelled.label, labelled.variant, labelled.exact) == ("Gaussian DP", True, True)
-
-
-def test_json_holds_the_adjacency_and_the_kind() -> None:
-    record = Bound(**FACTS).to_json()
-    assert record["adjacency"] == "replace_teacher"
-    assert record["kind"] == "worst_case"
-    assert Bound(**{**FACTS, "epsilon": math.inf}).to_json()["epsilon"] == "inf"
 
 
 @pytest.mark.parametrize(
@@ -64,39 +57,25 @@ def test_what_is_no_bound_is_refused(changes: dict[str, Any], words: str) -> Non
     [
         ({"epsilon": "much"}, "value in a bound record is invalid"),
         ({"epsilon": None}, "value in a bound record is invalid"),
-        ({"delta": "small"}, "value in a bound record is invalid"),
         ({"kind": "sure"}, "value in a bound record is invalid"),
-        ({"adjacency": "add_sample"}, "value in a bound record is invalid"),
         ({"label": None}, "record has label = "),
-        ({"variant": "no"}, "record has variant = "),
         ({"publishable": 1}, "record has publishable = "),
         ({"sigma": 40}, "has the fields"),
+        ({"adjacency": ...}, "has the fields"),
     ],
 )
 def test_a_malformed_record_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
-        Bound.from_json({**Bound(**FACTS).to_json(), **change})
+        Bound.from_json(without_gaps({**Bound(**FACTS).to_json(), **change}))
 
 
-def test_a_record_that_lacks_a_field_is_refused() -> None:
-    record = Bound(**FACTS).to_json()
-    del record["adjacency"]
-    with pytest.raises(PatebenchError, match="has the fields"):
-        Bound.from_json(record)
+def without_gaps(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value is not ...}
 
 
 def _bound(queries: int, epsilon: float, conversion: Conversion = Conversion.TIGHT, order: float | None = 8.0) -> Bound:
-    return Bound(
-        epsilon=epsilon,
-        delta=1e-5,
-        queries=queries,
-        accountant="rdp",
-        kind=Kind.DATA_DEPENDENT,
-        publishable=False,
-        source="a theorem",
-        conversion=conversion,
-        order=order,
-    )
+    facts = {"delta": 1e-5, "accountant": "rdp", "kind": Kind.DATA_DEPENDENT, "publishable": False, "source": "theorem"}
+    return Bound(epsilon=epsilon, queries=queries, conversion=conversion, order=order, **facts)
 
 
 def test_bounds_become_curves_and_come_back() -> None:
@@ -117,16 +96,13 @@ def test_bounds_become_curves_and_come_back() -> None:
     [
         {"epsilon": [0.5]},
         {"epsilon": [0.5, -1.0]},
-        {"epsilon": [0.5, None]},
         {"queries": 3},
+        {"queries": ...},
         {"kind": "sure"},
-        {"publishable": True},
         {"colour": "red"},
     ],
 )
 def test_what_is_no_curve_is_refused(changes: dict[str, Any]) -> None:
     (curve,) = curves([_bound(1, 0.5), _bound(10, 0.75)])
     with pytest.raises(PatebenchError):
-        points({**curve, **changes})
-    with pytest.raises(PatebenchError):
-        points({name: value for name, value in curve.items() if name != "queries"})
+        points(without_gaps({**curve, **changes}))

@@ -14,7 +14,6 @@ import pytest
 from tests.refusals import refuses
 from tests.steps import OF_VOTES
 
-from patebench.core import files
 from patebench.core.errors import ArtefactError
 from patebench.core.files import (
     Field,
@@ -25,7 +24,6 @@ from patebench.core.files import (
     read_json,
     write_arrays,
     write_json,
-    write_text,
 )
 from patebench.core.formats import CHUNK, LABELS, SAMPLES, TRUTH
 
@@ -66,17 +64,6 @@ def forged(changes: Mapping[str, Any] | None = None, drop: str = "", **meta: Any
     return lambda path: forge(path, arrays, facts)
 
 
-def truncated(share: float) -> Callable[[Path], None]:
-    return lambda path: os.truncate(path, int(path.stat().st_size * share))
-
-
-def flip_last_weight(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    place = content.index(np.float64(2.0).tobytes())
-    content[place] ^= 1
-    path.write_bytes(content)
-
-
 def giant(path: Path) -> None:
     """Return an array header with a size beyond any memory."""
     header = io.BytesIO()
@@ -92,11 +79,6 @@ def compressed_and_damaged(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[200:240] = bytes(40)
     path.write_bytes(content)
-
-
-def bare_array(path: Path) -> None:
-    with path.open("wb") as stream:
-        np.save(stream, ARRAYS["votes"])
 
 
 def other_member(path: Path) -> None:
@@ -115,14 +97,8 @@ VOTES = ARRAYS["votes"]
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "removed": (lambda path: path.unlink(), "missing-file"),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), "missing-file"),
-    "empty": (truncated(0), "empty"),
-    "one byte": (lambda path: os.truncate(path, 1), "damaged"),
-    "truncated at 10%": (truncated(0.1), "damaged"),
-    "truncated at 50%": (truncated(0.5), "damaged"),
-    "truncated at 99%": (truncated(0.99), "damaged"),
+    "empty": (lambda path: os.truncate(path, 0), "empty"),
     "text": (lambda path: path.write_text("hello\n" * 100), "damaged"),
-    "a bare .npy": (bare_array, "damaged"),
-    "flipped bit": (flip_last_weight, "damaged"),
     "pickled objects": (pickled, "pickled"),
     "giant header": (giant, "damaged"),
     "damaged zlib stream": (compressed_and_damaged, "not-ours"),
@@ -136,22 +112,17 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "meta a list": (lambda path: forge(path, ARRAYS, [1, 2]), "damaged"),
     "meta cut off": (raw_meta(b'{"kind": "thing", "cla'), "damaged"),
     "meta with NaN": (raw_meta(b'{"kind": "thing", "classes": 5, "x": NaN}'), "damaged"),
-    "meta with infinity": (raw_meta(b'{"kind": "thing", "classes": 5, "x": -Infinity}'), "damaged"),
     "meta not UTF-8": (raw_meta(b'{"kind": "\xff"}'), "damaged"),
     "array missing": (forged(drop="weights"), "layout"),
     "unknown array": (forged({"wieghts": np.ones(3)}), "layout"),
     "float votes": (forged({"votes": VOTES / 2}), "layout"),
-    "boolean votes": (forged({"votes": VOTES > 2}), "layout"),
-    "text votes": (forged({"votes": VOTES.astype(str)}), "layout"),
     "integer weights": (forged({"weights": np.ones(3, int)}), "layout"),
-    "NaN": (forged({"weights": np.array([0, np.nan, 1])}), "layout"),
     "infinity": (forged({"weights": np.array([0, -np.inf, 1])}), "layout"),
     "NaN in an optional array": (forged({"extra": np.full((3, 2, 2), np.nan)}), "layout"),
     "negative": (forged({"votes": VOTES - 1}), "layout"),
     "class out of range": (forged({"votes": VOTES + 1}), "layout"),
     "too few axes": (forged({"votes": VOTES[0]}), "layout"),
     "too many axes": (forged({"weights": np.ones((3, 1))}), "layout"),
-    "a scalar": (forged({"weights": np.float64(1)}), "layout"),
     "lengths differ": (forged({"weights": np.ones(4)}), "layout"),
     "empty array": (forged({"votes": VOTES[:, :0]}), "layout"),
 }  # fmt: skip
@@ -185,19 +156,14 @@ def test_no_changed_byte_and_no_truncation_goes_unnoticed(tmp_path: Path) -> Non
     assert refused > 0.9 * len(content)
 
 
-def test_what_is_read_is_what_was_written(good: Path) -> None:
+def test_what_is_read_is_what_was_written_also_by_plain_numpy(good: Path) -> None:
     artefact = read_arrays(good, LAYOUT)
     assert dict(artefact.meta) == {**META, "kind": "thing"}
-    assert artefact.digest == write_arrays(good, LAYOUT, ARRAYS, META)
-    for name, array in ARRAYS.items():
-        assert artefact[name].dtype == array.dtype
-        np.testing.assert_array_equal(artefact[name], array)
-
-
-def test_plain_numpy_opens_an_artefact(good: Path) -> None:
     with np.load(good, allow_pickle=False) as archive:
-        np.testing.assert_array_equal(archive["votes"], VOTES)
-        np.testing.assert_array_equal(archive["weights"], ARRAYS["weights"])
+        for name, array in ARRAYS.items():
+            assert artefact[name].dtype == array.dtype
+            np.testing.assert_array_equal(artefact[name], array)
+            np.testing.assert_array_equal(archive[name], array)
 
 
 def test_bytes_depend_on_content_alone(tmp_path: Path) -> None:
@@ -209,23 +175,14 @@ def test_bytes_depend_on_content_alone(tmp_path: Path) -> None:
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "elsewhere" / "b.npz").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("arrays", "meta"),
-    [
-        ({"votes": VOTES + 1}, {}),
-        ({"votes": VOTES.astype(np.uint8)}, {}),
-        ({"votes": VOTES.reshape(3, 2, 2)[:, :, 0]}, {}),
-        ({}, {"classes": 6}),
-        ({}, {"note": "other"}),
-    ],
-)
-def test_another_content_has_another_digest(
-    tmp_path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any]
-) -> None:
-    meta = {**META, "classes": 6, **meta}
-    changed = write_arrays(tmp_path / "b.npz", LAYOUT, {**ARRAYS, **arrays}, {**meta, "mark": 1})
-    assert changed != write_arrays(tmp_path / "a.npz", LAYOUT, ARRAYS, {**META, "classes": 6})
-    assert changed != write_arrays(tmp_path / "a.npz", LAYOUT, ARRAYS, {**META, "mark": 1})
+def test_another_content_has_another_digest(tmp_path: Path) -> None:
+    votes = [VOTES + 1, VOTES.astype(np.uint8), VOTES[:, :2]]
+    changes = [{}, *({"votes": each} for each in votes), {"meta": {"classes": 6}}, {"meta": {"note": "other"}}]
+    digests = set()
+    for change in changes:
+        meta = {**META, "classes": 7, **change.pop("meta", {})}  # type: ignore[attr-defined]
+        digests.add(write_arrays(tmp_path / "a.npz", LAYOUT, {**ARRAYS, **change}, meta))
+    assert len(digests) == 6
 
 
 def test_what_does_not_fit_is_not_written(tmp_path: Path) -> None:
@@ -233,6 +190,8 @@ def test_what_does_not_fit_is_not_written(tmp_path: Path) -> None:
         write_arrays(tmp_path / "a.npz", LAYOUT, {**ARRAYS, "votes": VOTES - 1}, META)
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_arrays(tmp_path / "a.npz", LAYOUT, ARRAYS, {**META, "gamma": float("nan")})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "a.json", "account", {"epsilon": float("inf")})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -258,27 +217,18 @@ def test_a_partner_of_another_origin_is_refused(good: Path) -> None:
 
 
 def test_the_formats_refuse_what_they_should(tmp_path: Path) -> None:
-    answers = {
-        "votes": "v",
-        "pool": "p",
-        "classes": 3,
-        "mechanism": "lnmax",
-        "parameters": {},
-        "mode": "counts",
-        "rounds": [],
-        **OF_VOTES,
-    }
-    write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-1, 0, 2])}, answers)
-    with refuses("layout"):
-        write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-2, 0])}, answers)
+    path = tmp_path / "a.npz"
+    answers = {"votes": "v", "pool": "p", "classes": 3, "mechanism": "lnmax", "parameters": {}, "mode": "counts"}
+    answers |= {"rounds": [], **OF_VOTES}
+    write_arrays(path, LABELS, {"labels": np.array([-1, 0, 2])}, answers)
     made = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "model": "m", "recipe": "r", "training": {}}
-    arrays = {"teachers": np.arange(2), "votes": np.zeros((2, 4), int), "test_votes": np.zeros((3, 5), int)}
-    with refuses("layout"):
-        write_arrays(tmp_path / "chunk.npz", CHUNK, arrays, made)
+    votes = {"teachers": np.arange(2), "votes": np.zeros((2, 4), int), "test_votes": np.zeros((3, 5), int)}
     facts = {"dataset": "d", "role": "private", "classes": 2, "class_names": ["a", "b"]}
     images = {"x": np.zeros((3, 1, 2, 2), np.uint8), "y": np.array([0, 1]), "row": np.arange(2)}
-    with refuses("layout"):
-        write_arrays(tmp_path / "samples.npz", SAMPLES, images, facts)
+    wrong = [(LABELS, {"labels": np.array([-2, 0])}, answers), (CHUNK, votes, made), (SAMPLES, images, facts)]
+    for layout, arrays, meta in wrong:
+        with refuses("layout"):
+            write_arrays(path, layout, arrays, meta)
 
 
 @pytest.fixture
@@ -288,15 +238,10 @@ def record(tmp_path: Path) -> Path:
     return path
 
 
-def test_json_comes_back_as_written(record: Path) -> None:
-    assert read_json(record, "account") == {"kind": "account", "queries": [100], "epsilon": 1.61, "word": "ε"}
-    assert "ε" in record.read_text(encoding="utf-8")
-
-
 JSON_DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "removed": (lambda path: path.unlink(), "missing-file"),
-    "empty": (truncated(0), "empty"),
-    "truncated": (truncated(0.7), "damaged"),
+    "empty": (lambda path: os.truncate(path, 0), "empty"),
+    "truncated": (lambda path: os.truncate(path, 40), "damaged"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"kind": "\xff"}'), "damaged"),
     "a list": (lambda path: path.write_text("[1]"), "kind"),
     "NaN": (lambda path: path.write_text('{"kind": "account", "epsilon": NaN}'), "damaged"),
@@ -310,28 +255,12 @@ JSON_DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 @pytest.mark.parametrize("name", JSON_DAMAGES)
 def test_damaged_json_is_refused_in_one_line_that_names_it(record: Path, name: str) -> None:
+    assert read_json(record, "account") == {"kind": "account", "queries": [100], "epsilon": 1.61, "word": "ε"}
     damage, code = JSON_DAMAGES[name]
     damage(record)
     with refuses(code, record) as caught:
         read_json(record, "account")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{record}: ")
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_numbers_that_json_lacks_are_not_written(tmp_path: Path, number: float) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(tmp_path / "a.json", "account", {"epsilon": number})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_text_is_written_into_new_folders(tmp_path: Path) -> None:
-    write_text(tmp_path / "a" / "b" / "table.md", "γ\n")
-    assert (tmp_path / "a" / "b" / "table.md").read_bytes() == "γ\n".encode()
-
-
-def test_a_sound_file_of_another_kind_is_not_to_be_deleted(tmp_path: Path) -> None:
-    files.write_json(tmp_path / "mine.json", "account", {})
-    with refuses("kind") as caught:
-        files.read_json(tmp_path / "mine.json", "audit")
-    assert str(caught.value).endswith("; give the right file.")
+    if name == "other kind":
+        assert str(caught.value).endswith("; give the right file."), "a sound file is not to be deleted"
