@@ -17,10 +17,6 @@ from patebench.leaderboard.entry import Change, Entry, Origin, SampledGaussian, 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*words: object) -> Result:
-    return CliRunner().invoke(cli, list(map(str, words)))
-
-
 @pytest.fixture(scope="module")
 def published() -> list[Assessed]:
     return [assess(entry) for entry in published_entries(ROOT)]
@@ -32,15 +28,15 @@ def kept() -> list[Entry]:
 
 
 @pytest.mark.slow
-def test_names_are_unique_and_can_be_file_names(kept: list[Entry], published: list[Assessed]) -> None:
-    names = [entry.name for entry in (*kept, *(assessed.entry for assessed in published))]
+def test_names_are_unique_file_names_and_twelve_methods_are_on_four_data_sets(
+    kept: list[Entry], published: list[Assessed]
+) -> None:
+    entries = [*kept, *(assessed.entry for assessed in published)]
+    names = [entry.name for entry in entries]
     assert [name for name, count in Counter(names).items() if count > 1] == []
     assert [name for name in names if not name or set(name) & set(' /\\:"')] == []
-
-
-def test_there_are_at_least_twelve_methods_on_four_data_sets(kept: list[Entry], published: list[Assessed]) -> None:
     on: dict[str, set[str]] = defaultdict(set)
-    for entry in (*kept, *(assessed.entry for assessed in published)):
+    for entry in entries:
         on[entry.method].add(entry.data.private)
     assert sum(len(data) >= 4 for data in on.values()) >= 12
 
@@ -101,31 +97,29 @@ def test_a_result_that_another_paper_quotes_is_no_entry(published: list[Assessed
 
 @pytest.mark.parametrize(("queries", "stated"), [(100, 2.04), (1000, 8.03)])
 def test_the_data_dependent_epsilon_of_pate_is_unproved(published: list[Assessed], queries: int, stated: float) -> None:
-    (entry,) = [
-        each
-        for each in published
-        if each.entry.paper.title == "PATE 2017" and each.entry.data.private == "mnist"
-        and each.entry.claim.epsilon == stated
-    ]  # fmt: skip
-    assert entry.entry.mechanism is not None
-    assert entry.entry.mechanism.queries == queries  # type: ignore[union-attr]
-    assert entry.status is Status.UNPROVED
+    of_mnist = [each for each in published if each.entry.data.private == "mnist"]
+    (found,) = (one for one in of_mnist if (one.entry.paper.title, one.entry.claim.epsilon) == ("PATE 2017", stated))
+    assert found.entry.mechanism.queries == queries  # type: ignore[union-attr]
+    assert found.status is Status.UNPROVED
 
 
 def test_the_command_prints_a_line_per_problem(tmp_path: Path) -> None:
-    folder = ROOT / "leaderboard" / "entries"
-    done = run("check_entry", folder / "dpsda-figure-5-as-printed.json")
+    def run(*words: object) -> Result:
+        return CliRunner().invoke(cli, ["check_entry", *map(str, words)])
+
+    folder, own = ROOT / "leaderboard" / "entries", tmp_path / "entry.json"
+    done = run(folder / "dpsda-figure-5-as-printed.json")
     assert done.exit_code == 0
     assert "flagged: below-worst-case" in done.stdout
     assert "unproved: ε = 3.34" in done.stdout.splitlines()[-1]
     entry = json.loads((folder / "dpsda-figure-5-corrected.json").read_text())
     entry["privacy"]["unit"] = None
-    (tmp_path / "entry.json").write_text(json.dumps(entry))
-    done = run("check_entry", tmp_path / "entry.json")
+    own.write_text(json.dumps(entry))
+    done = run(own)
     assert done.exit_code == 1
     assert "rejected: missing-unit" in done.stdout
-    (tmp_path / "entry.json").write_text('{"method": "M"}')
-    done = run("check_entry", tmp_path / "entry.json", folder / "dpsda-figure-5-corrected.json", "--json")
+    own.write_text('{"method": "M"}')
+    done = run(own, folder / "dpsda-figure-5-corrected.json", "--json")
     assert done.exit_code == 1
     assert "rejected: invalid-entry" in done.stderr
     (assessed,) = json.loads(done.stdout)

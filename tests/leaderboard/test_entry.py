@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.refusals import refuses
 
 from patebench.accounting.independent import gaussian_dp
-from patebench.core.errors import PatebenchError, separate
 from patebench.leaderboard.assessment import Assessed, Status, assess
 from patebench.leaderboard.collection import written_files
 from patebench.leaderboard.entry import Entry, read_entry, schema_text
@@ -22,9 +22,14 @@ from patebench.stages.check_entry import command
 ROOT = Path(__file__).parents[2]
 ENTRIES = ROOT / "leaderboard" / "entries"
 
-_PAPER = {"title": "A paper", "authors": "A. Author", "year": 2026, "url": "https://example.org", "place": "Table 1"}
 _REST: dict[str, Any] = {
-    "paper": _PAPER,
+    "paper": {
+        "title": "A paper",
+        "authors": "A. Author",
+        "year": 2026,
+        "url": "https://example.org",
+        "place": "Table 1",
+    },
     "data": {"private": "mnist", "records": 60_000, "public": "none", "public_samples": 0, "encoder": "none"},
     "accuracy": {"mean": 0.97, "std": 0.002, "seeds": 3, "test_samples": 10_000},
     "hygiene": {"true_labels": "none", "best_on_test": False},
@@ -40,28 +45,14 @@ def content(
     return copy.deepcopy({"method": "M", **_REST, "privacy": privacy, "claim": claim, "mechanism": mechanism, **more})
 
 
-GNMAX = content(
-    2.09,
-    {"type": "votes", "name": "gnmax", "parameters": {"sigma": 40}, "queries": 286, "teachers": 250, "classes": 10},
-)
-CONFIDENT = content(
-    3.36,
-    {
-        "type": "votes", "name": "confident-gnmax", "parameters": {"threshold": 200, "sigma1": 200, "sigma2": 50},
-        "queries": 1000, "teachers": 250, "classes": 10,
-    },
-)  # fmt: skip
-ONE_VOTE = content(
-    0.0859,
-    {"type": "votes", "name": "sparse-gnmax", "parameters": {"k": 1, "sigma": 50}, "queries": 50, "teachers": 60_000,
-     "classes": 10},
-    unit="record",
-)  # fmt: skip
-DPSGD = content(
-    1.0,
-    {"type": "dp-sgd", "parts": [{"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}]},
-    unit="record", adjacency="added or removed",
-)  # fmt: skip
+_VOTES = {"type": "votes", "teachers": 250, "classes": 10}
+_SCREEN = {"threshold": 200, "sigma1": 200, "sigma2": 50}
+GNMAX = content(2.09, {**_VOTES, "name": "gnmax", "parameters": {"sigma": 40}, "queries": 286})
+CONFIDENT = content(3.36, {**_VOTES, "name": "confident-gnmax", "parameters": _SCREEN, "queries": 1000})
+_SPARSE = {**_VOTES, "name": "sparse-gnmax", "parameters": {"k": 1, "sigma": 50}, "queries": 50, "teachers": 60_000}
+ONE_VOTE = content(0.0859, _SPARSE, "record")
+_PART = {"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}
+DPSGD = content(1.0, {"type": "dp-sgd", "parts": [_PART]}, "record", "added or removed")
 TABLE = content(0.0859, {"type": "table", "sigma": 50, "non_negative": True}, unit="record")
 GAUSSIAN = content(1.0, {"type": "gaussian", "mu": 0.26, "because": "one release of sensitivity 1, noise 4"})
 PURE = content(1.0, {"type": "pure", "epsilon": 1.0, "because": "randomised response"}, "label")
@@ -101,10 +92,8 @@ def _table(unit: str, adjacency: str, non_negative: bool = False) -> dict[str, A
     return content(9, table, unit, adjacency)
 
 
-def _steps(
-    adjacency: str, rate: float, noise: float, steps: int, sampling: str = "poisson", delta: float = 1e-5
-) -> Any:
-    part = {"sampling": sampling, "rate": rate, "noise": noise, "steps": steps}
+def _steps(adjacency: str, delta: float = 1e-5, **part: Any) -> Any:
+    part = {"sampling": "poisson", "rate": 1, "noise": 20, "steps": 100, **part}
     entry = content(9, {"type": "dp-sgd", "parts": [part]}, "record", adjacency)
     entry["privacy"]["delta"] = delta
     return entry
@@ -118,11 +107,10 @@ CLOSED_FORMS = [
     (_table("label", "replaced"), math.sqrt(2) * 2 / 20),
     (_table("owner", "added or removed"), 3 * 2 / 20),
     (_table("owner", "replaced"), 6 * 2 / 20),
-    (_steps("added or removed", 1, 20, 100), 0.5),
-    (_steps("replaced", 1, 20, 100), 1.0),
-    (_steps("added or removed", 0.05, 3.4, 300, "shuffled"), math.sqrt(15) / 3.4),  # one batch in each of 15 epochs
-    (_steps("added or removed", 1, 20, 100, delta=1e-12), 0.5),  # no amplification, so δ may be small
-    (_steps("added or removed", 1, 20, 100, "shuffled", delta=1e-12), 0.5),
+    (_steps("added or removed"), 0.5),
+    (_steps("replaced"), 1.0),
+    (_steps("added or removed", **{**_PART, "sampling": "shuffled"}), math.sqrt(15) / 3.4),  # one batch in each epoch
+    (_steps("added or removed", delta=1e-12, sampling="shuffled"), 0.5),  # no amplification, so δ may be small
 ]
 
 
@@ -162,7 +150,6 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 #: Planted fault → correct entry, change, expected code, and whether the entry is rejected.
 FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "half the noise": (GNMAX, "mechanism.parameters.sigma", 20, "below-worst-case", False),
-    "ten times the queries": (GNMAX, "mechanism.queries", 2860, "below-worst-case", False),
     "data-dependent ε stated as worst case": (GNMAX, "claim.epsilon", 0.63, "data-dependent", False),
     "best on the test set": (GNMAX, "hygiene.best_on_test", True, "best-on-test", False),
     "choices with true labels": (GNMAX, "hygiene.true_labels", "number of clusters", "true-labels", False),
@@ -179,10 +166,6 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "ε of an added record for a replaced one": (ONE_VOTE, "claim.epsilon", 0.0586, "below-worst-case", False),
     "DP-SGD protects a shard": (DPSGD, "privacy.unit", "teacher's shard", "no-theorem", True),
     "an owner may be in several shards": (GNMAX, "privacy.unit", "owner", "no-theorem", True),
-    "an owner has ten records": (
-        content(0.0586, {"type": "table", "sigma": 50, "records_per_owner": 10}, "owner", "added or removed"),
-        "note", "", "below-worst-case", False,
-    ),
     "more steps": (DPSGD, "mechanism.parts.0.steps", 3000, "below-worst-case", False),
     "shuffled, not Poisson": (DPSGD, "mechanism.parts.0.sampling", "shuffled", "below-worst-case", False),
     "sampling not stated": (DPSGD, "mechanism.parts.0.sampling", None, "unknown-sampling", False),
@@ -224,46 +207,35 @@ def test_a_planted_fault_is_found(fault: str) -> None:
 )
 def test_rounds_that_start_a_limit_of_all_queries_again_are_rejected(name: str, parameters: dict[str, float]) -> None:
     """Each round has its own failures, decision or schedule, so the ε of one release does not cover several."""
-    votes = {"type": "votes", "name": name, "parameters": parameters, "queries": 100, "teachers": 250, "classes": 10}
+    votes = {**_VOTES, "name": name, "parameters": parameters, "queries": 100}
     once, twice = (check(content(50, votes | {"rounds": rounds})) for rounds in (1, 2))
     assert once.status is Status.PROVED
-    assert twice.status is Status.UNCHECKED
-    assert twice.rejected
+    assert (twice.status, twice.rejected) == (Status.UNCHECKED, True)
 
 
-@pytest.mark.parametrize(("records", "delta"), [(60_000, 0.99), (60_000, 2e-5), (None, 0.99), (None, 0.01)])
+@pytest.mark.parametrize(("records", "delta"), [(60_000, 2e-5), (None, 0.01)])
 def test_a_delta_that_one_record_satisfies_is_not_ranked(records: int | None, delta: float) -> None:
-    """ε = 0 is proved at δ = 0.99, and publishing each record with probability 0.99 would satisfy it, too."""
     entry = copy.deepcopy(content(0.3, {"type": "gaussian", "mu": 0.01, "because": "noise 100"}, "record"))
     entry["data"]["records"], entry["privacy"]["delta"] = records, delta
     assessed = check(entry)
     assert "large-delta" in codes(assessed)
-    assert assessed.status is Status.PROVED
-    assert not assessed.ranked
+    assert (assessed.status, assessed.ranked) == (Status.PROVED, False)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 5.0])
 def test_a_claim_that_our_corrections_refute_is_violated(epsilon: float) -> None:
     """The immutable noisy argmax of NZC: one vote decides the label."""
-    nzc = content(
-        epsilon,
-        {"type": "votes", "name": "immutable-lnmax", "parameters": {"c": 1e100, "gamma": 1e-10, "distance": 0},
-         "queries": 9000, "teachers": 250, "classes": 10},
-    )  # fmt: skip
+    parameters = {"c": 1e100, "gamma": 1e-10, "distance": 0}
+    nzc = content(epsilon, {**_VOTES, "name": "immutable-lnmax", "parameters": parameters, "queries": 9000})
     nzc["claim"]["kind"] = "claimed"
     assessed = check(nzc)
-    assert assessed.status is Status.VIOLATED
-    assert assessed.lower == math.inf
-    assert not assessed.ranked
+    assert (assessed.status, assessed.lower, assessed.ranked) == (Status.VIOLATED, math.inf, False)
 
 
-def test_a_worst_case_claim_below_the_worst_pair_is_violated() -> None:
+def test_a_claim_below_the_worst_pair_is_violated_unless_it_is_data_dependent() -> None:
     assessed = check(GNMAX | {"claim": {"epsilon": 1.0, "kind": "worst_case"}})
     assert assessed.status is Status.VIOLATED
     assert 1.8 < (assessed.lower or 0) < worst_case(GNMAX)
-
-
-def test_a_data_dependent_claim_is_unproved_and_not_violated() -> None:
     assessed = check(GNMAX | {"claim": {"epsilon": 0.63, "kind": "data_dependent"}})
     assert assessed.status is Status.UNPROVED
     assert "refuted" not in codes(assessed)
@@ -293,9 +265,6 @@ def test_answers_count_only_as_a_limit_that_was_fixed_before(attached: Path) -> 
     assert limited < 0.9 * alone == 0.9 * worst_case(of_labels, attached)
     counts = gaussian_dp(math.sqrt(1000 / 200**2 + 2 * 753 / 50**2), 1e-5)  # if all noisy counts were released
     assert 0.8 * counts < limited < counts
-
-
-def test_attached_votes_tell_a_data_dependent_claim(attached: Path) -> None:
     claimed = with_array(GNMAX | {"claim": {"epsilon": 0.7, "kind": "worst_case"}}, "votes")
     assert "data-dependent" in codes(check(claimed, attached))
     assert check(with_array(GNMAX, "votes"), attached).problems == ()
@@ -305,7 +274,6 @@ def test_attached_votes_tell_a_data_dependent_claim(attached: Path) -> None:
     ("entry", "array", "path", "value"),
     [
         (CONFIDENT, "labels", "mechanism.answers", 700),
-        (CONFIDENT, "labels", "mechanism.queries", 900),
         (CONFIDENT, "labels", "mechanism.classes", 3),
         (GNMAX, "votes", "mechanism.teachers", 100),
         (GNMAX, "absent", "note", ""),
@@ -325,7 +293,6 @@ def test_an_attached_array_must_fit(attached: Path, entry: dict[str, Any], array
 #: Ways to write an attachment that cannot be read.
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "missing": lambda file: None,
-    "empty": lambda file: file.write_bytes(b""),
     "damaged": lambda file: file.write_bytes(b"PK\x03\x04"),
     "a pipe": os.mkfifo,
     "unpacks to too much": lambda file: np.savez_compressed(file, votes=np.zeros((1 << 15, 1 << 14), np.int8)),
@@ -346,67 +313,43 @@ def test_an_attachment_that_cannot_be_read_is_rejected(tmp_path: Path, fault: st
     ("path", "value", "where"),
     [
         ("accuracy.mean", 97.0, "accuracy.mean"),
-        ("claim.epsilon", -1, "claim.epsilon"),
         ("claim.epsilon", "nan", "claim.epsilon"),
         ("privacy.delta", 1.5, "privacy.delta"),
         ("privacy.unit", "user", "privacy.unit"),
         ("mechanism.type", "magic", "mechanism"),
-        ("mechanism.queries", 0, "mechanism.votes.queries"),
         ("mechanism.queries", True, "mechanism.votes.queries"),
         ("mechanism.queries", 10**12, "mechanism.votes.queries"),
-        ("mechanism.classes", 10**12, "mechanism.votes.classes"),
         ("accuracy.test_samples", 10**400, "accuracy.test_samples"),
         ("epsilon", 1, "epsilon"),
         ("attachment", {"file": "../labels.npz", "array": "labels"}, "attachment.file"),
     ],
 )
 def test_an_invalid_field_is_named(tmp_path: Path, path: str, value: Any, where: str) -> None:
-    entry = copy.deepcopy(GNMAX)
-    _set(path, value)(entry)
-    file = tmp_path / "entry.json"
+    entry, file = copy.deepcopy(GNMAX), tmp_path / "entry.json"
     file.write_text(json.dumps(entry))
-    with pytest.raises(PatebenchError) as raised:
+    assert read_entry(file) == Entry.model_validate(entry).model_copy(update={"name": "entry"})
+    _set(path, value)(entry)
+    file.write_text(json.dumps(entry))
+    with refuses("invalid-entry") as raised:
         read_entry(file)
-    assert [fault.code for fault in separate(raised.value)] == ["invalid-entry"]
     assert f"{where}:" in str(raised.value)
 
 
-def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "entry.json").write_text("{")
-    with pytest.raises(PatebenchError) as raised:
-        read_entry(tmp_path / "entry.json")
-    assert raised.value.code == "not-json"
-
-
 @pytest.mark.parametrize(
-    "text",
-    ["[" * 200_000, '{"a":' * 200_000, '{"queries": 28600, "queries": 286}', "\ufeff{}", '{"n": %s}' % ("9" * 5000)],
+    "text", ["{", "[" * 200_000, '{"queries": 28600, "queries": 286}', "\ufeff{}", '{"n": %s}' % ("9" * 5000)]
 )
 def test_a_file_that_readers_may_take_differently_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "entry.json").write_text(text, encoding="utf-8")
-    with pytest.raises(PatebenchError) as raised:
+    with refuses("not-json"):
         read_entry(tmp_path / "entry.json")
-    assert raised.value.code == "not-json"
 
 
-@pytest.mark.parametrize(
-    ("entry", "path", "value"),
-    [
-        (DPSGD, "mechanism.parts.0.noise", 1e300),
-        (
-            DPSGD | {"mechanism": {"type": "dp-sgd", "parts": [{"rate": 1, "noise": 1, "steps": 9}]}},
-            "mechanism.parts.0.noise",
-            1e-200,
-        ),
-        (DPSGD, "mechanism.parts.0.rate", 1e-320),
-    ],
-)
-def test_numbers_with_which_no_bound_can_be_computed_are_rejected(entry: dict[str, Any], path: str, value: Any) -> None:
-    entry = copy.deepcopy(entry)
-    _set(path, value)(entry)
+@pytest.mark.parametrize(("name", "value"), [("noise", 1e300), ("rate", 1e-320)])
+def test_numbers_with_which_no_bound_can_be_computed_are_rejected(name: str, value: float) -> None:
+    entry = copy.deepcopy(DPSGD)
+    entry["mechanism"]["parts"][0][name] = value
     assessed = check(entry)
-    assert assessed.rejected
-    assert assessed.status is Status.UNCHECKED
+    assert (assessed.rejected, assessed.status) == (True, Status.UNCHECKED)
     assert "not-computable" in codes(assessed)
 
 
@@ -418,12 +361,6 @@ def test_text_of_an_entry_cannot_end_a_line_of_the_report(tmp_path: Path) -> Non
     lines = CliRunner().invoke(command, [str(file)]).output.splitlines()
     assert len(lines) == 2
     assert "k\\nother.json: proved: \\x1b" in lines[0]
-
-
-def test_an_entry_survives_writing(tmp_path: Path) -> None:
-    entry = Entry.model_validate(NO_PRIVACY)
-    (tmp_path / "a.json").write_text(entry.model_dump_json())
-    assert read_entry(tmp_path / "a.json") == entry.model_copy(update={"name": "a"})
 
 
 def test_the_schema_is_up_to_date() -> None:
@@ -451,30 +388,3 @@ def test_an_entry_of_the_repository_is_accepted(path: Path) -> None:
     status, epsilon = STATUS.get(path.stem, (Status.UNCHECKED, None))
     assert assessed.status is status
     assert (assessed.bound and assessed.bound.epsilon) == (epsilon and pytest.approx(epsilon, rel=2e-3))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("array", "settings", "counts"),
-    [
-        ("cifar10_e1", (1000, 200, 50), 3.349),
-        ("cifar100_e4", (2000, 100, 25), 8.934),
-        ("cifar100_e8", (2000, 50, 10), 40.29),
-    ],
-)
-def test_labels_of_prom_pate_cost_more_than_stated(array: str, settings: tuple[int, int, int], counts: float) -> None:
-    """The ε of all noisy counts, by Gaussian DP; the labels alone cost a little less, but more than stated.
-
-    Both are for the released number of answers, as if it had been a limit.
-    """
-    queries, sigma1, sigma2 = settings
-    labels = np.load(ENTRIES / "prom-pate-labels.npz")[array]
-    mu = math.sqrt(queries / sigma1**2 + 2 * int((labels >= 0).sum()) / sigma2**2)
-    assert len(labels) == queries
-    assert gaussian_dp(mu, 1e-5) == pytest.approx(counts, rel=1e-3)
-    path = ENTRIES / f"prom-pate-{array.replace('_', '-')}.json"
-    entry = read_entry(path)
-    limited = entry.mechanism.model_copy(update={"answers": int((labels >= 0).sum())}) if entry.mechanism else None
-    assessed = assess(entry.model_copy(update={"mechanism": limited}), ENTRIES)
-    assert assessed.bound is not None
-    assert entry.claim.epsilon < assessed.bound.epsilon < counts
