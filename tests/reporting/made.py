@@ -158,6 +158,29 @@ def write_private_model(path: Path, made: dict[str, Any], kind: str = "train_dps
     return path
 
 
+def _unused(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder / f"{len(list(folder.iterdir()))}.json"
+
+
+def collected(folder: Path, *found: dict[str, Any]) -> list[Path]:
+    """Write these records to a new file in `folder`; return its path in a list."""
+    return [write_collected(_unused(folder), list(found))]
+
+
+def models(folder: Path, *found: dict[str, Any], kind: str = "train_dpsgd") -> list[Path]:
+    """Write each of these private models to a new file in `folder`; return the paths."""
+    return [write_private_model(_unused(folder), each, kind) for each in found]
+
+
+def costing(
+    facts: dict[str, Any], queries: int, accuracy: float, epsilon: float, accountant: str = "pld"
+) -> list[dict[str, Any]]:
+    """Return the records of a student and of the worst-case bound on its labels."""
+    bound = bound_record(facts, queries, epsilon, accountant, Kind.WORST_CASE)
+    return [student_record(facts, queries, accuracy), bound]
+
+
 def records(dataset: str = "mnist", seed: int = 0, teachers: int = 250) -> list[dict[str, Any]]:
     """Return the records of an ensemble: seven label sets, two of them with bounds and students."""
     facts = ensemble(dataset, seed, teachers)
@@ -210,7 +233,7 @@ def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int
     return collected, baselines
 
 
-def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
+def load_records(collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
     """Return the records in these files, read as the stages read them."""
     return read_records([Path(path) for path in (*collected, *baselines, *audits, *models)])
 

@@ -25,17 +25,16 @@ def test_gap_draws_mean_and_deviation(tmp_path):
 def test_records_that_vote_by_themselves_are_no_part_of_figures_of_ensembles(tmp_path, name):
     alone = made.ensemble_record(made.ensemble(teachers=60000, model="nearest-query"), 0.95)
     alone |= {"plurality_accuracy_test": None}
-    path = made.write_collected(tmp_path / "c.json", [alone, made.ensemble_record(made.ensemble(teachers=50), 0.95)])
-    words = made.words(made.draw(name, [path]))
+    trained = made.ensemble_record(made.ensemble(teachers=50), 0.95)
+    words = made.words(made.draw(name, made.collected(tmp_path, alone, trained)))
     assert "small CNN" in words
     assert "nearest-query" not in words
 
 
 def test_distances_are_for_runs_with_a_mechanism_or_a_data_set_of_the_paper(tmp_path):
-    records = [made.ensemble_record(made.ensemble(dataset)) for dataset in ("mine", "mnist")]
-    one, both = (made.write_collected(tmp_path / f"{n}.json", records[:n]) for n in (1, 2))
-    assert is_empty(made.draw("distance", [one]))
-    assert not is_empty(made.draw("distance", [both]))
+    mine, mnist = (made.ensemble_record(made.ensemble(dataset)) for dataset in ("mine", "mnist"))
+    assert is_empty(made.draw("distance", made.collected(tmp_path, mine)))
+    assert not is_empty(made.draw("distance", made.collected(tmp_path, mine, mnist)))
 
 
 def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_path):
@@ -55,22 +54,19 @@ def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_p
     assert "2γ-DP" in axis.get_xlabel()
 
 
-def test_labels_without_an_expectation_are_still_drawn(tmp_path):
-    records = [made.label_set_record(made.label_set(made.ensemble(), "lnmax", 0.05), 0.9, None)]
-    (axis,) = made.draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)]).axes
-    assert [0.05, 0.9] in [offset for dots in axis.collections for offset in dots.get_offsets().tolist()]
-
-
-def test_different_splits_and_epochs_are_told_apart(tmp_path):
-    split = {**made.ensemble(teachers=10), "split": "seed-0_pool-100", "setting": "pool-100"}
-    longer = {**made.ensemble(teachers=10), "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
+def test_different_splits_and_epochs_are_told_apart_and_an_expectation_may_lack(tmp_path):
+    facts = made.ensemble(teachers=10)
+    split = {**facts, "split": "seed-0_pool-100", "setting": "pool-100"}
+    longer = {**facts, "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
+    expected = {"pool-9000": 0.9, "pool-100": None}
     records = [
-        made.label_set_record(made.label_set(facts, "lnmax", 0.05), 0.9, 0.9)
-        for facts in (made.ensemble(teachers=10), split, longer)
+        made.label_set_record(made.label_set(each, "lnmax", 0.05), 0.8, expected[each["setting"]])
+        for each in (facts, split, longer)
     ]
-    figure = made.draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)])
-    assert [axis.get_title().rpartition(" · ")[2] for axis in figure.axes] == ["pool 100", "pool 9000"]
-    assert set(made.lines(figure.axes[1])) == {"n = 10, 50 epochs", "n = 10, 99 epochs"}
+    other, usual = made.draw("noisy-accuracy", made.collected(tmp_path, *records)).axes
+    assert [axis.get_title().rpartition(" · ")[2] for axis in (other, usual)] == ["pool 100", "pool 9000"]
+    assert set(made.lines(usual)) == {"n = 10, 50 epochs", "n = 10, 99 epochs"}
+    assert [0.05, 0.8] in [offset for dots in other.collections for offset in dots.get_offsets().tolist()]
 
 
 Row = dict[str, Any]
@@ -91,9 +87,8 @@ def student(
 
 
 def draw_students(name: str, folder: Path, students: list[list[Row]], namings: tuple[dict[str, Any], ...] = ()) -> Any:
-    collected = [made.write_collected(folder / f"{n}.json", each) for n, each in enumerate(students)]
-    compared = [made.write_naming(folder / f"naming-{n}.json", each) for n, each in enumerate(namings)]
-    return made.draw(name, collected, compared)
+    collected = [path for each in students for path in made.collected(folder, *each)]
+    return made.draw(name, collected, made.models(folder, *namings, kind="name_clusters"))
 
 
 def points(axis: Any) -> dict[str, list[list[float]]]:
@@ -125,21 +120,17 @@ def test_seeds_make_a_mean_and_bars(tmp_path: Path) -> None:
     np.testing.assert_allclose(upright, 0.91 + np.array([-1, 1]) * 0.02 / np.sqrt(2))
 
 
-def test_the_size_of_the_pool(tmp_path: Path) -> None:
+def test_pools_have_a_line_of_their_own_and_one_place_on_the_axis_is_no_figure(tmp_path: Path) -> None:
     students = [student(accuracy, pool=pool) for pool, accuracy in ((1000, 0.9), (3000, 0.93), (9000, 0.99))]
     (axis,) = draw_students("pool", tmp_path, students).axes
     assert points(axis) == {"T = 50, k = 1, σ = 50, ε = 0.0800": [[1000, 0.9], [3000, 0.93], [9000, 0.99]]}
+    assert all(is_empty(draw_students(name, tmp_path, [student(0.9)])) for name in ("clusters", "pool", "cap"))
 
 
 def test_caps_share_a_line_where_epsilon_is_the_same(tmp_path: Path) -> None:
     students = [student(0.9, k=1, sigma=50), student(0.95, k=4, sigma=100), student(0.99, k=4, sigma=50)]
     (axis,) = draw_students("cap", tmp_path, students).axes
     assert points(axis) == {"ε = 0.0800": [[1, 0.9], [4, 0.95]]}
-
-
-@pytest.mark.parametrize("name", ["clusters", "pool", "cap"])
-def test_one_place_on_the_axis_is_no_figure(name: str, tmp_path: Path) -> None:
-    assert is_empty(draw_students(name, tmp_path, [student(0.9)]))
 
 
 def test_the_frontier_shows_what_public_data_alone_tell_apart(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def records(tmp_path: Path) -> Records:
         made.selected_student_record(selected, 50, 0.8, "oracle"),
         made.selected_student_record(toy, 50, 0.7, "random"),
     ]
-    return made.load_records([made.write_collected(tmp_path / "c.json", found)])
+    return made.load_records(made.collected(tmp_path, *found))
 
 
 def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(records: Records) -> None:
@@ -65,34 +65,31 @@ def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(reco
     wanted = [(sound, "Gaussian DP, PLD"), (sound, "Concentrated DP, tight"), (sound, "name_less")]
     assert heads == [*wanted, (leaky, "enumerated")]
     assert "| 4.00 | 1.50 | 1.75 | 0.50 |" in table.markdown(frame)
-
-
-def test_an_accountant_is_in_the_other_tables_and_in_the_figure(records: Records) -> None:
-    table = TABLES.load("bounds")
-    assert "| zcdp |" in table.markdown(table.build(records, PUBLISHED))
+    assert "| zcdp |" in TABLES.load("bounds").markdown(TABLES.load("bounds").build(records, PUBLISHED))
     with themed():
-        figure = FIGURES.load("epsilon")(records, PUBLISHED)
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
+        names = made.legend(FIGURES.load("epsilon")(records, PUBLISHED))
     assert {"zcdp", "name, less", "enumerated"} < set(names)
     assert "sketch" not in names, "a variant is for the tables"
 
 
-@pytest.mark.parametrize("name", ["utility-privacy", "noisy-accuracy", "accountants", "active-learning"])
-def test_a_mechanism_is_in_every_table_with_its_parameters_in_words(records: Records, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *((name, "| toy | heat = 3 |") for name in ("noisy-accuracy", "accountants", "active-learning")),
+        *(("utility-privacy", words) for words in ("| toy | heat = 3 |", "| diffusion |", "oracle 50")),
+    ],
+)
+def test_mechanisms_methods_and_strategies_are_in_every_table(records: Records, name: str, words: str) -> None:
     table = TABLES.load(name)
-    assert "| toy | heat = 3 |" in table.markdown(table.build(records, PUBLISHED))
+    assert words in table.markdown(table.build(records, PUBLISHED))
 
 
-def test_a_method_and_a_strategy_are_in_tables_and_figures(records: Records) -> None:
-    utility, learning = (TABLES.load(name) for name in ("utility-privacy", "active-learning"))
-    assert "| diffusion |" in utility.markdown(utility.build(records, PUBLISHED))
-    assert "oracle 50" in utility.markdown(utility.build(records, PUBLISHED))
-    rows = learning.build(records, PUBLISHED).to_dict("records")
-    gains = {row["strategy"]: row["gain_mean"] for row in rows}
+def test_a_strategy_has_its_gain_and_a_method_its_mark(records: Records) -> None:
+    learning = TABLES.load("active-learning").build(records, PUBLISHED)
+    gains = dict(zip(learning["strategy"], learning["gain_mean"], strict=True))
     assert gains == {"oracle": pytest.approx(0.1), "random": 0}
     with themed():
-        legend = FIGURES.load("frontier")(records, PUBLISHED).legends[0]
-    assert {"diffusion", "supervised"} < {text.get_text() for text in legend.get_texts()}
+        assert {"diffusion", "supervised"} < set(made.legend(FIGURES.load("frontier")(records, PUBLISHED)))
 
 
 @pytest.mark.slow
@@ -108,7 +105,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
     def install(module: str) -> None:
         entry_points = "[patebench.figures]\nnumbers = toy_pages:draw\n[patebench.tables]\nnames = toy_pages:TABLE\n"
-        monkeypatch.syspath_prepend(install_package(tmp_path / "elsewhere", entry_points, toy_pages=module))
+        elsewhere = tmp_path / f"elsewhere-{len(module)}"
+        monkeypatch.syspath_prepend(install_package(elsewhere, entry_points, toy_pages=module))
         monkeypatch.delitem(__import__("sys").modules, "toy_pages", raising=False)
         for registry in (FIGURES, TABLES):
             monkeypatch.setitem(vars(registry), "_outside", type(registry)._outside.func(registry))  # type: ignore[attr-defined]
@@ -118,7 +116,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 def _page(folder: Path) -> str:
     """Return the page of the package's figure and table."""
-    collected = [made.write_collected(folder / "c.json", [made.ensemble_record(made.ensemble())])]
+    collected = made.collected(folder, made.ensemble_record(made.ensemble()))
     return made.write_report(folder, collected, figures=["numbers"], tables=["names"])
 
 
@@ -131,14 +129,8 @@ def test_figures_and_tables_of_other_packages_take_their_captions_from_docstring
     assert "<p><strong>How many</strong> ensembles there are, one bar each.</p>" in page
     assert "<p>All ensembles, <em>by name</em>.</p>" in page
     assert "This is not shown" not in page
-
-
-def test_without_docstring_and_file_there_is_no_caption(package: Callable[[str], None], tmp_path: Path) -> None:
     package(MODULE.replace('"""All ensembles, *by name*."""', ""))
     with pytest.raises(ArtefactError, match=r"not exist; write it, or give toy_pages\.build a docstring"):
         _page(tmp_path)
-
-
-def test_a_caption_of_ones_own_is_never_replaced_by_a_docstring(tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match="restore it"):
         pages.caption_of(tmp_path / "none.rst", FIGURES.load("gap"))

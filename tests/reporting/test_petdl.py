@@ -24,31 +24,24 @@ USUAL = {
 
 def student(form: str = "published", seed: int = 0, accuracy: float = 0.99, teachers: int = 4, **chosen: Any) -> Any:
     """Return a student record as the stage `train_petdl` writes it."""
-    ensemble = made.ensemble(seed=seed, teachers=teachers)
-    claimed = form == "published"
-    bound = Bound(
-        epsilon=chosen.pop("stated", 1.21), delta=1e-5, queries=1562, accountant="gdp", source="made up",
-        kind=Kind.CLAIMED if claimed else Kind.WORST_CASE, publishable=False,
-    )  # fmt: skip
+    ensemble, claimed = made.ensemble(seed=seed, teachers=teachers), form == "published"
+    kind = Kind.CLAIMED if claimed else Kind.WORST_CASE
+    stated = {"epsilon": chosen.pop("stated", 1.21), "delta": 1e-5, "queries": 1562, "accountant": "gdp"}
+    bound = Bound(**stated, kind=kind, publishable=False, source="made up")
     parameters = {**USUAL, **chosen}
     slug = "_".join(f"{name}-{value}" for name, value in parameters.items())
     facts = {name: ensemble[name] for name in ("dataset", "seed", "teachers", "partition", "ensemble")}
-    return {
-        **facts, "split": {"pool": 9000, "test": None}, "system": "PET-DL", "form": form,
-        "private_model": f"{teachers}_{slug}", "parameters": parameters, "model": "conv, width 12",
-        "model_parameters": 22_426, "accuracy": accuracy, "curve": [], "seconds": 10.0, "bounds": [bound.to_json()],
-        "audited": "inf" if claimed else 1.2, "verdict": "violated" if claimed else "holds",
-    }  # fmt: skip
+    facts |= {"split": {"pool": 9000, "test": None}, "system": "PET-DL", "form": form, "parameters": parameters}
+    facts |= {"private_model": f"{teachers}_{slug}", "model": "conv, width 12", "model_parameters": 22_426}
+    facts |= {"audited": "inf" if claimed else 1.2, "verdict": "violated" if claimed else "holds"}
+    return {**facts, "accuracy": accuracy, "curve": [], "seconds": 10.0, "bounds": [bound.to_json()]}
 
 
 def records(folder: Path, *students: Any) -> Any:
     sizes = sorted({(each["seed"], each["teachers"]) for each in students})
     ensembles = [made.ensemble_record(made.ensemble(seed=seed, teachers=n)) for seed, n in sizes]
-    collected = [made.write_collected(folder / f"c{i}.json", [each]) for i, each in enumerate(ensembles)]
-    models = [
-        made.write_private_model(folder / f"m{i}.json", each, kind="train_petdl") for i, each in enumerate(students)
-    ]
-    return made.load_records(collected, models=models)
+    models = made.models(folder, *students, kind="train_petdl")
+    return made.load_records(made.collected(folder, *ensembles), models=models)
 
 
 def rows(found: Any) -> list[dict[str, Any]]:
@@ -57,31 +50,31 @@ def rows(found: Any) -> list[dict[str, Any]]:
 
 def test_printed_values_stand_beside_the_students_that_they_are_of(tmp_path: Path) -> None:
     sizes = [student(teachers=n) for n in (2, 4)] + [student(compression=11.9), student(compression=3.0)]
-    found = rows(records(tmp_path, *sizes))
+    of_ten = [student(teachers=10), student(teachers=10, weighted=True), student("noisy-knowledge", teachers=10)]
     printed = {
-        (each["teachers"], each["compression"]): (each["published_student_accuracy"], each["published_epsilon"])
-        for each in found
+        (each["form"], each["teachers"], each["compression"], each["weighted"]): (
+            each["published_student_accuracy"],
+            each["published_epsilon"],
+        )
+        for each in rows(records(tmp_path, *sizes, *of_ten))
     }
-    assert printed[2, 6.83] == (0.9912, 1.43)
-    assert printed[4, 6.83] == (0.9933, 1.21)
-    assert printed[4, 11.9] == (0.9923, pytest.approx(math.nan, nan_ok=True)), "Table 3 prints no ε"
-    assert all(map(math.isnan, printed[4, 3.0]))
+    assert printed["published", 2, 6.83, False] == (0.9912, 1.43)
+    assert printed["published", 4, 6.83, False] == (0.9933, 1.21)
+    assert printed["published", 4, 11.9, False] == (0.9923, pytest.approx(math.nan, nan_ok=True)), "no ε in Table 3"
+    assert all(map(math.isnan, printed["published", 4, 3.0, False]))
+    assert (printed["published", 10, 6.83, False][0], printed["published", 10, 6.83, True][0]) == (0.9726, 0.9869)
+    assert math.isnan(printed["noisy-knowledge", 10, 6.83, False][0])
 
 
 def test_an_accuracy_is_never_unsound_though_the_claim_beside_it_is(tmp_path: Path) -> None:
-    frame = verdicts(records(tmp_path, student(accuracy=0.95)), PUBLISHED)
-    judged = frame[(frame["row"] == "PET-DL (n = 4)") & frame["column"].str.startswith("MNIST")]
-    found = judged.set_index("quantity")["verdict"]
-    assert (found["student_accuracy"], found["epsilon"]) == (Verdict.SHORT, Verdict.UNSOUND)
-
-
-def test_weighted_and_sound_students_have_printed_values_of_their_own_or_none(tmp_path: Path) -> None:
-    of_ten = [student(teachers=10), student(teachers=10, weighted=True), student("noisy-knowledge", teachers=10)]
-    found = rows(records(tmp_path, *of_ten))
-    printed = {(each["form"], each["weighted"]): each["published_student_accuracy"] for each in found}
-    assert printed["published", False] == 0.9726
-    assert printed["published", True] == 0.9869
-    assert math.isnan(printed["noisy-knowledge", False])
+    """Without a student at the printed ε, all of the setting count."""
+    found = records(tmp_path, student(accuracy=0.95))
+    frame = verdicts(found, PUBLISHED)
+    judged = {each: _on(frame, "PET-DL (n = 4)", each)["verdict"].tolist() for each in ("student_accuracy", "epsilon")}
+    assert judged == {"student_accuracy": [Verdict.SHORT], "epsilon": [Verdict.UNSOUND]}
+    assert is_empty(drawn(found)), "one student varies nothing"
+    frame = verdicts(records(tmp_path / "other", student(stated=3.0, accuracy=0.98)), PUBLISHED)
+    assert _on(frame, "PET-DL (n = 4)", "student_accuracy")["measured_mean"].tolist() == [0.98]
 
 
 def test_rows_are_over_seeds_with_the_verdict(tmp_path: Path) -> None:
@@ -143,10 +136,6 @@ def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> 
     assert len({line[0].get_color() for line in lines.values()}) == 4
 
 
-def test_one_student_varies_nothing(tmp_path: Path) -> None:
-    assert is_empty(drawn(records(tmp_path, student())))
-
-
 def test_a_verdict_is_on_the_students_at_the_printed_epsilon(tmp_path: Path) -> None:
     """Use four teachers, for which 99.33 % is printed at ε = 1.21; other ε are ignored, other epochs are a setting."""
     usual = [student(seed=seed, accuracy=accuracy, epsilon=1.21) for seed, accuracy in ((0, 0.99), (1, 0.994))]
@@ -158,12 +147,6 @@ def test_a_verdict_is_on_the_students_at_the_printed_epsilon(tmp_path: Path) -> 
     assert (accuracy["verdict"], few["verdict"]) == (Verdict.REPRODUCED, Verdict.SHORT)
     claimed = _on(frame, "PET-DL (n = 4)", "epsilon")
     assert claimed["measured_mean"].tolist() == [1.2, pytest.approx(1.21)]
-
-
-def test_without_a_student_at_the_printed_epsilon_all_of_the_setting_count(tmp_path: Path) -> None:
-    frame = verdicts(records(tmp_path, student(stated=3.0, accuracy=0.98)), PUBLISHED)
-    (found,) = _on(frame, "PET-DL (n = 4)", "student_accuracy")["measured_mean"]
-    assert found == 0.98
 
 
 def _on(frame: Any, row: str, quantity: str) -> Any:

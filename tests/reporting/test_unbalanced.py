@@ -29,11 +29,8 @@ def student(seed: int, accuracy: float, largest: float = 0.693, recall: Any = No
 
 
 def records(folder: Path, accuracies: tuple[float, float], **more: Any) -> Any:
-    files = [
-        made.write_collected(folder / f"{seed}-{accuracy}.json", student(seed, accuracy, **more))
-        for seed, accuracy in enumerate(accuracies)
-    ]
-    return made.load_records(files)
+    students = [student(seed, accuracy, **more) for seed, accuracy in enumerate(accuracies)]
+    return made.load_records([path for each in students for path in made.collected(folder, *each)])
 
 
 def utility(loaded: Any) -> Any:
@@ -54,17 +51,12 @@ def test_the_table_shows_base_rate_balanced_accuracy_and_recall(tmp_path: Path) 
     assert read_csv(table.csv(frame))["recall_in_words"].tolist() == [cells["Recall %"]]
 
 
-def test_balanced_classes_show_the_base_rate_alone(tmp_path: Path) -> None:
+def test_balanced_classes_show_the_base_rate_alone_and_older_records_nothing(tmp_path: Path) -> None:
     balanced = {"largest": 0.35, "recall": {"a": 0.9, "b": 0.9, "c": 0.9}}
-    frame = utility(records(tmp_path, (0.9, 0.9), **balanced))
-    headings = TABLES.load("utility-privacy").rows(frame)[0]
+    headings = TABLES.load("utility-privacy").rows(utility(records(tmp_path, (0.9, 0.9), **balanced)))[0]
     assert "Largest class %" in headings
     assert not {"Recall %", "Balanced accuracy %"} & set(headings)
-
-
-def test_older_records_show_nothing_of_it(tmp_path: Path) -> None:
-    loaded = made.load_records(*made.files(tmp_path))
-    frame = utility(loaded)
+    frame = utility(made.load_records(*made.files(tmp_path)))
     assert "Largest class %" not in TABLES.load("utility-privacy").rows(frame)[0]
     assert not any("largest class" in line for line in findings({"utility-privacy": frame}))
 
@@ -80,9 +72,9 @@ def test_a_finding_states_the_base_rate(tmp_path: Path, accuracies: tuple[float,
 
 
 def test_a_class_named_by_a_number_keeps_its_name_in_files(tmp_path: Path) -> None:
-    made_up = student(0, 0.9)
-    made_up[0]["uncovered"] = ["3", "a, b"]
-    frame = utility(made.load_records([made.write_collected(tmp_path / "c.json", made_up)]))
+    record, bound = student(0, 0.9)
+    record["uncovered"] = ["3", "a, b"]
+    frame = utility(made.load_records(made.collected(tmp_path, record, bound)))
     read = read_csv(TABLES.load("utility-privacy").csv(frame))
     (line,) = [line for line in findings({"utility-privacy": read}) if "no released label" in line]
     assert "classes “3” and “a, b” in 1 of 1 label set" in line
@@ -97,9 +89,7 @@ def test_rows_hold_it_by_class(tmp_path: Path) -> None:
 
 
 def test_two_runs_are_compared_class_by_class(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    frame = compare_records(records(tmp_path, (0.714, 0.716)), records(other, (0.73, 0.74)))
+    frame = compare_records(records(tmp_path, (0.714, 0.716)), records(tmp_path / "other", (0.73, 0.74)))
     lines = frame.set_index("what")
     assert lines.loc["student accuracy", "largest_class_other"] == pytest.approx(0.693)
     assert lines.loc["recall of a student, class severe", "seeds_one"] == 1, "one test set has no such sample"

@@ -35,57 +35,36 @@ def test_the_frontier_by_hand(tmp_path):
     """Use (ε, accuracy) pairs: (1, .95) and (3, .97) are on the frontier, (2, .94) and infinite ε are not."""
     records = []
     for sigma, epsilon, accuracy in ((80, 1.0, 0.95), (60, 2.0, 0.94), (40, 3.0, 0.97), (10, math.inf, 0.99)):
-        facts = made.label_set(made.ensemble(), "gnmax", sigma)
-        records += [
-            made.student_record(facts, 100, accuracy),
-            made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE),
-        ]
-    collected = [made.write_collected(tmp_path / "c.json", records)]
-    frame = outcomes(made.load_records(collected))
+        records += made.costing(made.label_set(made.ensemble(), "gnmax", sigma), 100, accuracy, epsilon, "gdp")
+    frame = outcomes(made.load_records(made.collected(tmp_path, *records)))
     frame = frame[frontier(frame)].sort_values("worst_case_epsilon_mean")
-    assert list(zip(frame["worst_case_epsilon_mean"], frame["accuracy_mean"], strict=True)) == [
-        (1.0, 0.95),
-        (3.0, 0.97),
-    ]
+    assert frame[["worst_case_epsilon_mean", "accuracy_mean"]].to_numpy().tolist() == [[1.0, 0.95], [3.0, 0.97]]
 
 
 def test_private_models_by_hand(tmp_path):
-    made_up = [
-        made.private_model(8.0),
-        *(made.private_model(2.0, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))),
+    """Students of labels that protect a record say how many labels there are and how many are right."""
+    two = [made.private_model(2.0, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))]
+    of_labels = {"system": "Private-kNN", "form": "sound", "model_parameters": None}
+    labelled = [
+        made.private_model(0.9, seed=n) | of_labels | {"answered": count, "label_accuracy": right}
+        for n, count, right in ((0, 730, 0.96), (1, 740, 0.98))
     ]
-    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
-    baselines = [made.write_baseline(tmp_path / "baseline.json", made.baseline())]
+    baselines = made.models(tmp_path, made.baseline(), kind="train_baseline")
+    models = made.models(tmp_path, made.private_model(8.0), *two, *labelled)
     frame = made.table("private-models", [], baselines, models=models)
-    first, second = frame.to_dict("records")
-    assert (first["epsilon_mean"], second["epsilon_mean"]) == (2.0, 8.0), "as people sort"
-    assert (first["seeds"], second["seeds"]) == (2, 1)
-    assert first["accuracy_mean"] == pytest.approx(0.92)
-    assert first["accuracy_std"] == pytest.approx(0.02 * math.sqrt(2))
+    first, second, third = frame.to_dict("records")
+    assert [each["epsilon_mean"] for each in (first, second)] == [2.0, 8.0], "as people sort"
+    assert [each["seeds"] for each in (first, second)] == [2, 1]
+    assert (first["accuracy_mean"], first["accuracy_std"]) == pytest.approx((0.92, 0.02 * math.sqrt(2)))
     assert first["baseline_accuracy_mean"] == pytest.approx(0.99)
     assert (first["kind"], first["adjacency"]) == ("worst_case", "add_or_remove_record")
-
-
-def test_students_of_labels_that_protect_a_record_say_how_many_and_how_many_are_right(tmp_path):
-    of_labels = {"system": "Private-kNN", "form": "sound", "model_parameters": None}
-    made_up = [
-        made.private_model(1.0),
-        *(
-            made.private_model(0.9, seed=n) | of_labels | {"answered": count, "label_accuracy": right}
-            for n, count, right in ((0, 730, 0.96), (1, 740, 0.98))
-        ),
-    ]
-    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
-    records = made.load_records([], models=models)
-    first, second = TABLES.load("private-models").build(records, PUBLISHED).to_dict("records")
-    assert (first["system"], second["system"]) == ("DP-SGD", "Private-kNN")
-    assert (second["answered_mean"], second["label_accuracy_mean"]) == (735, pytest.approx(0.97))
+    assert (first["system"], third["system"]) == ("DP-SGD", "Private-kNN")
+    assert (third["answered_mean"], third["label_accuracy_mean"]) == (735, pytest.approx(0.97))
     assert math.isnan(first["answered_mean"])
-    for name in ("private-models", "equal-epsilon"):
-        table = TABLES.load(name)
-        _, *rows = table.rows(table.build(records, PUBLISHED))
-        assert "Private-kNN" in {cell for row in rows for cell in row}
-    printed = TABLES.load("equal-epsilon").build(records, PUBLISHED).query("learner == 'Private-kNN 2020'")
+    equal = made.table("equal-epsilon", models=models)
+    for name, table in (("private-models", frame), ("equal-epsilon", equal)):
+        assert "Private-kNN" in {cell for row in TABLES.load(name).rows(table)[1:] for cell in row}
+    printed = equal.query("learner == 'Private-kNN 2020'")
     assert (printed["epsilon_at_0.5"].item(), printed["accuracy_at_0.5_mean"].item()) == (0.47, 0.988)
     assert (printed["system"].item(), printed["kind"].item()) == ("Private-kNN", "claimed")
 
@@ -93,8 +72,8 @@ def test_students_of_labels_that_protect_a_record_say_how_many_and_how_many_are_
 def test_a_single_seed_has_no_deviation_beside_others_that_have_one(tmp_path):
     collected, baselines = made.known_students(tmp_path, (0, 1))
     facts = made.label_set(made.ensemble(seed=0), "lnmax", 0.05)
-    alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
-    _, markdown, _ = made.forms("utility-privacy", [*collected, alone], baselines)
+    alone = made.collected(tmp_path, made.student_record(facts, 1000, 0.88))
+    _, markdown, _ = made.forms("utility-privacy", [*collected, *alone], baselines)
     assert "| 88.00 |" in markdown
     assert "91.00 ± 1.41" in markdown
 
@@ -125,18 +104,13 @@ def one_vote(seed: int, clusters: int, accuracy: float) -> list[dict[str, Any]]:
 def frame(tmp_path: Path) -> Any:
     collected, compared = made.files(tmp_path, teachers=(250,))
     for seed, accuracy in ((0, 0.98), (1, 0.99)):
-        path = tmp_path / f"one-vote-{seed}.json"
-        collected.append(made.write_collected(path, one_vote(seed, 50, accuracy)))
-        for clusters, named, matched in ((10, 0.7, 0.6), (50, 0.9, None), (100, 0.95, None)):
-            naming = made.naming(clusters, named + seed / 50, seed, matched)
-            compared.append(made.write_naming(tmp_path / f"naming-{clusters}-{seed}.json", naming))
-    model = made.private_model(1.0, 0.9) | {
-        "public_use": "features",
-        "public_samples": 9000,
-        "split": {"pool": 9000, "test": None, "encoder_data": "ImageNet"},
-    }
-    models = [made.write_private_model(tmp_path / "model.json", model)]
-    return made.table("bits", collected, compared, models=models)
+        collected += made.collected(tmp_path, *one_vote(seed, 50, accuracy))
+        known = ((10, 0.7, 0.6), (50, 0.9, None), (100, 0.95, None))
+        namings = [made.naming(clusters, named + seed / 50, seed, matched) for clusters, named, matched in known]
+        compared += made.models(tmp_path, *namings, kind="name_clusters")
+    model = made.private_model(1.0, 0.9) | {"public_use": "features", "public_samples": 9000}
+    model["split"] = {"pool": 9000, "test": None, "encoder_data": "ImageNet"}
+    return made.table("bits", collected, compared, models=made.models(tmp_path, model))
 
 
 def test_labels_of_clusters_stand_beside_as_many_named_ones(frame: Any) -> None:
@@ -165,14 +139,10 @@ def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame:
 
 def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_queries(tmp_path: Path) -> None:
     facts = made.ensemble(teachers=60000, model="nearest-query")
-    rounds = {"rounds": "a_b", "strategy": "least-confident", "round": 1}
-    of = made.label_set(facts, "gnmax", 40.0) | rounds
-    student = made.student_record(of, 70, 0.9) | {"method": "supervised"}
-    bound = made.bound_record(of, 70, 0.5, "gdp", Kind.WORST_CASE)
-    compared = [made.write_naming(tmp_path / "naming.json", made.naming(50, 0.9, 0, None))]
-    collected = [made.write_collected(tmp_path / "rounds.json", [bound, student])]
-    frame = made.table("bits", collected, compared)
-    (row,) = frame.to_dict("records")
+    of = made.label_set(facts, "gnmax", 40.0) | {"rounds": "a_b", "strategy": "least-confident", "round": 1}
+    compared = made.models(tmp_path, made.naming(50, 0.9), kind="name_clusters")
+    collected = made.collected(tmp_path, *made.costing(of, 70, 0.9, 0.5, "gdp"))
+    (row,) = made.table("bits", collected, compared).to_dict("records")
     assert (row["public_use"], row["public_samples"]) == ("features, queries", 9000)
 
 

@@ -43,24 +43,18 @@ def _records(tmp_path):
     collected = []
     for seed, (accuracy, epsilon) in enumerate(((0.97, 1.4), (0.98, 1.5), (0.985, 1.6))):
         facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
-        records = [
-            made.student_record(facts, 100, accuracy),
-            made.bound_record(facts, 100, epsilon, "moments", Kind.DATA_DEPENDENT),
-            made.bound_record(facts, 100, 0.3, "exact", Kind.DATA_DEPENDENT),
-            made.bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
-        ]
-        collected.append(made.write_collected(tmp_path / f"{seed}.json", records))
+        kinds = (("moments", epsilon), ("exact", 0.3))
+        bounds = [made.bound_record(facts, 100, value, name, Kind.DATA_DEPENDENT) for name, value in kinds]
+        collected += made.collected(tmp_path, *made.costing(facts, 100, accuracy, 4.31), *bounds)
     return made.load_records(collected)
 
 
 def _collected(tmp_path, *records):
-    return made.load_records([made.write_collected(tmp_path / "c.json", list(records))])
+    return made.load_records(made.collected(tmp_path, *records))
 
 
 def _private_models(tmp_path, *models):
-    return made.load_records(
-        [], models=[made.write_private_model(tmp_path / f"m{n}.json", each) for n, each in enumerate(models)]
-    )
+    return made.load_records(models=made.models(tmp_path, *models))
 
 
 def _of(frame, **keys):
@@ -74,6 +68,7 @@ def _one(frame, **keys):
     return row
 
 
+AT_ONE = {"row": "PATE on MNIST at ε = 1", "column": "SimpleCNN"}
 FIGURE_4 = {"paper": "PATE 2017", "row": "MNIST 100 queries"}
 
 
@@ -150,17 +145,14 @@ def _teachers_of_two_trainings(tmp_path):
 
 def _baselines_of_two_pools(tmp_path):
     models = [made.baseline(accuracy=0.84), made.baseline(accuracy=0.80) | {"split": {"pool": 1000, "test": None}}]
-    paths = [made.write_baseline(tmp_path / f"{n}.json", each) for n, each in enumerate(models)]
-    return made.load_records([], paths)
+    return made.load_records(baselines=made.models(tmp_path, *models, kind="train_baseline"))
 
 
 def _students_of_two_recipes(tmp_path):
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
-    named = [("fast", 0.80), ("modern", 0.84)]
     students = [
-        made.student_record(facts, 100, accuracy)
-        | {"student": f"supervised_small-cnn_{recipe}", "student_recipe": recipe}
-        for recipe, accuracy in named
+        made.student_record(facts, 100, accuracy) | {"student": f"supervised_{recipe}", "student_recipe": recipe}
+        for recipe, accuracy in (("fast", 0.80), ("modern", 0.84))
     ]
     return _collected(tmp_path, *students, made.bound_record(facts, 100, 1.5, "moments", Kind.DATA_DEPENDENT))
 
@@ -169,40 +161,24 @@ def _students_of_two_noises(tmp_path):
     """Return students of two noise settings with the ε at which a paper prints an accuracy."""
     records = []
     for sigma, accuracy in ((40, 0.80), (41, 0.84)):
-        facts = made.label_set(made.ensemble(), "gnmax", sigma)
-        records.append(made.student_record(facts, 100, accuracy))
-        records.append(made.bound_record(facts, 100, 0.95, "label", Kind.WORST_CASE))
+        records += made.costing(made.label_set(made.ensemble(), "gnmax", sigma), 100, accuracy, 0.95, "label")
     return _collected(tmp_path, *records)
-
-
-ON_MNIST = {"paper": "PATE 2017", "dataset": "mnist"}
 
 
 @pytest.mark.parametrize(
     ("records", "keys", "ends"),
     [
-        (
-            _teachers_of_two_trainings,
-            {**ON_MNIST, "quantity": "teacher_accuracy"},
-            ["trained for 10 epochs", "trained for 50 epochs"],
-        ),
-        (
-            _baselines_of_two_pools,
-            {**FIGURE_4, "quantity": "baseline_accuracy"},
-            ["modern, pool-1000", "modern, pool-9000"],
-        ),
-        (_students_of_two_recipes, {**FIGURE_4, "quantity": "student_accuracy"}, ["iid, fast", "iid, modern"]),
-        (
-            _students_of_two_noises,
-            {"row": "PATE on MNIST at ε = 1", "column": "SimpleCNN"},
-            ["small-cnn, σ = 40", "small-cnn, σ = 41"],
-        ),
+        (_teachers_of_two_trainings, {"quantity": "teacher_accuracy"}, ["for 10 epochs", "for 50 epochs"]),
+        (_baselines_of_two_pools, FIGURE_4 | {"quantity": "baseline_accuracy"}, ["pool-1000", "modern, pool-9000"]),
+        (_students_of_two_recipes, FIGURE_4 | {"quantity": "student_accuracy"}, ["iid, fast", "iid, modern"]),
+        (_students_of_two_noises, AT_ONE, ["small-cnn, σ = 40", "small-cnn, σ = 41"]),
     ],
 )
 def test_settings_that_differ_in_anything_have_a_verdict_each(tmp_path, records, keys, ends):
     """Use settings that differ only in one field; averaging them would mix settings."""
-    printed = PUBLISHED.of(keys.get("paper", "DPMLBench 2023"))
-    found = _of(verdicts(records(tmp_path), printed), **keys).dropna(subset="measured_mean").sort_values("how")
+    printed = PUBLISHED.of("DPMLBench 2023" if keys is AT_ONE else "PATE 2017")
+    found = _of(verdicts(records(tmp_path), printed), dataset="mnist", **keys).dropna(subset="measured_mean")
+    found = found.sort_values("how")
     assert [how.endswith(end) for how, end in zip(found["how"], ends, strict=True)] == [True, True], found["how"]
     assert list(found["measured_mean"]) == [0.80, 0.84]
 
@@ -214,8 +190,7 @@ def test_private_models_are_compared_at_what_they_spend(tmp_path):
         for epsilon, accuracies in ((1.93, (0.60, 0.61)), (2.0, (0.70, 0.71)), (1.0, (0.5, 0.5)))
         for seed, accuracy in enumerate(accuracies)
     ]
-    frame = verdicts(_private_models(tmp_path, *models), PUBLISHED.of("DP-SGD 2016"))
-    mine = _of(frame, paper="DP-SGD 2016", row="CIFAR-10 at ε = 2")
+    mine = _of(verdicts(_private_models(tmp_path, *models), PUBLISHED.of("DP-SGD 2016")), row="CIFAR-10 at ε = 2")
     found = mine.dropna(subset="measured_mean")
     assert [how.rpartition(", ")[2] for how in found["how"]] == ["ε = 1.93", "ε = 2"]
     assert list(found["measured_mean"]) == pytest.approx([0.605, 0.705])
@@ -226,17 +201,15 @@ def test_private_models_are_compared_at_what_they_spend(tmp_path):
 
 def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_as_much(tmp_path):
     facts, costly = (made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40, 20))
-    costs = [made.bound_record(facts, 100, 0.95, "label", Kind.WORST_CASE) | {"delta": each} for each in (1e-5, 1e-6)]
-    records = [made.student_record(facts, 100, 0.97), *costs, made.student_record(costly, 100, 0.99)]
-    records.append(made.bound_record(costly, 100, 1.2, "label", Kind.WORST_CASE))
+    student, bound = made.costing(facts, 100, 0.97, 0.95, "label")
+    records = [student, bound, bound | {"delta": 1e-6}, *made.costing(costly, 100, 0.99, 1.2, "label")]
     frame = verdicts(_collected(tmp_path, *records), PUBLISHED.of("DPMLBench 2023"))
-    found = _of(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 1", column="SimpleCNN")
+    found = _of(frame, **AT_ONE)
     assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, and not the expensive one"
     assert set(found["verdict"]) == {Verdict.BETTER}
     assert list(found["seeds"]) == [1, 1]
     assert list(found["measured_std"].isna()) == [True, True], "one seed has no deviation"
-    other = _one(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 8", column="VGG")
-    assert other["verdict"] == Verdict.NOT_RUN
+    assert _one(frame, row="PATE on MNIST at ε = 8", column="VGG")["verdict"] == Verdict.NOT_RUN
 
 
 def test_what_no_configuration_can_run_says_why(tmp_path):
@@ -297,12 +270,5 @@ def test_what_was_measured_comes_first_with_its_spread_and_what_a_paper_chose_la
     assert (row["epsilon"], row["student accuracy"]) == ("1.5 ± 0.1", "97.83 % ± 0.76")
     assert set(table["what"].tail(3)) <= {value.column for value in PUBLISHED.of("PATE 2017").values}
     assert "setting" not in set(table["what"])
-
-
-def test_an_empty_run_has_empty_tables(tmp_path):
-    records = _collected(tmp_path, made.ensemble_record(made.ensemble("digits")))
-    for name in ("papers", "verdicts"):
-        table = TABLES.load(name)
-        frame = table.build(records, PATE)
-        assert frame.empty
-        assert len(table.rows(frame)) == 1
+    empty = _collected(tmp_path, made.ensemble_record(made.ensemble("digits")))
+    assert [len(TABLES.load(name).build(empty, PATE)) for name in ("papers", "verdicts")] == [0, 0]
