@@ -553,13 +553,19 @@ def test_a_list_of_queries_makes_everything_for_each_number() -> None:
         one_vote(queries=[10, 101])
 
 
-def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries() -> None:
-    both = {"sparse-gnmax": {"k": 10, "sigma": 5}, "gnmax": {"sigma": 5}}
+def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries_also_in_rounds() -> None:
+    table = {"sparse-gnmax": {"k": 10, "sigma": 5}}
+    both = table | {"gnmax": {"sigma": 5}}
     students = [{"method": "supervised", "queries": 10, "mechanisms": both}]
     made = one_vote(ensembles=[MLP], mechanisms=both, students=students)
     assert len(jobs(made, "train_student")) == 2
     (student,) = (path for path in made.uses_features if path.endswith("/student.json"))
     assert "/sparse-gnmax/" in student
+    for strategy in ("prototypes", "random"):
+        rounds = {"strategy": strategy, "queries": [10], "mechanisms": table, "method": "supervised"}
+        made = one_vote(queries=None, mechanisms=None, ensembles=[MLP], rounds=[rounds])
+        (student,) = jobs(made, "train_student")
+        assert (f"{student}/student.json" in made.uses_features) == (strategy == "prototypes")
 
 
 def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not_of_clusters() -> None:
@@ -588,14 +594,6 @@ def test_records_on_selected_queries_have_a_secure_path() -> None:
 
 
 IN_ROUNDS = ROUNDS | {"strategy": "unsure-prototypes", "queries": [5, 5], "mechanisms": SHARED}
-
-
-@pytest.mark.parametrize(("strategy", "by_features"), [("prototypes", True), ("random", False)])
-def test_so_do_students_of_rounds(strategy: str, by_features: bool) -> None:
-    rounds = {"strategy": strategy, "queries": [10], "mechanisms": {"sparse-gnmax": {"k": 10, "sigma": 5}}}
-    made = one_vote(queries=None, mechanisms=None, ensembles=[MLP], rounds=[{**rounds, "method": "supervised"}])
-    (student,) = jobs(made, "train_student")
-    assert (f"{student}/student.json" in made.uses_features) == by_features
 
 
 NEAREST = {"teachers": 500, "model": "nearest-query"}

@@ -108,16 +108,12 @@ def test_names_are_spelt_as_documented() -> None:
 @pytest.mark.parametrize(
     ("folder", "file", "options"),
     [
-        (PUBLIC, "pool.npz", "--pool 400 --test 100"),
-        (SMALL, "partition.npz", "--teachers 10"),
         (SKEWED, "partition.npz", "--teachers 10 --strategy skew --share 0.8 --every-class"),
         (
             LARGE,
             "chunks/25-49.npz",
             "--teachers 25-49 --model small-cnn --epochs 5 --soft 1 --soft 5 --hints probabilities",
         ),
-        (SKEWED, "chunks/8-9.npz", "--teachers 8-9 --model mlp --recipe paper"),
-        (f"{SMALL}/lnmax/gamma-0.05", "labels.npz", "--mechanism lnmax --parameter gamma=0.05"),
         (f"{SMALL}/gnmax/sigma-20", "bounds.json", "--queries 100 --queries 400 --delta 1e-05"),
         (f"{PUBLIC}/baseline/truth-100_mlp_modern", "baseline.json", "--true-labels 100 --model mlp"),
         (
@@ -135,39 +131,6 @@ def test_names_are_spelt_as_documented() -> None:
 def test_options_and_stream_of_each_stage(folder: str, file: str, options: str) -> None:
     given = run(demo()).command_options(f"results/{folder}/{file}")
     assert given == f"{options} --seed 0 --stream {folder}"
-
-
-#: Random streams of the first kept results. They are written out, so that no renamed folder,
-#: parameter or registry entry changes a number: see `core.seeds.RENAMED`.
-STREAMS = [
-    "digits/seed-0_pool-400_test-100",
-    "digits/seed-0_pool-400_test-100/features",
-    "digits/seed-0_pool-400_test-100/teachers-60_iid_small-cnn_modern_epochs-5",
-    "digits/seed-0_pool-400_test-100/teachers-10_skew-0.8_mlp_paper",
-    "digits/seed-0_pool-400_test-100/teachers-10_iid_small-cnn_modern_epochs-5/lnmax/gamma-0.05",
-    "digits/seed-0_pool-400_test-100/teachers-10_skew-0.8_mlp_paper/gnmax/sigma-20",
-    "digits/seed-0_pool-400_test-100/teachers-60_iid_small-cnn_modern_epochs-5/distributed-gnmax/sigma-9_tolerance-2",
-    "digits/seed-0_pool-400_test-100/teachers-10_skew-0.8_mlp_paper/lnmax/gamma-0.05/supervised_queries-100_logistic",
-    "digits/seed-0_pool-400_test-100/teachers-10_skew-0.8_mlp_paper/interactive-gnmax/"
-    "threshold-30_sigma1-15_sigma2-5_confidence-0.9/supervised_logistic/round-0_random-50/round-1_least-confident-100",
-    "digits/seed-0_pool-400_test-100/teachers-60_iid_small-cnn_modern_epochs-5/distillation/mlp_modern",
-    "digits/seed-0_pool-400_test-100/teachers-60_iid_small-cnn_modern_epochs-5/petdl",
-    "digits/seed-0_pool-400_test-100/baseline/mlp_modern_epochs-3",
-    "digits/seed-0_pool-400_test-100/baseline/truth-100_mlp_modern",
-    "digits/seed-0_pool-400_test-100/dpsgd/scratch_epsilon-1_delta-1e-05_mlp_rate-0.1",
-    "digits/seed-0_pool-400_test-100/private-knn/"
-    "published_rate-0.5_neighbours-9_threshold-6_sigma1-2_sigma2-1_queries-50_consistency_delta-1e-05",
-    "digits/seed-0_pool-400_test-100/on-features/dppl-mean_epsilon-2_delta-1e-05_change-replaced_dimensions-8",
-    "digits/seed-0_pool-400/queries/prototypes-30",
-    "digits/seed-0_pool-400/teachers-500_queries-30_iid_nearest-query_modern/sparse-gnmax/k-1_sigma-3",
-    "digits/audit/teachers-10/gnmax/sigma-20",
-]
-
-
-def test_random_streams_are_the_kept_ones() -> None:
-    made = run(demo(mechanisms=DEMO["mechanisms"] | SHARED), ONE_VOTE, secure={"aggregators": 3})
-    streams = {options["stream"] for options in made.options.values() if "stream" in options}
-    assert [stream for stream in STREAMS if stream not in streams] == []
 
 
 def test_stages_without_options_and_streams_that_are_shared() -> None:

@@ -11,26 +11,18 @@ NAMES = ["healthy", "mild", "severe"]
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("shares", [(0.69, 0.27, 0.04), (1 / 3, 1 / 3, 1 / 3), (0.5, 0.5, 0.0)])
+@pytest.mark.parametrize("shares", [(0.69, 0.27, 0.04), (0.5, 0.5, 0.0)])
 def test_it_is_that_of_scikit_learn(shares: tuple[float, ...]) -> None:
     truth = RNG.choice(3, size=500, p=shares)
     predicted = np.where(RNG.random(500) < 0.7, truth, RNG.integers(2, size=500))
-    found = class_accuracy(truth.astype(np.uint8), predicted, NAMES)
-    assert found["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
-    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(truth, predicted))
-    assert found["largest_class"] == accuracy_score(truth, np.full(500, np.bincount(truth).argmax()))
+    found = class_accuracy(truth.astype(np.uint8), predicted, NAMES, "label_{}")
+    assert found["label_accuracy"] == pytest.approx(accuracy_score(truth, predicted))
+    assert found["label_balanced_accuracy"] == pytest.approx(balanced_accuracy_score(truth, predicted))
+    assert found["label_largest_class"] == accuracy_score(truth, np.full(500, np.bincount(truth).argmax()))
     with pytest.warns(UndefinedMetricWarning) if 0 in shares else np.errstate():
         recall = recall_score(truth, predicted, labels=range(3), average=None)
     expected = {name: None if share == 0 else right for name, share, right in zip(NAMES, shares, recall, strict=True)}
-    assert found["recall"] == pytest.approx(expected)
-
-
-def test_the_largest_class_alone_has_the_balanced_accuracy_of_chance() -> None:
-    truth = np.repeat([0, 1, 2], [69, 27, 4])
-    found = class_accuracy(truth, np.zeros(100, int), NAMES, "label_{}")
-    assert found["label_accuracy"] == found["label_largest_class"] == 0.69
-    assert found["label_balanced_accuracy"] == pytest.approx(1 / 3)
-    assert found["label_recall"] == {"healthy": 1.0, "mild": 0.0, "severe": 0.0}
+    assert found["label_recall"] == pytest.approx(expected)
 
 
 def test_no_answer_is_wrong_and_no_sample_is_unknown() -> None:

