@@ -32,35 +32,18 @@ VARIANTS = ("moments-unrestricted", "rdp-sanitised-optimised")
 
 
 def ensemble(dataset: str = "mnist", seed: int = 0, teachers: int = 250, model: str = "small-cnn") -> dict[str, Any]:
-    return {
-        "dataset": dataset,
-        "seed": seed,
-        "split": f"seed-{seed}_pool-9000",
-        "setting": "pool-9000",
-        "pool": 9000,
-        "beside_pool": "",
-        "clusters": None,
-        "ensemble": f"teachers-{teachers}_iid_{model}_modern",
-        "teachers": teachers,
-        "partition": "iid",
-        "model": model,
-        "recipe": "modern",
-        "epochs": 50,
-    }
+    facts = {"dataset": dataset, "seed": seed, "split": f"seed-{seed}_pool-9000", "setting": "pool-9000"}
+    facts |= {"pool": 9000, "beside_pool": "", "clusters": None, "teachers": teachers, "partition": "iid"}
+    facts |= {"ensemble": f"teachers-{teachers}_iid_{model}_modern", "model": model, "recipe": "modern", "epochs": 50}
+    return facts
 
 
 def ensemble_record(facts: dict[str, Any], mean: float = 0.95) -> dict[str, Any]:
-    n = facts["teachers"]
-    gaps = {
-        "plurality_accuracy_pool": min(mean + 0.02, 1.0),
-        "plurality_accuracy_test": min(mean + 0.021, 1.0),
-        "gap_mean": mean - 0.05,
-        "gap_histogram": [0] * n + [9000],
-    }
-    teachers = {
-        f"teacher_accuracy_{what}": value for what, value in zip(("mean", "min", "max"), (mean, 0.9, 0.99), strict=True)
-    }
-    return {"record": "ensemble", **facts, **teachers, "teacher_accuracy_std": 0.01, **gaps}
+    plurality = {"plurality_accuracy_pool": min(mean + 0.02, 1.0), "plurality_accuracy_test": min(mean + 0.021, 1.0)}
+    gaps = {"gap_mean": mean - 0.05, "gap_histogram": [0] * facts["teachers"] + [9000]}
+    of_teachers = {"mean": mean, "min": 0.9, "max": 0.99, "std": 0.01}
+    teachers = {f"teacher_accuracy_{what}": value for what, value in of_teachers.items()}
+    return {"record": "ensemble", **facts, **teachers, **plurality, **gaps}
 
 
 def label_set(facts: dict[str, Any], mechanism: str, value: float) -> dict[str, Any]:
@@ -126,16 +109,8 @@ def private_model(
     epsilon: float = 1.0, accuracy: float = 0.95, form: str = "scratch", dataset: str = "mnist", seed: int = 0
 ) -> dict[str, Any]:
     """Return a record of a private model, here DP-SGD."""
-    bound = Bound(
-        epsilon=epsilon,
-        delta=1e-5,
-        queries=500,
-        accountant="pld",
-        kind=Kind.WORST_CASE,
-        publishable=False,
-        source="made up",
-        adjacency=Adjacency.ADD_OR_REMOVE_RECORD,
-    )
+    stated = {"delta": 1e-5, "accountant": "pld", "kind": Kind.WORST_CASE, "publishable": False, "source": "made up"}
+    bound = Bound(epsilon=epsilon, queries=500, adjacency=Adjacency.ADD_OR_REMOVE_RECORD, **stated)
     facts = {"dataset": dataset, "seed": seed, "split": {"pool": 9000, "test": None}, "system": "DP-SGD", "form": form}
     own = {"private_model": f"{form}_epsilon-{epsilon:g}", "model": "tanh-cnn", "model_parameters": 26010}
     reached = {"accuracy": accuracy, "curve": [], "seconds": 12.5, "bounds": [bound.to_json()]}
@@ -159,7 +134,7 @@ def write_private_model(path: Path, made: dict[str, Any], kind: str = "train_dps
 
 
 def _unused(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{len(list(folder.iterdir()))}.json"
 
 
@@ -212,25 +187,17 @@ def write_collected(path: Path, made: list[dict[str, Any]]) -> Path:
     return path
 
 
-def write_baseline(path: Path, made: dict[str, Any]) -> Path:
-    write_json(path, "train_baseline", made)
-    return path
-
-
 def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int, ...] = (0, 1), teachers=(10, 250)):
     """Write the files of a whole run; return collected records and baselines."""
-    collected = [
-        write_collected(folder / f"{dataset}-{seed}-{n}.json", records(dataset, seed, n))
+    found = [
+        path
         for dataset in datasets
         for seed in seeds
         for n in teachers
+        for path in collected(folder, *records(dataset, seed, n))
     ]
-    baselines = [
-        write_baseline(folder / f"{dataset}-{seed}-baseline.json", baseline(dataset, seed, 0.99 + seed / 1000))
-        for dataset in datasets
-        for seed in seeds
-    ]
-    return collected, baselines
+    without_privacy = [baseline(dataset, seed, 0.99 + seed / 1000) for dataset in datasets for seed in seeds]
+    return found, models(folder, *without_privacy, kind="train_baseline")
 
 
 def load_records(collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
@@ -299,7 +266,7 @@ def forms(name: str, *files_of_records: Any) -> tuple[str, str, str]:
 
 def known_students(folder: Path, seeds: tuple[int, ...]) -> tuple[list[Path], list[Path]]:
     """Write one student of 100 queries for each seed, with known accuracies and bounds; return its files."""
-    collected, baselines = [], []
+    written, baselines = [], [baseline(seed=seed) for seed in seeds]
     for seed in seeds:
         facts = label_set(ensemble(seed=seed), "lnmax", 0.05)
         found = [
@@ -310,6 +277,5 @@ def known_students(folder: Path, seeds: tuple[int, ...]) -> tuple[list[Path], li
             bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
             bound_record(facts, 1000, 0.1, "pld", Kind.WORST_CASE),
         ]
-        collected.append(write_collected(folder / f"{seed}.json", found))
-        baselines.append(write_baseline(folder / f"baseline-{seed}.json", baseline(seed=seed)))
-    return collected, baselines
+        written += collected(folder, *found)
+    return written, models(folder, *baselines, kind="train_baseline")

@@ -124,15 +124,12 @@ def test_releases_from_the_same_data_state_what_they_cost_together(tmp_path: Pat
     assert text.count("with ε = 9.00") == 0
 
 
-def test_it_says_that_an_owner_is_protected(tmp_path: Path, release: Release) -> None:
-    files = release(tmp_path / "a", 0, strategy="hash-owners", students=False)
-    assert "so all records of one owner, replaced, added or removed, and the owner as a whole" in page(tmp_path, files)
-
-
-@pytest.mark.slow
-def test_a_budget_leaves_some_queries_without_answer(tmp_path: Path, release: Release) -> None:
-    files = release(tmp_path / "a", 0, students=False, budget=1.0, delta=1e-5)
+def test_it_says_that_an_owner_is_protected_and_that_a_budget_leaves_queries_without_answer(
+    tmp_path: Path, release: Release
+) -> None:
+    files = release(tmp_path / "a", 0, strategy="hash-owners", students=False, budget=1.0, delta=1e-5)
     text = words(page(tmp_path, files))
+    assert "so all records of one owner, replaced, added or removed, and the owner as a whole" in text
     assert re.search(r"^.*\b74 labels for 300 public samples", text)
     assert "until the next one might exceed ε = 1 at δ = 1e-5; 74 were asked" in text
 

@@ -226,10 +226,10 @@ def test_what_no_configuration_can_run_says_why(tmp_path):
 
 
 def test_private_knn_is_compared_with_its_published_form(tmp_path):
-    claimed = made.private_model(1.3, 0.97, "published") | {"system": "Private-kNN"}
+    claimed, proven = made.private_model(1.3, 0.97, "published"), made.private_model(0.9, 0.98, "sound")
     claimed["bounds"][0] |= {"kind": "claimed"}
-    proven = made.private_model(0.9, 0.98, "sound") | {"system": "Private-kNN"}
-    frame = verdicts(_private_models(tmp_path, claimed, proven), PUBLISHED.of("Private-kNN 2020"))
+    models = _private_models(tmp_path, *(each | {"system": "Private-kNN"} for each in (claimed, proven)))
+    frame = verdicts(models, PUBLISHED.of("Private-kNN 2020"))
     for quantity, published, measured in (("epsilon", 0.47, 1.3), ("private_model_accuracy", 0.988, 0.97)):
         row = _one(frame, row="MNIST Private-kNN 735 queries", quantity=quantity)
         assert (row["published"], row["measured_mean"], row["verdict"]) == (published, measured, Verdict.SHORT)
