@@ -6,12 +6,13 @@ forms between counts, and every divergence is ln Σ P^α P′^{1−α} as it sta
 """
 
 import json
+from collections import Counter
 from functools import cache
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import mpmath as mp
-from tests.mechanisms.test_quadrature import exact_laplace
+from tests.accounting.oracles import divergence
 
 PATH = Path(__file__).with_name("exact_reference.json")
 ORDERS = [1.01, 2.0, 20.0, 1000.0]
@@ -83,9 +84,44 @@ def gaussian(x):
     return mp.npdf(x), mp.ncdf(x)
 
 
-def divergence(p, other, order):
-    order = mp.mpf(order)
-    return mp.log(mp.fsum(a**order * b ** (1 - order) for a, b in zip(p, other, strict=True))) / (order - 1)
+def exact_laplace(counts, scale):
+    """Compute ln P(j) from antiderivatives: between two counts every integrand is a sum of exponentials in x."""
+    values = [mp.mpf(c) / mp.mpf(scale) for c in sorted(set(counts), reverse=True)]
+    multiplicity = [Counter(counts)[c] for c in sorted(set(counts), reverse=True)]
+    found = []
+    for j, centre in enumerate(values):
+        edges = [-mp.inf, *reversed(values), mp.inf]
+        total = mp.mpf(0)
+        for low, high in pairwise(edges):
+            terms = {1: mp.exp(-centre) / 2} if high <= centre else {-1: mp.exp(centre) / 2}
+            for k, value in enumerate(values):
+                terms = times(terms, distribution(value, multiplicity[k] - (k == j), high <= value))
+            total += mp.fsum(c * integral(power, low, high) for power, c in terms.items())
+        found.append(mp.log(total))
+    return [found[sorted(set(counts), reverse=True).index(c)] for c in counts]
+
+
+def distribution(value, power, below):
+    """Return Pr[Lap ≤ x − value]^power as {exponent of eˣ: coefficient}, for x below or above `value`."""
+    if below:
+        return {power: (mp.exp(-value) / 2) ** power}
+    return {-i: mp.binomial(power, i) * (-mp.exp(value) / 2) ** i for i in range(power + 1)}
+
+
+def times(left, right):
+    product = {}
+    for a, x in left.items():
+        for b, y in right.items():
+            product[a + b] = product.get(a + b, 0) + x * y
+    return product
+
+
+def integral(power, low, high):
+    if power == 0:
+        return high - low
+    upper = mp.exp(power * high) if mp.isfinite(high) else mp.mpf(0)
+    lower = mp.exp(power * low) if mp.isfinite(low) else mp.mpf(0)
+    return (upper - lower) / power
 
 
 def worst(kind, scale, counts):

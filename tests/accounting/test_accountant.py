@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from dp_accounting.rdp import compute_epsilon
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patebench.accounting import accountant as module
 from patebench.accounting import conversion, rdp
-from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, check_queries, repeated, summed
+from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.core.bound import Conversion, Kind
-from patebench.core.errors import PatebenchError
 
 ORDERS = np.array([1.5, 2.0, 8.0, 32.0])
 
@@ -22,25 +24,18 @@ def gaussian_accountant(sigma, **options):
     )
 
 
-@pytest.fixture
-def log_q():
-    return -np.random.default_rng(0).exponential(8, size=700) - 0.7
-
-
 def curve(rows, orders):
     return rdp.gaussian_data_dependent(rows, 40.0, orders)
 
 
-def test_composition_is_the_sum_of_single_queries(log_q):
-    totals = summed(curve, log_q)([1, 5, 700], ORDERS)
+@pytest.mark.parametrize("cells", [64, 1 << 15])
+def test_composition_is_the_sum_of_single_queries_whatever_the_blocks(cells, monkeypatch):
+    monkeypatch.setattr(module, "_CELLS", cells)
+    log_q = -np.random.default_rng(0).exponential(8, size=700) - 0.7
     singles = np.array([curve(log_q[i : i + 1], ORDERS)[0] for i in range(700)])
-    np.testing.assert_allclose(totals, [singles[:1].sum(0), singles[:5].sum(0), singles.sum(0)], rtol=1e-12)
-
-
-def test_sums_do_not_depend_on_the_order_of_the_request_or_on_blocks(log_q, monkeypatch):
-    whole = summed(curve, log_q)([700, 5, 5], ORDERS)
-    monkeypatch.setattr(module, "_CELLS", 64)
-    np.testing.assert_allclose(summed(curve, log_q)([5, 700], ORDERS)[[1, 0, 0]], whole, rtol=1e-12)
+    for queries in ([1, 5, 700], [700, 5, 5]):
+        expected = [singles[:T].sum(axis=0) for T in queries]
+        np.testing.assert_allclose(summed(curve, log_q)(queries, ORDERS), expected, rtol=1e-12)
 
 
 def test_refinement_finds_the_analytic_optimum_of_the_classic_conversion():
@@ -71,7 +66,26 @@ def test_an_unbounded_curve_gives_infinity_without_an_order():
         assert bound.order is None
 
 
-@pytest.mark.parametrize("queries", [[], [0], [-3], [5, 11]])
-def test_impossible_numbers_of_queries_are_refused(queries):
-    with pytest.raises(PatebenchError, match="queries"):
-        check_queries(queries, 10)
+GRID = np.array([1.02, 1.5, 2.0, 4.0, 16.0, 64.0, 1000.0])
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
+@pytest.mark.parametrize("rho", [0.0, 1e-13, 1e-6, 1e-3, 0.1, 3.0])
+def test_tight_is_that_of_dp_accounting(rho, delta):
+    epsilons = conversion.tight(GRID, rho * GRID, delta)
+    expected, order = compute_epsilon(GRID, rho * GRID, delta)
+    assert epsilons.min() == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    if expected > 0:
+        assert GRID[epsilons.argmin()] == order
+
+
+@given(st.floats(0, 100), st.floats(1e-15, 0.5), st.floats(1.01, 1e6))
+def test_tight_is_never_negative_nor_above_classic(value, delta, order):
+    orders, curve = np.array([order]), np.array([value])
+    tight = conversion.tight(orders, curve, delta)[0]
+    assert 0 <= tight <= conversion.classic(orders, curve, delta)[0]
+
+
+@pytest.mark.parametrize("kind", [Conversion.CLASSIC, Conversion.TIGHT])
+def test_an_infinite_curve_gives_infinity(kind):
+    assert np.all(np.isposinf(conversion.convert(kind, GRID, np.full_like(GRID, np.inf), 1e-5)))

@@ -1,7 +1,6 @@
 """Every δ in (0, 1) gives bounds or is refused in one line, wherever it enters."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -43,40 +42,27 @@ def test_what_a_failure_leaves_of_delta_may_be_too_little(name: str) -> None:
         assert all(bound.epsilon >= 0 for bound in made.bounds(VOTES, [4], SMALLEST_DELTA))
 
 
-def of_epsilon(folder: Path) -> list[str]:
-    np.save(folder / "counts.npy", VOTES.counts)
-    return ["epsilon", f"{folder}/counts.npy", "--mechanism=gnmax", "--sigma=40", "--release", "--delta"]
-
-
-def of_aggregate(folder: Path) -> list[str]:
-    np.save(folder / "counts.npy", VOTES.counts)
-    own = [f"--votes={folder}/counts.npy", f"--out={folder}/labels.npz", "--seed=0", "--stream=x"]
-    return ["aggregate", *own, "--mechanism=gnmax", "--sigma=1e5", "--budget=4", "--delta"]
-
-
-def of_release(folder: Path) -> list[str]:
-    np.save(folder / "counts.npy", VOTES.counts)
-    own = [f"--votes={folder}/counts.npy", f"--out={folder}/labels.npz", "--release", f"--ledger={folder}/ledger"]
-    return ["aggregate", *own, "--mechanism=gnmax", "--sigma=1e5", "--ledger-budget=4", "--ledger-delta"]
-
-
-COMMANDS: list[Callable[[Path], list[str]]] = [
-    of_epsilon,
-    of_aggregate,
-    of_release,
-    lambda _: ["calibrate", "--mechanism=gnmax", "--epsilon=1", "--queries=5", "--release", "--delta"],
-    lambda _: ["audit", "--mechanism=gnmax", "--sigma=4", "--teachers=5", "--classes=2", "--runs=1000", "--delta"],
-    lambda _: ["test-mechanism", "gnmax", "--sigma=4", "--runs=1000", "--delta"],
-    lambda folder: ["ledger", str(folder), "--delta"],
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "epsilon counts.npy --mechanism=gnmax --sigma=40 --release",
+        "aggregate --votes=counts.npy --out=labels.npz --seed=0 --stream=x --mechanism=gnmax --sigma=1e5 --budget=4",
+        "aggregate --votes=counts.npy --out=labels.npz --release --ledger=ledger --mechanism=gnmax --sigma=1e5"
+        " --ledger-budget=4",
+        "calibrate --mechanism=gnmax --epsilon=1 --queries=5 --release",
+        "audit --mechanism=gnmax --sigma=4 --teachers=5 --classes=2 --runs=1000",
+        "test-mechanism gnmax --sigma=4 --runs=1000",
+        "ledger .",
+    ],
+)
 @pytest.mark.parametrize("delta", [*TINY, "0", "1", "nan", "-1e-5"])
 def test_commands_refuse_what_is_no_delta_in_one_line(
-    tmp_path: Path, command: Callable[[Path], list[str]], delta: float | str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, delta: float | str
 ) -> None:
-    result = CliRunner().invoke(cli, [*command(tmp_path), str(delta)])
+    monkeypatch.chdir(tmp_path)
+    np.save("counts.npy", VOTES.counts)
+    option = "--ledger-delta" if "--ledger-budget" in command else "--delta"
+    result = CliRunner().invoke(cli, [*command.split(), option, str(delta)])
     assert isinstance(result.exception, PatebenchError), result.output
     assert "δ" in str(result.exception) or "delta" in str(result.exception)
     assert "\n" not in str(result.exception)

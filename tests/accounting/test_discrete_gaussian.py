@@ -9,6 +9,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.oracles import renyi, sum_of_gaussians
 
 from patebench.accounting import conversion, discrete_gaussian, independent
 
@@ -49,27 +50,10 @@ def test_never_below_the_truth_and_hardly_above(sigma, cells, delta):
         assert found == 0 or exact_delta(sigma, cells, mp.mpf(found) - mp.mpf(10) ** -7 * (1 + found)) > delta
 
 
-def summed(sigma, cells):
-    """Compute the distribution by convolutions; all terms are positive, so relative errors are only from rounding."""
-    reach = math.ceil(38 * sigma) + 1
-    power = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma * sigma))
-    law, widest = np.ones(1), math.ceil(38 * sigma * math.sqrt(cells)) + 1
-    while cells:
-        law = cut(np.convolve(law, power / power.sum()), widest) if cells & 1 else law
-        cells >>= 1
-        power = cut(np.convolve(power / power.sum(), power / power.sum()), widest) if cells else power
-    return law
-
-
-def cut(law, reach):
-    off = max(0, len(law) // 2 - reach)
-    return law[off : len(law) - off]
-
-
 @pytest.mark.parametrize(("sigma", "queries"), [(0.5, 3000), (1.0, 100), (1.9, 400), (2.3, 400), (40.0, 1)])
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-100, 1e-280])
 def test_many_queries_against_plain_convolutions(sigma, queries, delta):
-    law = summed(sigma, 2 * queries)
+    law = sum_of_gaussians(sigma, 2 * queries)
     losses = (queries + np.arange(len(law)) - len(law) // 2) / sigma**2
     found = discrete_gaussian.epsilon(sigma, 2 * queries, delta)
 
@@ -134,7 +118,7 @@ def test_the_ends_of_the_range(delta):
 def test_two_scales_cost_more_than_the_sums_over_both_lattices(delta):
     """A count with σ = 4 and two with σ = 3, each moved by one, in six queries: all pairs of sums."""
     groups, queries = [(4.0, 6), (3.0, 12)], 6
-    one, two = (summed(sigma, cells) for sigma, cells in groups)
+    one, two = (sum_of_gaussians(sigma, cells) for sigma, cells in groups)
     place = [np.arange(len(law)) - len(law) // 2 for law in (one, two)]
     losses = np.add.outer((queries / 2 + place[0]) / 16, (queries + place[1]) / 9)
     found = discrete_gaussian.several(groups, delta)
@@ -143,3 +127,53 @@ def test_two_scales_cost_more_than_the_sums_over_both_lattices(delta):
         return np.sum(np.outer(one, two) * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0))
 
     assert spent(found) <= delta < spent(found * 0.97)
+
+
+SHARES = [(0.5, 2), (0.5, 10), (0.6, 3), (0.6, 40), (0.8, 20), (1.0, 5), (1.5, 45), (2.5, 100)]
+
+
+@pytest.mark.parametrize(("share", "shares"), SHARES)
+def test_nothing_costs_less_than_the_exact_sum_of_shares(share, shares):
+    """Two counts shifted by one, all others alike: divergences are twice that of one shifted sum, and losses add up."""
+    p, sigma = sum_of_gaussians(share, shares), share * math.sqrt(shares)
+    p = p[p > 1e-280]
+    log_p, x = np.log(p), np.arange(len(p)) - len(p) // 2
+    log_one = -(x**2) / (2 * sigma**2)
+    log_one -= np.logaddexp.reduce(log_one)
+    likely = np.abs(x) < 12 * sigma
+    apart = np.abs(log_p[likely] - log_one[likely]).max()
+    assert apart <= discrete_gaussian.share_difference(share, shares) + 1e-12
+    if share <= 0.6:
+        assert apart > 1e-4, "the sum is no discrete Gaussian, so there is something to pay for"
+
+    orders = np.array([1.1, 2.0, 6.0, 25.0])
+    exact = 2 * renyi(log_p[1:], log_p[:-1], orders)
+    bound = discrete_gaussian.shared_counts(sigma, shares, orders)
+    assert np.all(exact <= bound + 1e-12)  # the oracle itself rounds at 1e-13
+    if share == 0.5:
+        assert np.any(exact > orders / sigma**2), "one discrete Gaussian of that variance costs less"
+    if share >= 1.5:
+        np.testing.assert_allclose(exact, bound, rtol=1e-4)  # far from ½ there is next to nothing to pay
+
+    losses = np.add.outer(*2 * [log_p[1:] - log_p[:-1]])
+    for delta in (0.1, 1e-5, 1e-12):
+        epsilon = discrete_gaussian.shared_counts_epsilon(sigma, shares, 1, delta)
+        spent = np.sum(np.outer(p[1:], p[1:]) * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0))
+        assert spent <= delta
+        if share >= 1.5:
+            assert epsilon == pytest.approx(discrete_gaussian.epsilon(sigma, 2, delta), rel=1e-3)
+
+
+def test_the_difference_to_forty_digits():
+    with mp.workdps(40):
+        for share, shares in ((0.5, 3), (1.2, 45), (3.0, 250)):
+            terms = (mp.exp(-2 * mp.pi**2 * mp.mpf(share) ** 2 * k / (k + 1)) for k in range(1, shares))
+            assert discrete_gaussian.share_difference(share, shares) == pytest.approx(float(10 * sum(terms)), rel=1e-12)
+
+
+def test_it_fails_closed():
+    orders = np.array([2.0, 10.0])
+    assert np.all(np.isposinf(discrete_gaussian.shared_counts(0.0, 10, orders)))
+    assert np.all(np.isposinf(discrete_gaussian.shared_counts(1.0, 5, orders)))  # shares of scale 0.447
+    assert discrete_gaussian.share_difference(3.0, 1) == 0
+    np.testing.assert_allclose(discrete_gaussian.shared_counts(40.0, 1, orders), orders / 1600)

@@ -1,6 +1,5 @@
 """The cost of a label, against all neighbours, a finer search, the exact accountant and the theorem's table."""
 
-import itertools
 import math
 from functools import cache
 
@@ -8,13 +7,14 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import ndtr
+from tests.accounting.oracles import divergence, histograms, label_probabilities, moved
+from tests.accounting.test_sparse_vector import LAPLACE as LAPLACE_NOISE
+from tests.accounting.test_sparse_vector import NORMAL
 
-from patebench.accounting import exact_accountant, label, rdp
+from patebench.accounting import label, rdp
 from patebench.accounting.conversion import ORDERS, convert
-from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion
-from patebench.mechanisms.noisy_argmax import GNMax, LNMax
+from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
 
 DELTA = 1e-5
 GAUSSIAN, LAPLACE = "gaussian", "laplace"
@@ -67,30 +67,17 @@ def win_probabilities(kind, scale, counts):
     return [found[order.index(j)] for j in range(len(counts))]
 
 
-def divergence(p, q, order):
-    with mp.workdps(40):
-        total = mp.fsum(a * (a / b) ** (order - 1) for a, b in zip(p, q, strict=True) if a > 0)
-        return float(mp.log(total) / (order - 1))
-
-
-def moved(counts, loses, gains):
-    return tuple(n - (j == loses) + (j == gains) for j, n in enumerate(counts))
-
-
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
 @pytest.mark.parametrize("scale", [1.3, 3.0, 50.0])
 @pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (3, 2), pytest.param(4, 3, marks=pytest.mark.slow)])
 def test_no_pair_of_neighbours_differs_by_more(kind, scale, teachers, classes):
     """Both directions: every histogram and every move, its reverse among them."""
-    every = [c for c in itertools.product(range(teachers + 1), repeat=classes) if sum(c) == teachers]
     with mp.workdps(25):
-        for counts in every:
-            for loses, gains in itertools.permutations(range(classes), 2):
-                if counts[loses]:
-                    p = win_probabilities(kind, scale, counts)
-                    q = win_probabilities(kind, scale, moved(counts, loses, gains))
-                    for order in (1.001, 1.5, 4.0, 1 + 2 * scale):
-                        assert divergence(p, q, order) <= cost(kind, scale).curve(np.array([order]))[0]
+        for counts in histograms(teachers, classes).tolist():
+            for neighbour in moved(counts):
+                p, q = (win_probabilities(kind, scale, each) for each in (counts, neighbour))
+                for order in (1.001, 1.5, 4.0, 1 + 2 * scale):
+                    assert divergence(p, q, order) <= cost(kind, scale).curve(np.array([order]))[0]
 
 
 # The same supremum by a search with SciPy, in units of the noise.
@@ -100,18 +87,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(120)
 
 def three(kind, u, v):
     """Return P_a, P_b and P_o for arrays u, v, by quadrature over pieces on which the integrand is smooth."""
-    f = (
-        (lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
-        if kind == GAUSSIAN
-        else (lambda x: np.exp(-np.abs(x)) / 2)
-    )
-
-    def below(x):
-        return (
-            ndtr(x)
-            if kind == GAUSSIAN
-            else np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
-        )
+    f, below, _ = NORMAL if kind == GAUSSIAN else LAPLACE_NOISE
 
     def wins(u, v):
         reach = 10 if kind == GAUSSIAN else 45
@@ -177,55 +153,7 @@ def test_the_values_of_the_theorem(kind, scale, queries, searched_for, counts):
         assert found < 0.87 * counts
 
 
-@pytest.mark.parametrize(("mechanism", "kind", "scale"), [(GNMax(40), GAUSSIAN, 40.0), (LNMax(0.05), LAPLACE, 20.0)])
-@pytest.mark.parametrize("queries", [1, 100, 1000])
-def test_never_below_the_exact_divergence_of_two_tied_classes(mechanism, kind, scale, queries):
-    """Half of 250 teachers for each of two classes: within 12% for many queries."""
-    counts = np.tile([125, 125, 0, 0], (queries, 1))
-    (floor,) = (
-        bound.epsilon
-        for accountant in exact_accountant.accountants(Votes(counts), mechanism.neighbours)
-        for bound in accountant.bounds([queries], DELTA)
-        if bound.conversion is Conversion.TIGHT
-    )
-    assert floor <= epsilon(kind, scale, queries)
-    if kind == GAUSSIAN and queries > 1:
-        assert epsilon(kind, scale, queries) < 1.12 * floor
-
-
 # Discrete noise: all integers by enumeration.
-
-
-def integer_probabilities(kind, scale, counts, order_of_classes):
-    reach = 60
-    x = np.arange(-reach, reach + 1)
-    weight = [
-        mp.exp(-(mp.mpf(int(z)) ** 2) / (2 * scale**2)) if kind == GAUSSIAN else mp.exp(-abs(int(z)) / mp.mpf(scale))
-        for z in x
-    ]
-    total = mp.fsum(weight)
-    p = [each / total for each in weight]
-    below = [mp.mpf(0)]
-    for each in p:
-        below.append(below[-1] + each)
-
-    def pmf(z):
-        return p[z + reach] if abs(z) <= reach else mp.mpf(0)
-
-    def cdf(z):
-        return below[min(max(z + reach + 1, 0), len(p))]
-
-    place = {j: i for i, j in enumerate(order_of_classes)}
-    result = []
-    for j, own in enumerate(counts):
-        grid = range(min(counts) - reach, max(counts) + reach + 1)
-        chances = (
-            pmf(y - own) * mp.fprod(cdf(y - other - (place[k] < place[j])) for k, other in enumerate(counts) if k != j)
-            for y in grid
-        )
-        result.append(mp.fsum(chances))
-    assert abs(mp.fsum(result) - 1) < 1e-15
-    return result
 
 
 @pytest.mark.slow
@@ -234,15 +162,13 @@ def integer_probabilities(kind, scale, counts, order_of_classes):
 def test_integers_whichever_class_wins_ties(kind, scale):
     """All histograms of 3 votes on 2 and 3 classes and all moves, and so the three in every order."""
     curve = cost(kind, scale, discrete=True).curve
+    noise = DiscreteGaussian(scale) if kind == GAUSSIAN else DiscreteLaplace(scale)
     with mp.workdps(25):
-        for classes in (2, 3):
-            for counts in (c for c in itertools.product(range(4), repeat=classes) if sum(c) == 3):
-                p = integer_probabilities(kind, scale, counts, range(classes))
-                for loses, gains in itertools.permutations(range(classes), 2):
-                    if counts[loses]:
-                        q = integer_probabilities(kind, scale, moved(counts, loses, gains), range(classes))
-                        for order in (1.001, 1.5, 4.0, 1 + 2 * scale):
-                            assert divergence(p, q, order) <= curve(np.array([order]))[0]
+        for counts in map(tuple, [*histograms(3, 2).tolist(), *histograms(3, 3).tolist()]):
+            for neighbour in moved(counts):
+                p, q = (label_probabilities(noise, each) for each in (counts, neighbour))
+                for order in (1.001, 1.5, 4.0, 1 + 2 * scale):
+                    assert divergence(p, q, order) <= curve(np.array([order]))[0]
 
 
 def integer_table(kind, scale, tie, width):
@@ -310,14 +236,8 @@ def test_ends_of_the_range(discrete):
             assert np.all(curve > 0)
             assert np.all(curve <= counts)
     assert label.gaussian(1e15).curve(np.array([2.0]))[0] == pytest.approx(0.65 * 2e-30, rel=0.02)
+    assert 2 / math.pi <= label.gaussian(1e4).curve(np.array([2.0]))[0] / 2e-8 < 1.025 * 2 / math.pi, "two classes"
     assert np.all(label.gaussian(math.inf).curve(orders) >= 0)
-
-
-def test_two_classes_cost_what_the_sign_of_a_difference_does():
-    """As noise grows, twice 2/π times the Gaussian cost of half the shift: the Fisher information of a probit."""
-    of = label.gaussian(1e4)
-    assert of.curve(np.array([2.0]))[0] / 2e-8 >= 2 / math.pi
-    assert of.curve(np.array([2.0]))[0] / 2e-8 < 1.025 * 2 / math.pi
 
 
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])

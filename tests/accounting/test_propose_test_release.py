@@ -6,7 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.mechanisms.test_gap_divergence import moved, rows
+from tests.accounting.oracles import histograms, moved
 
 from patebench.accounting import conversion
 from patebench.accounting.propose_test_release import UNITS, Decision, WholeAccountant, gaps, steps
@@ -66,7 +66,7 @@ def test_more_budget_makes_p_rise_to_one():
 def test_k_is_its_definition_and_neighbours_differ_by_one(budget):
     """All votes of six teachers on two queries of three classes, and all that one teacher can make of them."""
     cost = np.array([3.0, 1.5, 0.9, 0.3, 0.2, 0.04, 0.01])
-    data = list(itertools.product(rows(6, 3), repeat=2))
+    data = list(itertools.product(map(tuple, histograms(6, 3).tolist()), repeat=2))
     k = {pair: steps(gaps(np.array(pair)), cost, budget) for pair in data}
 
     def total(gap, lowered):

@@ -8,14 +8,22 @@ import pytest
 from patebench.accounting.votes import Votes
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import NO_ANSWER, Mechanism, make_mechanism
+from patebench.mechanisms.base import (
+    NO_ANSWER,
+    Mechanism,
+    check_adaptive,
+    check_budget,
+    check_releasable,
+    make_mechanism,
+)
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
+from patebench.mechanisms.noise_shares import DistributedGNMax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 
 @pytest.fixture(params=MECHANISMS)
 def mechanism(request):
-    return make_mechanism(request.param, MECHANISMS.load(request.param).example)
+    return made(request.param)
 
 
 @pytest.fixture
@@ -52,6 +60,23 @@ def test_slugs_are_path_components():
         ("gnmax", {"sigma": -1}, "must be at least 0"),
         ("confident-gnmax", {"threshold": 200, "sigma1": 150}, "lacks its parameter 'sigma2'"),
         ("gnmax", {"sigma": "40"}, "not a number"),
+        ("sparse-gnmax", {"k": 1.5, "sigma": 2}, r"SparseGNMax: k = 1.5 is not a whole number"),
+        ("sparse-gnmax", {"k": math.inf, "sigma": 2}, "k = inf is out of range"),
+        ("distributed-sparse-gnmax", {"k": 0, "sigma": 2, "tolerance": 0}, "k = 0 is out of range"),
+        ("distributed-sparse-gnmax", {"k": 1, "sigma": 2, "tolerance": 0.5}, "tolerance = 0.5 is not a whole number"),
+        ("distributed-gnmax", {"sigma": 5, "tolerance": 2.5}, "tolerance = 2.5 is not a whole number"),
+        ("stable-svt", {"epsilon": 1, "failure": 1e-6, "cutoff": 1.5}, "cutoff = 1.5 is not a whole number"),
+        ("stable-svt", {"epsilon": 1, "failure": 1e-6, "cutoff": math.inf}, "cutoff = inf is not a whole number"),
+        (
+            "randomised-response",
+            {"epsilon": 1, "unbiased": 1e-9, "participation": 1, "spread": 1},
+            r"unbiased = .* choose 0",
+        ),
+        (
+            "ptr-gnmax",
+            {"order": 8, "cost": 1, "epsilon": 1, "failure": 1e-5, "sigma": 9},
+            r"PtrGNMax: with cost = 1 at order = 8, .* raise epsilon, or lower cost",
+        ),
     ],
 )
 def test_wrong_parameters_get_one_line(name, parameters, fault):
@@ -73,13 +98,46 @@ def test_every_mechanism_keeps_the_interface(mechanism, votes):
         np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
         assert np.all(np.isfinite(log_p[np.arange(50), labels])), "whatever is released was possible"
     assert 1 <= mechanism.most_participation(50) <= 50
-
-
-def test_release_repeats_with_the_seed_and_only_with_it(mechanism, votes):
     many = votes.at(np.tile(np.arange(votes.queries), 20))
     first, again, other = (mechanism.release(many, np.random.default_rng(seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
+
+
+class Unfit(GNMax):
+    discrete = False
+
+    def per_query_cost(self, teachers, classes):
+        return None
+
+
+def made(name):
+    return make_mechanism(name, MECHANISMS.load(name).example)
+
+
+COUNTS = Votes.from_counts(np.array([[3, 1]]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (lambda: check_releasable("unfit", Unfit), "'unfit' cannot be drawn with discrete noise.*lnmax, gnmax"),
+        (lambda: check_budget("unfit", Unfit(3.0), 9, 2), "'unfit' has no cost per query.* one of: .*gnmax"),
+        (lambda: check_budget("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no cost per query"),
+        (lambda: check_budget("x", made("sparse-gnmax"), 9, 2), "releases its table as a whole, so it cannot stop at"),
+        (lambda: check_budget("x", made("distributed-sparse-gnmax"), 99, 2), "releases its table as a whole"),
+        (lambda: check_adaptive("ptr-gnmax", made("ptr-gnmax")), "cannot be queried in rounds"),
+        (lambda: DistributedGNMax(5.0, 10).needed(10), "tolerance = 10 must be below the number of teachers, 10"),
+        (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "depend on each other"),
+        (lambda: made("sparse-gnmax").release(COUNTS, np.random.default_rng(0)), "only counts are available"),
+        (lambda: made("randomised-response").release(COUNTS, np.random.default_rng(0)), "only counts are available"),
+        (lambda: Unknown(4.0).bounds(COUNTS, [1], 1e-5), r"Unknown.log_outcome_probabilities .* override 'neighbours'"),
+    ],
+)
+def test_what_a_mechanism_can_not_do_is_one_line(asked, fault):
+    with pytest.raises(PatebenchError, match=fault) as caught:
+        asked()
+    assert "\n" not in str(caught.value)
 
 
 class Unknown(GNMax):
@@ -87,11 +145,6 @@ class Unknown(GNMax):
 
     def log_outcome_probabilities(self, votes):
         return None
-
-
-def test_without_outcome_probabilities_nothing_exact_is_said(votes):
-    with pytest.raises(PatebenchError, match=r"Unknown.log_outcome_probabilities .* override 'neighbours'"):
-        Unknown(4.0).bounds(votes, [50], 1e-5)
 
 
 def test_without_outcome_probabilities_no_label_accuracy_is_expected(votes):

@@ -5,29 +5,14 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.mechanisms.test_soundness import ensembles, neighbours
 
 from patebench.accounting import independent, rdp
 from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.mechanisms.confident_gnmax import ConfidentGNMax
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax, InteractiveGNMax
 from patebench.mechanisms.noisy_argmax import GNMax
-
-ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
-
-
-@pytest.mark.parametrize(("top", "other"), [(250, 0), (130, 120), (125, 125), (200, 50)])
-@pytest.mark.parametrize(("threshold", "sigma1", "sigma2"), [(200, 150, 40), (200, 10, 40), (300, 10, 5), (0, 5, 100)])
-def test_two_classes_have_closed_forms(top, other, threshold, sigma1, sigma2):
-    votes = Votes.from_counts(np.array([[other, top]]))
-    got = ConfidentGNMax(threshold, sigma1, sigma2).log_outcome_probabilities(votes)[0]
-    with mp.workdps(400):
-        above, ahead = mp.mpf(top - threshold) / sigma1, (top - other) / (sigma2 * mp.sqrt(2))
-        outcomes = mp.ncdf(above) * mp.ncdf(-ahead), mp.ncdf(above) * mp.ncdf(ahead), mp.ncdf(-above)
-        expected = [float(mp.log(p)) for p in outcomes]
-    np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
 def test_thresholds_at_the_ends():
@@ -42,35 +27,9 @@ def test_thresholds_at_the_ends():
 
 
 def test_where_every_query_is_answered_it_is_gnmax():
-    votes, orders = Votes.from_counts(np.array([[30, 10, 5]])), np.array([1.05, 2.0, 9.0])
-    screened = ConfidentGNMax(0, 1, 8)
-    expected = GNMax(8).log_outcome_probabilities(votes)[:, :-1]
-    np.testing.assert_allclose(screened.log_outcome_probabilities(votes)[:, :-1], expected, rtol=1e-14)
-    alone, always = (
-        ExactDivergence(votes, each.neighbours).directions([1], orders).per_query for each in (GNMax(8), screened)
-    )
-    np.testing.assert_allclose(always, alone, rtol=1e-9)
-
-
-@pytest.mark.parametrize("mechanism", [ConfidentGNMax(3, 1, 2), ConfidentGNMax(2, 0.7, 0.8)], ids=str)
-@pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (4, 2), (5, 3), (4, 4)])
-def test_bounds_hold_for_every_small_ensemble(mechanism, teachers, classes):
-    """The exact accountant is the brute-force maximum; the theorems are above it, the expected cost is not always."""
-    for counts in ensembles(teachers, classes):
-        votes = Votes.from_counts(np.array([counts]))
-        own = np.exp(mechanism.log_outcome_probabilities(votes))
-        others = Votes.from_counts(neighbours(counts))
-        neighbour = np.exp(mechanism.log_outcome_probabilities(others))
-        forward, back = (
-            np.array([np.log(np.sum(p**a * q ** (1 - a), axis=1)).max() / (a - 1) for a in ORDERS])
-            for p, q in ((own, neighbour), (neighbour, own))
-        )
-        got = ExactDivergence(votes, mechanism.neighbours).directions([1], ORDERS).per_query[0]
-        np.testing.assert_allclose(got, [forward, back], rtol=1e-8)
-        worst = mechanism.data_independent(ORDERS)
-        assert np.all(got <= worst * (1 + 1e-12))
-        rows = np.column_stack([[max(counts)], rdp.gaussian_log_q(votes.counts, mechanism.sigma2)])
-        assert np.all(forward <= mechanism.data_dependent(rows, ORDERS)[0] * (1 + 1e-12))
+    votes = Votes.from_counts(np.array([[30, 10, 5]]))
+    screened, always = (each.log_outcome_probabilities(votes)[:, :-1] for each in (ConfidentGNMax(0, 1, 8), GNMax(8)))
+    np.testing.assert_allclose(screened, always, rtol=1e-14)
 
 
 def test_the_theorem_is_put_to_use_and_costs_less_where_answers_are_rare():
@@ -122,6 +81,27 @@ def test_worst_case_covers_every_query_asked():
     classic = np.min(curve + math.log(1e5) / (a - 1))
     assert bounds["rdp", Conversion.CLASSIC].epsilon == pytest.approx(classic, rel=1e-6)
     assert all(bound.publishable for bound in bounds.values())
+
+
+@pytest.mark.parametrize("top", [None, 0.0, 0.25, 0.75, 1.0])
+@pytest.mark.parametrize("counts", [(0, 250), (9, 31), (125, 125), (50, 200)])
+@pytest.mark.parametrize(("threshold", "sigma1", "sigma2"), [(200, 150, 40), (20, 15, 4), (300, 10, 5), (0, 5, 100)])
+def test_two_classes_have_closed_forms(counts, top, threshold, sigma1, sigma2):
+    """Interactive-GNMax tests what is new to a student who predicts the second class with the probability `top`."""
+    votes, teachers = Votes.from_counts(np.array([counts])), sum(counts)
+    if top is None:
+        mechanism, news = ConfidentGNMax(threshold, sigma1, sigma2), max(counts)
+    else:
+        mechanism, votes = (
+            InteractiveGNMax(threshold, sigma1, sigma2, 0.5),
+            votes.with_predictions(np.array([[1 - top, top]])),
+        )
+        news = max(counts[1] - teachers * top, counts[0] - teachers * (1 - top))
+    with mp.workdps(1000):
+        above, ahead = (mp.mpf(news) - threshold) / sigma1, (counts[1] - counts[0]) / (sigma2 * mp.sqrt(2))
+        outcomes = mp.ncdf(above) * mp.ncdf(-ahead), mp.ncdf(above) * mp.ncdf(ahead), mp.ncdf(-above)
+        expected = [float(mp.log(p)) for p in outcomes]
+    np.testing.assert_allclose(mechanism.log_outcome_probabilities(votes)[0], expected, rtol=1e-12)
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.accounting.oracles import hockey_stick, sum_of_gaussians
+from tests.mechanisms.test_sparse import ROWS
 
 from patebench.accounting.sparse import participations
 from patebench.accounting.votes import Votes, capped
@@ -15,11 +17,9 @@ from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import generator
 from patebench.decoding.table_likelihood import noise_of
-from patebench.mechanisms.base import check_adaptive, check_budget
 from patebench.mechanisms.noise import Gaussian
 from patebench.mechanisms.noise_shares import DistributedGNMax, DistributedSparseGNMax
 
-ROWS = np.array(list(itertools.product([-1, 0, 1], repeat=3)), np.int8)
 OTHERS = np.array([[0, -1, 1], [-1, -1, 0], [1, 1, 1], [0, 0, -1]], np.int8)
 
 
@@ -27,40 +27,31 @@ def world(row, rounds=()):
     return replace(Votes.of(np.vstack([row, OTHERS]), 2, abstentions=True), rounds=rounds)
 
 
-def pmf(share, shares):
-    """Return the distribution of the sum of several draws by convolution, of odd length and centred at 0."""
-    x = np.arange(-math.ceil(9 * share), math.ceil(9 * share) + 1)
-    one = np.exp(-(x**2) / (2 * share**2))
-    total = np.ones(1)
-    for _ in range(shares):
-        total = np.convolve(total, one / one.sum())
-    likely = np.flatnonzero(total > 1e-13)
-    return total[likely[0] : likely[-1] + 1]
-
-
-def hockey_stick(noise, moved, epsilon):
+def table_delta(noise, moved, epsilon):
     """Return δ(ε) of noisy tables that differ by `moved`, by enumeration of the cells that differ."""
     here, there = np.pad(noise, 1), {1: np.pad(noise, (2, 0)), -1: np.pad(noise, (0, 2))}
     p, q = np.ones(1), np.ones(1)
     for step in moved[moved != 0]:
         p, q = np.multiply.outer(p, here).ravel(), np.multiply.outer(q, there[int(step)]).ravel()
-    return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
+    return hockey_stick(p, q, epsilon)
 
 
 @pytest.mark.parametrize(("k", "share"), [(1, 0.6), (1, 1.5), (1, 4.0), (2, 0.6), (2, 1.5)])
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 def test_every_bound_holds_for_every_pair_of_rows_with_as_many_missing_as_may_be(k, share, delta):
     """Of five teachers two never send, or tell their noise: three shares hide what changes."""
-    mechanism, noise = DistributedSparseGNMax(k, share * math.sqrt(3), 2), pmf(share, 3)
+    mechanism, noise = DistributedSparseGNMax(k, share * math.sqrt(3), 2), sum_of_gaussians(share, 3)
+    noise = noise[noise > 1e-13]
     tables = [mechanism.counts(world(row)) for row in ROWS]
     differences = {tuple((one - other).ravel()) for one, other in itertools.permutations(tables, 2)}
     kinds = {tuple(sorted(each)): np.array(each) for each in differences}  # noise is symmetric, and alike in all cells
     stated = {bound.accountant: bound.epsilon for bound in mechanism.bounds(world(ROWS[-1]), [3], delta)}
     for epsilon in stated.values():
-        spent = {key: hockey_stick(noise, moved, epsilon) for key, moved in kinds.items()}
-        assert max(spent.values()) <= delta + 1e-11  # what the oracle cuts off
+        assert (
+            max(table_delta(noise, moved, epsilon) for moved in kinds.values()) <= delta + 1e-11
+        )  # what the oracle cuts off
     if share >= 1.5 and stated["pld"] > 1e-6:
-        assert max(hockey_stick(noise, moved, stated["pld"] * 0.97) for moved in kinds.values()) > delta
+        assert max(table_delta(noise, moved, stated["pld"] * 0.97) for moved in kinds.values()) > delta
 
 
 @pytest.mark.parametrize("rounds", [(), (1, 2)])
@@ -81,16 +72,6 @@ def test_it_fails_closed():
         assert all(math.isinf(bound.epsilon) for bound in worst_case(mechanism, 50, 1e-5, teachers=teachers))
     (people, *_) = worst_case(DistributedSparseGNMax(1, 50.0, 10), 50, 1e-5, teachers=250)
     assert people.epsilon == pytest.approx(0.0858, abs=1e-3)
-
-
-def test_rounds_are_tables_of_their_own():
-    mechanism = DistributedSparseGNMax(1, 5.0, 1)
-    check_adaptive("distributed-sparse-gnmax", mechanism)
-    with pytest.raises(PatebenchError, match="which these votes do not state"):
-        mechanism.bounds(world(ROWS[-1]), [3], 1e-5, adaptive=True)
-    both = mechanism.bounds(world(ROWS[-1], (1, 2)), [3], 1e-5, adaptive=True)
-    assert both == mechanism.bounds(world(ROWS[-1], (1, 2)), [3], 1e-5)
-    assert mechanism.counts(world(ROWS[-1], (1, 2))).sum() == 5 + 4
 
 
 def test_a_row_is_cut_by_its_own_place_wherever_a_chunk_begins():
@@ -114,7 +95,7 @@ def test_every_cell_has_the_stated_noise_and_silent_rows_add_theirs(source):
 
 def test_outcomes_are_those_of_a_convolution():
     mechanism, votes = DistributedSparseGNMax(1, 1.8, 0), world(ROWS[-1])
-    noise = pmf(1.8 / math.sqrt(5), 5)
+    noise = sum_of_gaussians(1.8 / math.sqrt(5), 5)
     for counts, log_p in zip(mechanism.counts(votes), mechanism.log_outcome_probabilities(votes), strict=True):
         lead = np.convolve(noise, noise[::-1])  # noise of the first class less that of the second
         at = np.arange(len(lead)) - len(lead) // 2
@@ -129,17 +110,3 @@ def test_a_student_reads_the_noise_of_those_who_sent():
     assert noise_of({**facts, "ensemble": 30, "teachers": 25}).scale == pytest.approx(6)
     with pytest.raises(PatebenchError, match="depends on the number of teachers"):
         noise_of(facts)
-
-
-def test_what_it_can_not_do_is_one_line():
-    for wrong, fault in (
-        ((1.5, 2.0, 0), r"DistributedSparseGNMax: k = 1.5 is not a whole number"),
-        ((1, 2.0, 0.5), r"DistributedSparseGNMax: tolerance = 0.5 is not a whole number"),
-        ((0, 2.0, 0), "k = 0 is out of range"),
-    ):
-        with pytest.raises(PatebenchError, match=fault):
-            DistributedSparseGNMax(*wrong)
-    with pytest.raises(PatebenchError, match="tolerance = 5 must be below the number of teachers, 5"):
-        DistributedSparseGNMax(1, 2.0, 5).bounds(world(ROWS[-1]), [3], 1e-5)
-    with pytest.raises(PatebenchError, match="releases its table as a whole"):
-        check_budget("distributed-sparse-gnmax", DistributedSparseGNMax(1, 2.0, 0), 9, 2)

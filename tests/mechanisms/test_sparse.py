@@ -2,11 +2,11 @@
 
 import itertools
 from dataclasses import replace
-from functools import cache
 
 import mpmath
 import numpy as np
 import pytest
+from tests.accounting.oracles import gaussian_delta, hockey_stick
 
 from patebench.accounting import rdp
 from patebench.accounting.sparse import most_votes, participations
@@ -15,7 +15,8 @@ from patebench.calculator.calculations import worst_case
 from patebench.core.bound import Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
-from patebench.mechanisms.base import check_adaptive, check_budget
+from patebench.mechanisms.base import check_adaptive
+from patebench.mechanisms.noise_shares import DistributedSparseGNMax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 from patebench.mechanisms.sparse_argmax import SparseGNMax, SparseLNMax
 
@@ -30,15 +31,6 @@ def world(row, rounds=()):
 
 def named(bounds, name, kind=Kind.WORST_CASE):
     return min(bound.epsilon for bound in bounds if (bound.accountant, bound.kind) == (name, kind))
-
-
-@cache
-def gaussian_delta(mu, epsilon):
-    """Compute δ of N(μ, 1) against N(0, 1) by the integral of Balle & Wang 2018, Theorem 5."""
-    with mpmath.workdps(30):
-        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        gain = lambda x: mpmath.npdf(x) * (1 - mpmath.exp(epsilon - mu * x - mu * mu / 2))  # noqa: E731
-        return mpmath.quad(gain, mpmath.linspace(epsilon / mu - mu / 2, 40, 30))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -97,12 +89,9 @@ def test_the_divergence_of_a_laplace_cell_is_the_integral(gamma, order):
     assert found <= rdp.pure(gamma, [order])[0]
 
 
-def test_a_laplace_cell_without_noise_hides_nothing():
+def test_without_noise_nothing_is_hidden():
     assert np.isposinf(rdp.laplace_cell(np.inf, [1.5, 30.0])).all()
-
-
-def hockey_stick(log_p, log_q, epsilon):
-    return float(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum())
+    assert all(np.isposinf(b.epsilon) for b in SparseGNMax(1, 0.0).bounds(world(ROWS[-1]), [3], DELTA))
 
 
 @pytest.mark.parametrize("mechanism", [SparseGNMax(1, 0.8), SparseGNMax(1, 2.5), SparseLNMax(1, 0.4)], ids=str)
@@ -113,24 +102,31 @@ def test_every_bound_of_a_release_holds_for_all_tables_of_discrete_noise(mechani
     scale = mechanism.noise_of().scale
     weights = -(x**2) / (2 * scale**2) if isinstance(mechanism, SparseGNMax) else -np.abs(x) / scale
     log_p = weights - np.logaddexp.reduce(weights)
-    one, moved = log_p[1:], log_p[:-1]
-    here, there = np.add.outer(one, moved).ravel(), np.add.outer(moved, one).ravel()
+    one, moved = np.exp(log_p[1:]), np.exp(log_p[:-1])
+    here, there = np.outer(one, moved).ravel(), np.outer(moved, one).ravel()
     votes = world(ROWS[-1])
     for bound in mechanism.bounds(votes, [3], delta, discrete=True):
         assert bound.kind is Kind.WORST_CASE
         assert max(hockey_stick(here, there, bound.epsilon), hockey_stick(there, here, bound.epsilon)) <= delta
 
 
-def test_rounds_are_tables_of_their_own():
-    votes, mechanism = world(ROWS[-1]), SparseGNMax(1, 5.0)
-    check_adaptive("sparse-gnmax", mechanism)
+@pytest.mark.parametrize("mechanism", [SparseGNMax(1, 5.0), DistributedSparseGNMax(1, 5.0, 0)], ids=str)
+def test_rounds_are_tables_of_their_own(mechanism):
+    votes, rounds = world(ROWS[-1]), replace(world(ROWS[-1]), rounds=(1, 2))
+    check_adaptive("sparse", mechanism)
     with pytest.raises(PatebenchError, match="which these votes do not state"):
         mechanism.bounds(votes, [3], DELTA, adaptive=True)
-    both = mechanism.bounds(replace(votes, rounds=(1, 2)), [1, 3], DELTA, adaptive=True)
-    one, two = (named([b for b in both if b.queries == T], "gdp") for T in (1, 3))
-    assert one == named(mechanism.bounds(votes, [3], DELTA), "gdp")
-    assert gaussian_delta(2 / 5, two) <= DELTA < gaussian_delta(2 / 5, two * 0.9999)
-    assert mechanism.counts(replace(votes, rounds=(1, 2))).sum() == 2 + 3
+    both, fixed = (
+        [b for b in mechanism.bounds(rounds, [1, 3], DELTA, adaptive=adaptive) if b.kind is Kind.WORST_CASE]
+        for adaptive in (True, False)
+    )
+    assert both == fixed
+    name = "gdp" if isinstance(mechanism, SparseGNMax) else "pld"
+    one, two = (named([b for b in both if b.queries == T], name) for T in (1, 3))
+    assert one == named(mechanism.bounds(votes, [3], DELTA), name)
+    if isinstance(mechanism, SparseGNMax):
+        assert gaussian_delta(2 / 5, two) <= DELTA < gaussian_delta(2 / 5, two * 0.9999)
+    assert mechanism.counts(rounds).sum() == 2 + 3
     assert mechanism.counts(votes).sum() == 1 + 2
 
 
@@ -161,15 +157,3 @@ def test_participations_and_most_votes_by_hand():
     assert [participations(2, T, (1, 5, 3)) for T in (1, 2, 3, 5, 7, 9)] == [1, 2, 3, 3, 4, 5]
     assert most_votes(ROWS).tolist() == [1, 2, 3]
     assert most_votes(np.array([[-1, 0, -1], [-1, -1, 0]])).tolist() == [0, 1, 1]
-
-
-def test_what_it_can_not_do_is_one_line():
-    with pytest.raises(PatebenchError, match=r"k = 1.5 is not a whole number"):
-        SparseGNMax(1.5, 2.0)
-    with pytest.raises(PatebenchError, match="k = inf is out of range"):
-        SparseGNMax(np.inf, 2.0)
-    with pytest.raises(PatebenchError, match="only counts are available"):
-        SparseGNMax(1, 2.0).release(Votes.from_counts(np.array([[3, 1]])), np.random.default_rng(0))
-    with pytest.raises(PatebenchError, match="releases its table as a whole, so it cannot stop at a budget"):
-        check_budget("sparse-gnmax", SparseGNMax(1, 2.0), 9, 2)
-    assert all(np.isposinf(b.epsilon) for b in SparseGNMax(1, 0.0).bounds(world(ROWS[-1]), [3], DELTA))

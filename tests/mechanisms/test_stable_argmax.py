@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.mechanisms.test_soundness import neighbours
+from tests.accounting.oracles import histograms, hockey_stick, neighbours
 
 from patebench.accounting import independent
 from patebench.accounting.accountant import DirectAccountant
@@ -15,11 +15,6 @@ from patebench.mechanisms import stable_argmax
 from patebench.mechanisms.stable_argmax import StableArgmax
 
 ENSEMBLES = [(1, 2), (2, 2), (3, 2), (6, 2), (7, 2), (4, 3), (5, 3), (6, 3), (5, 4)]
-
-
-def histograms(teachers, classes):
-    """Return all histograms of that many votes, in every order of the classes."""
-    return np.array([row for row in product(range(teachers + 1), repeat=classes) if sum(row) == teachers])
 
 
 @pytest.mark.parametrize(("teachers", "classes"), ENSEMBLES)
@@ -47,10 +42,9 @@ def test_the_threshold_is_passed_with_the_failure_probability_where_one_teacher_
     np.testing.assert_allclose(answered, 1e-4 * np.array([1 / rise, 1, 1, rise, rise]), rtol=1e-12)
 
 
-def hockey_stick(own, neighbour, epsilon):
-    """Compute δ(ε) of independent queries by enumeration of all possible releases."""
-    p, q = (np.prod([part[0], *part[1:]], axis=0) for part in (np.meshgrid(*own), np.meshgrid(*neighbour)))
-    return np.maximum(p - math.exp(epsilon) * q, 0).sum()
+def releases(parts):
+    """Return Pr of every list of answers to independent queries."""
+    return np.prod(np.meshgrid(*parts), axis=0).ravel()
 
 
 def worst_delta(mechanism, rows, epsilon):
@@ -60,10 +54,8 @@ def worst_delta(mechanism, rows, epsilon):
         np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.vstack([row, neighbours(list(row))]))))
         for row in rows
     ]
-    return max(
-        max(hockey_stick(own, neighbour, epsilon), hockey_stick(neighbour, own, epsilon))
-        for neighbour in product(*others)
-    )
+    p, q = releases(own), np.stack([releases(parts) for parts in product(*others)])
+    return max(hockey_stick(p, q, epsilon).max(), hockey_stick(q, p, epsilon).max())
 
 
 def bounds(mechanism, rows, delta):
