@@ -63,7 +63,8 @@ def keep(folder: str, root: Path = ROOT) -> str:
     """Replace the kept results of `folder` by those of its newest run; return the commit of this run.
 
     The same files as before are kept; for a new folder, the manifest and all small tables. Raises SystemExit, and
-    changes no file, if a file is missing or the jobs did not all run at one clean commit.
+    changes no file, if a file is missing, the jobs did not all run at one clean commit, or a run of another configuration
+    with the same ensembles has replaced a record.
     """
     made, kept = root / "results" / folder, root / KEPT / folder
     manifest = made / "manifest.json"
@@ -75,6 +76,9 @@ def keep(folder: str, root: Path = ROOT) -> str:
         raise SystemExit(
             f"{made}: its jobs did not all run at one clean commit; run all of them again in a fresh clone"
         )
+    records = [path for files in content.get("records", {}).values() for path in files]
+    if later := [path for path in records if (root / path).stat().st_mtime > manifest.stat().st_mtime]:
+        raise SystemExit(f"{later[0]}: a later run changed this record; run `make reference RUNS={folder}` again")
     if kept.is_dir():
         names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file() and path.name != RECORDS)
     else:
@@ -87,7 +91,7 @@ def keep(folder: str, root: Path = ROOT) -> str:
     for name in names:
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / name, kept / name)
-    _store_records([path for files in content.get("records", {}).values() for path in files], root, kept / RECORDS)
+    _store_records(records, root, kept / RECORDS)
     return str(made_by["id"])
 
 
@@ -114,7 +118,6 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
     content = read_json(kept / "manifest.json", "manifest")
     for kind, registry in (("figures", FIGURES), ("tables", TABLES)):  # the run may be older than the removal of some
         content[kind] = [name for name in content[kind] if name in registry]
-    write_json(made / "manifest.json", "manifest", content)
     with tarfile.open(kept / RECORDS) as stream:
         for member in stream:
             target, stored = root / member.name, stream.extractfile(member)
@@ -129,6 +132,7 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(record)
+    write_json(made / "manifest.json", "manifest", content)
     page = made / "report.html"
     words = {"manifest": made / "manifest.json", "published": ROOT / "config" / "published.csv", "out": page}
     words |= {"captions": ROOT / "report"}

@@ -129,6 +129,8 @@ def test_a_kept_run_stores_its_records_and_tables_are_made_of_them_again(tmp_pat
     assert (tmp_path / reference.KEPT / folder / reference.RECORDS).read_bytes() == archive
     record = min((tmp_path / "results" / "adult").rglob("collected.json"))
     record.write_text("another run")
+    with pytest.raises(SystemExit, match="a later run changed this record"):
+        reference.keep(folder, tmp_path)
     with pytest.raises(SystemExit, match="differs from the kept record"):
         reference.rebuild(folder, tmp_path)
     assert record.read_text() == "another run"
