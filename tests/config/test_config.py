@@ -164,6 +164,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("ledger", {"private": "a/b"}, "name", ".private"),
     ("results", "r{x}", "value", ""),
     ("secure", {"aggregators": 10**9}, "bound", ".aggregators"),
+    ("secure", {"aggregators": 1}, "bound", ".aggregators"),
     ("experiments.more", twin(accounting={"delta": 1e-6, "queries": 100}), "disagreement", ".accounting.delta"),
 ]
 

@@ -8,6 +8,7 @@ from tests.reporting import made
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.figures import FIGURES
+from patebench.reporting.outcomes import gap_share
 from patebench.reporting.published import NZC_2020
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
@@ -128,6 +129,11 @@ def test_a_run_without_the_mechanism_has_empty_tables(tmp_path):
     collected, baselines = made.files(tmp_path)
     for name in ("nzc-students", "nzc-ensembles"):
         assert made.table(name, collected, baselines).empty
+
+
+def test_shares_of_distances_by_hand():
+    assert [gap_share([2, 0, 1, 1], distance) for distance in range(4)] == [1, 0.5, 0.5, 0.25]
+    assert gap_share([1, 1], 3) == 0, "two teachers never differ by three votes"
 
 
 def test_the_figure_has_the_shares_and_the_published_points(records):

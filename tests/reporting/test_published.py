@@ -58,6 +58,7 @@ def test_lookup_finds_nothing_or_refuses_what_disagrees():
         (GOOD.replace("mnist", ""), "dataset is empty"),
         (GOOD.replace(",250,", ",0,"), "teachers = 0 is below 1"),
         (GOOD.replace("1e-05", "7"), "delta = 7 is not between 0 and 1"),
+        (GOOD.replace("gamma=0.05", "gamma-0.05"), "parameters 'gamma-0.05' are not written as in"),
         (GOOD.replace("gamma=0.05", "gamma=small"), "line 2"),
         (GOOD.replace("figure-4", ""), "give both configuration and experiments"),
         (GOOD + ",more", "18 cells"),
