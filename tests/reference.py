@@ -63,8 +63,8 @@ def keep(folder: str, root: Path = ROOT) -> str:
     """Replace the kept results of `folder` by those of its newest run; return the commit of this run.
 
     The same files as before are kept; for a new folder, the manifest and all small tables. Raises SystemExit, and
-    changes no file, if a file is missing, the jobs did not all run at one clean commit, or a run of another configuration
-    with the same ensembles has replaced a record.
+    changes no file, if a file is missing, the jobs did not all run at one clean commit, or a later run of another
+    configuration has replaced a record of a shared ensemble.
     """
     made, kept = root / "results" / folder, root / KEPT / folder
     manifest = made / "manifest.json"
