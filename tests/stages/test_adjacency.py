@@ -351,7 +351,12 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (pool_without_private_samples, "twin in pool", {}, "pool.npz changed"),
         (pool_without_private_samples, "twin in test", {}, "test.npz changed"),
-        (classes_of_private_labels, "new label", {}, "class_names in private.npz changed; public.npz changed"),
+        (
+            classes_of_private_labels,
+            "new label",
+            {},
+            "class_names in private.npz changed; classes in private.npz changed; public.npz changed",
+        ),
         (refusal_of_twins, "twin in pool", {}, "refused: a private sample is public"),
         (skew_that_claims, "replace", SKEW, "of 10 teachers' shards changed"),
         (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "but not their shards"),
