@@ -48,6 +48,7 @@ def train(name: str, side: bool, noise: float, stream: int, width: int = 4) -> S
     return [each.numpy() for each in made.state()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [4, 64])  # the second computes in bfloat16, where the processor has it
 def test_as_published_the_weights_are_the_same_without_noise_and_with_a_million(width: int) -> None:
     found = audit_noise(lambda *how: train("published", *how, width=width), stated=1.21)

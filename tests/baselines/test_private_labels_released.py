@@ -119,6 +119,7 @@ def histograms(method: object, labels: np.ndarray, patch: pytest.MonkeyPatch) ->
     return tables[-1], rng.scales[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_replaced_label_costs_what_is_stated(
     method: type[private_labels.LabelMethod], monkeypatch: pytest.MonkeyPatch

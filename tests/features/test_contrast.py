@@ -43,6 +43,7 @@ def test_features_tell_classes_apart_though_no_label_was_seen(monkeypatch):
     assert trained > 0.85 > 0.75 > untrained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.uint8])
 def test_features_of_tables_tell_groups_apart(kind, monkeypatch):
     monkeypatch.setattr(contrast, "STEPS", 50)

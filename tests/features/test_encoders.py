@@ -31,6 +31,7 @@ def learnt(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> Encoder:
     return encoder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_features_are_the_same_in_any_batch_and_from_a_file(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch

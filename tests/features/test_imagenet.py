@@ -61,6 +61,7 @@ def test_the_network_equals_a_plain_computation(version: int) -> None:
         torch.testing.assert_close(network(x), plain_logits(network.state_dict(), x, version), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=installed_weights(kind.version)) for kind in (ImageNetEncoder, LargerImageNetEncoder)],

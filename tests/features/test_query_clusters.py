@@ -37,6 +37,7 @@ def test_expected_votes_are_the_heaps_share_of_the_records() -> None:
     assert (noisy.clusters, noisy.enough) == (2, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "clusters"),
     [

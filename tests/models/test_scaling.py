@@ -52,6 +52,7 @@ def test_every_model_learns_from_every_finite_table(model: str, name: str) -> No
         assert np.array_equal(learner.predict(queries), found.argmax(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in STUDENTS if not reads_table(name)])
 def test_every_student_learns_from_every_finite_table(method: str) -> None:
     labels = np.where(np.arange(40) % 2, table(40)[1], -1)
@@ -63,6 +64,7 @@ def test_every_student_learns_from_every_finite_table(method: str) -> None:
         np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", [contrast.ContrastEncoder, graph.GraphEncoder])
 def test_every_finite_table_has_features(encoder: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contrast, "STEPS", 10)
@@ -131,6 +133,7 @@ def accuracy(model: str, private: np.ndarray, public: np.ndarray) -> float:
     return float((learner.predict(np.column_stack([queries, public]).astype(np.float32)) == truth).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mlp", "logistic"])
 def test_time_stamps_and_rounding_noise_cost_little_accuracy(model: str) -> None:
     plain = accuracy(model, np.zeros(400), np.zeros(300))

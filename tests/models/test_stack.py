@@ -47,6 +47,7 @@ def both(kind: Network, owned: list[tuple[np.ndarray, np.ndarray]]) -> tuple[lis
     return alone, stack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[40, 40, 40], [33, 64, 40]], ids=["equal", "ragged"])
 @pytest.mark.parametrize(
     "recipe",

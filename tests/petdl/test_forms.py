@@ -32,6 +32,7 @@ def test_every_form_learns_where_there_is_no_noise(name: str, weighted: bool) ->
     assert accuracy > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS.names())
 def test_the_same_seed_gives_the_same_student(name: str) -> None:
     settings = replace(QUIET, noise=0.3, clip=1.0, hint_epochs=1, distillation_epochs=1)
@@ -43,6 +44,7 @@ def test_the_same_seed_gives_the_same_student(name: str) -> None:
 # Reduced precision.
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compute_dtype(torch.device("cpu")) is torch.float32, reason="no bfloat16 on this processor")
 def test_a_student_in_bfloat16_learns_as_well_and_hands_out_single_precision() -> None:
     x, y = world.pool()

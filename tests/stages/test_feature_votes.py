@@ -85,6 +85,7 @@ def test_one_record_changes_nothing_public_and_its_own_votes_alone(
     assert 0.5 < max(distances) <= 2
 
 
+@pytest.mark.slow
 def test_bound_records_and_student_follow_from_the_table(world: FeatureVotes, tmp_path: Path) -> None:
     account.run(
         votes=world.file("votes.npz"),
@@ -106,6 +107,7 @@ def test_bound_records_and_student_follow_from_the_table(world: FeatureVotes, tm
     assert records["ensemble"]["ensemble"] == f"teachers-{TEACHERS}_queries-{K}_iid_feature-votes_modern"
 
 
+@pytest.mark.slow
 def test_a_release_has_noise_in_units_and_the_bound_of_discrete_noise(world: FeatureVotes, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aggregate, "check_protects", lambda *_: None)
@@ -125,6 +127,7 @@ def test_a_release_has_noise_in_units_and_the_bound_of_discrete_noise(world: Fea
     assert all(each["publishable"] and each["epsilon"] > 2.7534 for each in stated)
 
 
+@pytest.mark.slow
 def test_other_mechanisms_and_students_are_refused(world: FeatureVotes, tmp_path: Path) -> None:
     refused = {"votes": world.file("votes.npz"), **NAMED, "out": tmp_path / "refused.npz"}
     for mechanism, parameters in (("gnmax", {"sigma": 3.0}), ("sparse-lnmax", {"k": 1.0, "gamma": 1.0})):
@@ -146,6 +149,7 @@ def test_a_table_of_features_teaches_a_regression_and_a_network_on_images(encode
     assert network["model"] == "mirror-cnn"
 
 
+@pytest.mark.slow
 def test_linear_teachers_read_the_encoder_and_do_not_depend_on_chunks(encoded: Encoded) -> None:
     given = {"partition": encoded.file("shards.npz"), "features": None, "selected": []}
     given["training"] = TrainingParameters(model="linear-head")

@@ -91,6 +91,7 @@ OF_THE_POOL: dict[str, Callable[[World], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_THE_POOL)
 def test_the_sample_of_the_pool_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path)
@@ -138,6 +139,7 @@ def test_images_are_not_to_blame_and_python_names_the_sample_too(
         patebench.train_student(x, np.arange(40) % 2, method="supervised", epochs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["supervised", "consistency", "label-spreading", "gan"])
 def test_large_values_alone_stop_no_student(method: str, tmp_path: Path) -> None:
     world = World(tmp_path)

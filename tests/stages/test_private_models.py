@@ -64,6 +64,7 @@ def default(digits: WithEncoder, stage: ModuleType) -> Told:
     return train(digits, stage)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(
     digits: WithEncoder, stage: ModuleType, default: Told
 ) -> None:
@@ -82,6 +83,7 @@ def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(
     assert "not a release" in again["statement"]
 
 
+@pytest.mark.slow
 def test_public_samples_among_the_private_ones_have_no_influence(
     digits: WithEncoder, stage: ModuleType, default: Told
 ) -> None:
@@ -100,6 +102,7 @@ def test_public_samples_among_the_private_ones_have_no_influence(
     ]
 
 
+@pytest.mark.slow
 def test_how_many_private_samples_there_are_changes_no_setting_and_no_bound(
     digits: WithEncoder, stage: ModuleType, default: Told
 ) -> None:
@@ -111,6 +114,7 @@ def test_how_many_private_samples_there_are_changes_no_setting_and_no_bound(
     ]
 
 
+@pytest.mark.slow
 def test_a_linear_model_of_public_features_learns_with_dpsgd(digits: WithEncoder) -> None:
     told = train(digits, train_dpsgd)
     assert told["accuracy"] > 0.8
@@ -181,6 +185,7 @@ def test_sound_private_knn_states_its_worst_case(digits: WithEncoder) -> None:
     assert (bound.kind, bound.queries, bound.publishable) == (Kind.WORST_CASE, 120, False)
 
 
+@pytest.mark.slow
 def test_published_private_knn_states_what_its_authors_claim(digits: WithEncoder) -> None:
     told = train(digits, train_private_knn, {"form": "published"})
     (bound,) = (Bound.from_json(each) for each in told["bounds"])
@@ -208,6 +213,7 @@ def test_a_classifier_of_features_states_its_worst_case_for_both_changes(digits:
     assert told["label_accuracy"] > 0.5
 
 
+@pytest.mark.slow
 def test_the_target_may_be_for_a_record_that_is_added_or_removed(digits: WithEncoder) -> None:
     (bound,) = train(digits, train_on_features, {"change": "added-or-removed"})["bounds"]
     assert bound["add_or_remove"] == pytest.approx(2)
@@ -252,12 +258,14 @@ def _changed_features(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> n
     return np.asarray((seen[0] != seen[1]).any(axis=1))
 
 
+@pytest.mark.slow
 def test_each_private_record_is_encoded_alone(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.flatnonzero(_changed_features(digits, monkeypatch)).tolist() == [0]
     monkeypatch.setattr(train_on_features, "private_features", lambda encoder, x: encoder.features(x))
     assert _changed_features(digits, monkeypatch).all()  # the fault would be found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "settings", "code"),
     [

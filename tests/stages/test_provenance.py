@@ -182,6 +182,7 @@ def test_a_stage_refuses_an_input_of_another_origin(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [distil, train_baseline, name_clusters, account])
 def test_a_stage_gives_the_same_output_again(worlds: tuple[World, World], tmp_path: Path, stage: ModuleType) -> None:
     """Compare all but the seconds that a training took."""

@@ -49,6 +49,7 @@ def test_probabilities_are_those_of_each_teacher_summed_and_change_no_vote(
     assert chunk["soft"].sum(axis=2) == pytest.approx(2.0, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_what_each_teacher_says_is_kept_on_demand_and_changes_no_vote(ensemble: Ensemble) -> None:
     said = read_arrays(ensemble.train(0, 1, model="conv-small", epochs=1, hints="block2"), CHUNK)
     plain = read_arrays(ensemble.train(0, 1, model="conv-small", epochs=1), CHUNK)
@@ -60,6 +61,7 @@ def test_what_each_teacher_says_is_kept_on_demand_and_changes_no_vote(ensemble: 
     assert not np.array_equal(said["hints"][0], said["hints"][1])
 
 
+@pytest.mark.slow
 def test_every_learner_has_probabilities_and_only_networks_with_blocks_have_hints(ensemble: Ensemble) -> None:
     said = read_arrays(ensemble.train(0, 1, hints="probabilities"), CHUNK)
     assert said["probabilities"].shape == (2, 100, 10)

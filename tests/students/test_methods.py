@@ -121,6 +121,7 @@ def test_training_stops_when_the_student_says_one_class_of_every_sample() -> Non
     assert len(curve) < 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in STUDENTS if not needs_features(name)])
 def test_unlabelled_samples_matter_where_the_method_reads_the_pool_and_nowhere_else(method: str) -> None:
     """Two pools with the same labelled samples; the others are inverted images in the second."""
@@ -132,6 +133,7 @@ def test_unlabelled_samples_matter_where_the_method_reads_the_pool_and_nowhere_e
     assert same != learns_from_unlabelled(method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", BY_LABELS)
 def test_samples_without_a_label_teach_no_class(method: str) -> None:
     """Labels of −1 are no class, wherever they stand, and a likelihood of unlabelled samples is not read."""
@@ -168,6 +170,7 @@ def test_every_method_uses_the_options_that_it_says_it_takes(method: str) -> Non
             StudentConfig.checked({"method": method, name: options[name]})
 
 
+@pytest.mark.slow
 def test_wrong_labels_are_left_out_by_consistency() -> None:
     """A tenth of the labels is wrong; the student gives most of those samples their true label."""
     x, y = images(240, seed=0)

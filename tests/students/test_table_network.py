@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pytest
 import torch
 from tests.features.test_imagenet import installed
 from tests.features.test_patches import photographs
@@ -44,6 +45,7 @@ def test_it_predicts_unseen_images_and_their_mirror_images_alike() -> None:
     assert curve[-1]["loss"] < curve[0]["loss"]
 
 
+@pytest.mark.slow
 @installed
 def test_a_pretrained_network_learns_the_table_and_continues_from_a_stored_state() -> None:
     data, unseen, truth = table_of_stripes()
