@@ -41,6 +41,7 @@ def test_names_are_unique_file_names_and_twelve_methods_are_on_four_data_sets(
     assert sum(len(data) >= 4 for data in on.values()) >= 12
 
 
+@pytest.mark.slow
 def test_every_student_and_private_model_of_a_kept_table_has_an_entry(kept: list[Entry]) -> None:
     folder = ROOT / "results" / "reference" / "one-vote-adult"
     own = [entry for entry in kept if entry.paper.title == "patebench, one-vote-adult"]
@@ -73,6 +74,7 @@ def test_the_computed_worst_case_is_that_of_the_kept_tables(kept: list[Entry]) -
         assert assessed.status is Status.PROVED, entry.name
 
 
+@pytest.mark.slow
 def test_pet_dl_as_published_is_violated(kept: list[Entry], published: list[Assessed]) -> None:
     """Its noise never reaches the gradient (tests/stages/test_train_petdl.py)."""
     ours = [assess(entry) for entry in kept if entry.method.startswith("PET-DL, published")]
@@ -83,18 +85,21 @@ def test_pet_dl_as_published_is_violated(kept: list[Entry], published: list[Asse
     assert {assessed.ranked for assessed in (*ours, *theirs)} == {False}
 
 
+@pytest.mark.slow
 def test_nzc_as_published_is_violated_without_limit(published: list[Assessed]) -> None:
     nzc = [each for each in published if each.entry.paper.title == "NZC 2020" and each.entry.claim.epsilon == 0]
     assert len(nzc) == 4
     assert {(each.status, each.lower) for each in nzc} == {(Status.VIOLATED, float("inf"))}
 
 
+@pytest.mark.slow
 def test_a_result_that_another_paper_quotes_is_no_entry(published: list[Assessed]) -> None:
     """Private-kNN and PET-DL quote PATE on SVHN with another number of queries, and another accuracy, than PATE."""
     of_pate = [each.entry for each in published if each.entry.method == "LNMax" and each.entry.claim.epsilon == 8.19]
     assert {entry.paper.title for entry in of_pate} == {"PATE 2017", "NZC 2020"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queries", "stated"), [(100, 2.04), (1000, 8.03)])
 def test_the_data_dependent_epsilon_of_pate_is_unproved(published: list[Assessed], queries: int, stated: float) -> None:
     of_mnist = [each for each in published if each.entry.data.private == "mnist"]
@@ -103,6 +108,7 @@ def test_the_data_dependent_epsilon_of_pate_is_unproved(published: list[Assessed
     assert found.status is Status.UNPROVED
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_line_per_problem(tmp_path: Path) -> None:
     def run(*words: object) -> Result:
         return CliRunner().invoke(cli, ["check_entry", *map(str, words)])
@@ -127,6 +133,7 @@ def test_the_command_prints_a_line_per_problem(tmp_path: Path) -> None:
     assert assessed["worst_case"]["epsilon"] == pytest.approx(3.3414, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_entries_of_all_origins_are_assessed_alike_each_time(tmp_path: Path) -> None:
     """Of a repository with one entry written by hand and one run."""
     for path in ("config/published.csv", "leaderboard/entries/dpsda-figure-5-corrected.json"):
@@ -141,6 +148,7 @@ def test_entries_of_all_origins_are_assessed_alike_each_time(tmp_path: Path) -> 
     assert {json.loads(text)["origin"] for text in first} == set(Origin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "epsilon", "adjacency", "expected"),
     [

@@ -83,6 +83,7 @@ def test_worst_case_covers_every_query_asked():
     assert all(bound.publishable for bound in bounds.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top", [None, 0.0, 0.25, 0.75, 1.0])
 @pytest.mark.parametrize("counts", [(0, 250), (9, 31), (125, 125), (50, 200)])
 @pytest.mark.parametrize(("threshold", "sigma1", "sigma2"), [(200, 150, 40), (20, 15, 4), (300, 10, 5), (0, 5, 100)])
