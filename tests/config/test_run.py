@@ -129,14 +129,14 @@ def test_names_are_spelt_as_documented() -> None:
     ],
 )
 def test_options_and_stream_of_each_stage(folder: str, file: str, options: str) -> None:
-    given = run(demo()).command_options(f"results/{folder}/{file}")
+    given = run(demo()).command_options(f"{folder}/{file}")
     assert given == f"{options} --seed 0 --stream {folder}"
 
 
 def test_stages_without_options_and_streams_that_are_shared() -> None:
     made = run(demo())
     for target in ("digits/private.npz", f"{SMALL}/votes.npz", f"{SMALL}/collected.json"):
-        assert made.command_options(f"results/{target}") == ""
+        assert made.command_options(target) == ""
     assert made.options[f"{PUBLIC}/features.npz"]["stream"] == f"{PUBLIC}/features"
     students = [options for path, options in made.options.items() if path.endswith("/petdl.json")]
     assert {options["form"] for options in students} == {"published", "noisy-knowledge"}
@@ -145,10 +145,10 @@ def test_stages_without_options_and_streams_that_are_shared() -> None:
 
 def test_a_file_that_no_experiment_asks_for_is_refused() -> None:
     with refuses("unknown-target") as fault:
-        run(demo()).command_options("results/digits/seed-0_pool-400_test-20/pool.npz")
+        run(demo()).command_options("digits/seed-0_pool-400_test-20/pool.npz")
     assert f"(did you mean '{PUBLIC}" in str(fault.value)
     with refuses("unknown-target"):
-        run(demo()).command_options(f"results/{SMALL}/chunks/0-3.npz")
+        run(demo()).command_options(f"{SMALL}/chunks/0-3.npz")
 
 
 @given(teachers=st.integers(1, 600), chunk=st.integers(1, 700))
@@ -201,7 +201,7 @@ def test_rounds_share_what_was_selected_before_them() -> None:
     first = f"{SMALL}/{noise}/supervised_logistic/round-0_random-50"
     then = [f"{first}/round-1_{strategy}-100" for strategy in ("random", "least-confident")]
     assert [folder for folder in targets(made, "queries.npz") if folder.startswith(SMALL)] == [first, *then]
-    selection = made.command_options(f"results/{then[1]}/queries.npz")
+    selection = made.command_options(f"{then[1]}/queries.npz")
     assert selection.startswith("--strategy least-confident --queries 100 ")
     assert made.options[f"{then[1]}/student.json"]["queries"] == 150
     assert made.options[f"{then[1]}/labels.npz"]["stream"] == then[1]

@@ -109,13 +109,14 @@ onerror:
 
 
 def options(file):
-    """Return a function that writes the command-line options of the job whose first output is `file` of the results.
+    """Return a function that writes the command-line options of the job whose first output is `file`.
 
-    Example: --mechanism gnmax --sigma 5 --seed 0 … for f"{LABELS}/labels.npz" and the wildcards of
-    …/gnmax/sigma-5/labels.npz. `snakemake -np FILE` shows the options of FILE. The function reads only wildcards, because
-    Snakemake reruns a job after a change of a parameter only if that does not depend on inputs or outputs.
+    `file` is a path below the results, with wildcards. Example: --mechanism gnmax --sigma 5 --seed 0 … for
+    f"{LABELS}/labels.npz" and the wildcards of …/gnmax/sigma-5/labels.npz. `snakemake -np FILE` shows the options of
+    FILE. The function reads only wildcards, because Snakemake reruns a job after a change of a parameter only if that
+    does not depend on inputs or outputs.
     """
-    return lambda wildcards: RUN.command_options(f"{RUN.results}/{file.format(**wildcards)}")
+    return lambda wildcards: RUN.command_options(file.format(**wildcards))
 
 
 def each(*names):

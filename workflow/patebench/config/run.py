@@ -104,15 +104,15 @@ class Run:
         return self.name or "default"
 
     def command_options(self, file: str) -> str:
-        """Return the options of the command that makes `file`, quoted for a shell.
+        """Return the options of the command that makes `file`, a path below the results, quoted for a shell.
 
         Raises PatebenchError if no experiment needs the file.
         """
-        target = file.removeprefix(f"{self.results}/")
-        if target not in self.options:
-            line = f"no experiment of this configuration makes {file}{nearest(target, self.options)}; correct the path"
+        if file not in self.options:
+            path, similar = f"{self.results}/{file}", nearest(file, self.options)
+            line = f"no experiment of this configuration makes {path}{similar}; correct the path"
             raise PatebenchError(line, code="unknown-target")
-        return shell_words(self.options[target])
+        return shell_words(self.options[file])
 
     def record_files(self) -> dict[str, list[str]]:
         """Return the input files of tables and figures by kind: collected, baselines, audits, models."""
