@@ -126,14 +126,18 @@ def test_the_gradient_of_all_weights_together_is_clipped_for_each_teacher() -> N
 # Noisy knowledge.
 
 
-@pytest.mark.parametrize(("sort", "deviation"), [(Summand.NON_NEGATIVE, 3.5), (Summand.VECTOR, 21.0)])
-def test_each_sample_is_asked_for_once_and_its_clipped_sum_is_noised_once(sort: Summand, deviation: float) -> None:
+@pytest.mark.parametrize(
+    ("sort", "deviation", "tolerance"), [(Summand.NON_NEGATIVE, 3.5, 0.02), (Summand.VECTOR, 21.0, 0.03)]
+)
+def test_each_sample_is_asked_for_once_and_its_clipped_sum_is_noised_once(
+    sort: Summand, deviation: float, tolerance: float
+) -> None:
     known = world.knowledge(world.pool()[1])
     vectors = known.probabilities if sort is Summand.NON_NEGATIVE else known.hints_of(torch.arange(4))
     settings = replace(QUIET, noise=7.0, clip=0.5, hint_clip=3.0)
     rngs = [torch.Generator().manual_seed(seed) for seed in range(300)]
     draws = torch.stack([noisy_knowledge.FORM.release(vectors, sort, settings, rng) for rng in rngs])  # type: ignore[misc]
-    assert draws.std(0).mean().item() == pytest.approx(deviation, rel=0.03)
+    assert draws.std(0).mean().item() == pytest.approx(deviation, rel=tolerance)
 
 
 @pytest.mark.parametrize(

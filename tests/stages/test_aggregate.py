@@ -1,6 +1,8 @@
 """Test the stage `aggregate`: seeded labels, releases, and labels within a budget."""
 
 import hashlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -59,6 +61,24 @@ def test_refused_input_leaves_no_file(tmp_path, votes, mechanism, parameters, fa
     with pytest.raises(fault):
         release_labels(tmp_path / votes, mechanism, parameters, tmp_path / "out", seed=0, stream=STREAM)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from patebench.stages import account, aggregate;"
+        "from patebench.config.parameters import AccountParameters;"
+        f"given = {{'votes': Path({str(votes_path)!r}), 'mechanism': 'gnmax', 'parameters': {{'sigma': 5.0}},"
+        " 'seed': 0, 'stream': 's'};"
+        f"aggregate.run(**given, out=Path({str(tmp_path / 'l.npz')!r}));"
+        "accounting = AccountParameters(queries=60, delta=1e-5);"
+        f"labels = {{'labels': Path({str(tmp_path / 'l.npz')!r}), 'votes': given['votes']}};"
+        f"account.run(**labels, accounting=accounting, out=Path({str(tmp_path / 'b.json')!r}));"
+        "heavy = {'torch', 'pandas', 'matplotlib', 'sklearn', 'scipy.stats', 'dp_accounting'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
