@@ -1,4 +1,4 @@
-"""What accountants and mechanisms are compared with: small worlds, and exact probabilities and divergences."""
+"""Small worlds, exact probabilities and divergences, with which accountants and mechanisms are compared."""
 
 import math
 from functools import cache

@@ -241,7 +241,7 @@ def test_one_sample_changes_a_sum_by_the_clipping_norm_at_most(clip: float) -> N
 
 
 def test_views_are_averaged_before_clipping() -> None:
-    """However many views a sample has, it is clipped once; views are drawn again at every step."""
+    """A sample is clipped once for all its views, which are drawn again at every step."""
     x, y = (torch.from_numpy(each) for each in _images(5))
     model = _network(tanh_cnn, x.numpy(), y.numpy(), views=8)
     first, second = (model.clipped_sum(model.start(), torch.tensor([1]), 1e9) for _ in range(2))

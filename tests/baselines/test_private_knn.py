@@ -253,6 +253,15 @@ def test_a_run_takes_the_steps_that_are_stated() -> None:
     assert sound(nobody, DELTA, spent) == sound(nobody, DELTA), "that nobody passed is no discount"
 
 
+class AsPublished:
+    """Sampler that draws a fixed number of records with replacement."""
+
+    rate = 0.5
+
+    def draw(self, samples: int) -> torch.Tensor:
+        return torch.randint(samples, (samples // 2,), generator=_rng())
+
+
 class FixedSize:
     """Sampler that draws as many records each time."""
 
@@ -265,10 +274,11 @@ class FixedSize:
         return torch.randperm(samples, generator=self._rng)[: samples // 2].sort().values
 
 
-def test_subsets_that_are_not_poisson_are_refused() -> None:
+@pytest.mark.parametrize(("sampler", "words"), [(AsPublished(), "drew a sample twice"), (FixedSize(), "Poisson")])
+def test_subsets_that_are_not_poisson_are_refused(sampler, words: str) -> None:
     settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=100)
-    with pytest.raises(PatebenchError, match="Poisson"):
-        labelling.sound_labels(Unanimous(), settings, FixedSize(), _rng())
+    with pytest.raises(PatebenchError, match=words):
+        labelling.sound_labels(Unanimous(), settings, sampler, _rng())
 
 
 # By sampling: the steps that really run, with one record and without it.
