@@ -248,6 +248,14 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
     assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
     allowed = released(tmp_path, table(tmp_path, counts[1:]), "--ledger-budget", 50, "--ledger-delta", "1e-5")
     assert "has no ledger yet, and the 1 other ledger may be of the same data" in allowed.output
+    named = released(tmp_path, table(tmp_path, counts[2:], "csv"), "--private", "mine")
+    assert "name the data of the others first" in str(named.exception)
+    for number, path in enumerate((tmp_path / "ledger").glob("*.json")):
+        assert ran("ledger", path, "--private", f"other-{number}")
+    named = released(tmp_path, table(tmp_path, counts[2:], "csv"), "--private", "mine")
+    assert named.exit_code == 0
+    again = released(tmp_path, table(tmp_path, counts[3:], "csv"), "--private", "mine")
+    assert "1 draw was made from this private data already" in str(again.exception)
 
 
 @pytest.mark.parametrize("command", ["epsilon", "aggregate", "account", "audit"])
