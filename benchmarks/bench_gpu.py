@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from bench_petdl import measure as measure_gradient
+from bench_petdl import wait_for_device
 from bench_teachers import World, ours
 
 from patebench.baselines.clipped_models import NetworkModel
@@ -49,8 +50,7 @@ def timed(work: Callable[[], float | None]) -> Part:
     """Run `work`, which returns an accuracy, and wait until the device has finished."""
     start = time.perf_counter()
     accuracy = work()
-    if device().type == "cuda":
-        torch.cuda.synchronize()
+    wait_for_device()
     return Part(time.perf_counter() - start, accuracy)
 
 

@@ -20,14 +20,19 @@ from patebench.petdl.student import PetdlStudent
 WIDTH, BATCH, REPEATS = 12, 128, 3
 
 
+def wait_for_device() -> None:
+    """Wait until a GPU has finished; a CPU always has."""
+    if device().type == "cuda":
+        torch.cuda.synchronize()
+
+
 def seconds(work: Callable[[], object]) -> float:
     """Return the least time of `REPEATS` calls, after one that warms up."""
     times = []
     for _ in range(REPEATS + 1):
         start = time.perf_counter()
         work()
-        if device().type == "cuda":
-            torch.cuda.synchronize()
+        wait_for_device()
         times.append(time.perf_counter() - start)
     return min(times[1:])
 
