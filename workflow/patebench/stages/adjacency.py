@@ -218,7 +218,8 @@ class Rerun:
                 facts = read_facts(path, layouts.get(path.name, CHUNK))
             else:
                 public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in facts.keys() - _PRIVATE}
+            shown = sorted(facts.keys() - _PRIVATE)
+            public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in shown}
         return public
 
 
