@@ -145,6 +145,7 @@ def test_more_queries_than_anybody_asks():
         (("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10), "threshold .* does not change ε"),
         (("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10), "sigma2 .* above the target"),
         (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),
+        (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),
         (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),
         (("exponential", {"epsilon": 0.1}, 1.0, DELTA, None, None, None, True), "cannot be drawn with discrete noise"),
         (("distributed-gnmax", TOLERANT, 2.0, DELTA), "depends on the number of teachers; add --teachers"),
