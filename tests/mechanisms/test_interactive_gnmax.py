@@ -70,13 +70,14 @@ def test_exact_bounds_are_the_brute_force_maximum_over_teachers_and_changes(mech
                 rows = mechanism.log_outcome_probabilities(asked([counts, counts + change], [predicted] * 2))
                 found = [renyi(rows[0], rows[1], ORDERS), renyi(rows[1], rows[0], ORDERS)]
                 worst[query, loses] = np.maximum(worst[query, loses], found)
-    got = ExactDivergence(votes, mechanism.changes(votes)).directions([votes.queries], ORDERS)
-    np.testing.assert_allclose(got.per_query[0], worst.max(axis=1).sum(axis=0), rtol=1e-8)
+    divergence = ExactDivergence(votes, mechanism.changes(votes))
+    per_query, per_teacher = divergence.directions([votes.queries], ORDERS)
+    np.testing.assert_allclose(per_query[0], worst.max(axis=1).sum(axis=0), rtol=1e-8)
     teachers = [sum(worst[query, said] for query, said in enumerate(row)) for row in votes.matrix]
-    np.testing.assert_allclose(got.per_teacher[0], np.max(teachers, axis=0), rtol=1e-8)
-    assert np.all(got.per_query <= votes.queries * mechanism.data_independent(ORDERS))
+    np.testing.assert_allclose(per_teacher[0], np.max(teachers, axis=0), rtol=1e-8)
+    assert np.all(per_query <= votes.queries * mechanism.data_independent(ORDERS))
     theorem = next(each for each in mechanism.accountants(votes) if each.kind is Kind.DATA_DEPENDENT)
-    assert np.all(got.per_query[0, 0] <= theorem.totals([5], ORDERS)[0] * (1 + 1e-12))
+    assert np.all(per_query[0, 0] <= theorem.totals([5], ORDERS)[0] * (1 + 1e-12))
 
 
 def test_a_close_vote_that_the_student_expects_costs_less():

@@ -153,21 +153,25 @@ class RenyiAccountant(Accountant):
     conversions: tuple[Conversion, ...] = (Conversion.CLASSIC, Conversion.TIGHT)
     refine: bool = True
 
+    def curves(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
+        """Return the orders tried for a bound at `delta`, and the divergences (numbers of queries × orders) there."""
+        return self.orders, self.totals(queries, self.orders)
+
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        curves = self.totals(queries, self.orders)
+        orders, curves = self.curves(queries, delta)
         if not np.all(curves >= -_ROUNDING):  # also false for NaN
             raise PatebenchError(
                 f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number; correct "
                 "its `totals`"
             )
         return [
-            self._best_bound(T, curve, how, delta)
+            self._best_bound(T, orders, curve, how, delta)
             for T, curve in zip(queries, curves, strict=True)
             for how in self.conversions
         ]
 
-    def _best_bound(self, queries: int, curve: Array, how: Conversion, delta: float) -> Bound:
-        orders, remaining = self.orders, self.remaining_delta(delta, queries)
+    def _best_bound(self, queries: int, orders: Array, curve: Array, how: Conversion, delta: float) -> Bound:
+        remaining = self.remaining_delta(delta, queries)
         if remaining == 0:
             return self.bound(math.inf, delta, queries, conversion=how)
         epsilons = conversion.convert(how, orders, curve, remaining)

@@ -158,28 +158,17 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
     return np.where(top > 0, scaled, np.log1p(total))
 
 
-class Directions(NamedTuple):
-    """Rényi divergences summed over the first T queries, with neighbours chosen per query or per teacher.
-
-    Both arrays are (numbers of queries T × 2 × orders). Index 0 of the middle axis is the divergence of the output on
-    the given votes from the output on the neighbour, which the theorems of PATE bound; index 1 is the reverse.
-
-    Parameters
-    ----------
-    per_query : sums over queries of the divergence for the worst neighbour of each query
-    per_teacher : largest sum for one teacher whose votes change; ∞ without a vote matrix
-    """
-
-    per_query: Array
-    per_teacher: Array
-
-
 @dataclass(eq=False)
 class ExactDivergence:
     """Exact Rényi divergences between the labels of the first T queries on `votes` and on the worst neighbour.
 
     Several processes compute pieces of the queries (`core.workers`). The pieces and the order of summation do not
     depend on the number of processes, so sums are identical to the last bit.
+
+    Divergences are arrays (2 forms × numbers of queries T × 2 directions × orders). Form 0 is per query: sums over
+    queries of the divergence for the worst neighbour of each query. Form 1 is per teacher: the largest sum for one
+    teacher whose votes change; ∞ without a vote matrix. Direction 0 is the divergence of the output on the given votes
+    from the output on the neighbour, which the theorems of PATE bound; direction 1 is the reverse.
 
     Parameters
     ----------
@@ -190,20 +179,15 @@ class ExactDivergence:
     votes: Votes
     neighbours: Neighbours | PerQueryNeighbours | None
     times: Array | None = None
-    _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
     _neighbour_cache: "_NeighbourCache" = field(default_factory=lambda: _NeighbourCache(), repr=False)
 
-    def directions(self, queries: Sequence[int], orders: Array) -> Directions:
-        """Return the divergences at `orders` summed over the first T queries, for each T in `queries`; cached."""
+    def directions(self, queries: Sequence[int], orders: Array) -> Array:
+        """Return the divergences at `orders` summed over the first T queries, for each T in `queries`."""
         orders = np.asarray(orders, dtype=np.float64)
-        key = tuple(queries), orders.tobytes()
-        if key not in self._solved:
-            stops, place = np.unique(np.asarray(queries), return_inverse=True)
-            sums = self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))
-            self._solved[key] = Directions(sums.per_query[place], sums.per_teacher[place])
-        return self._solved[key]
+        stops, place = np.unique(np.asarray(queries), return_inverse=True)
+        return self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))[:, place]
 
-    def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
+    def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Array:
         """Return the divergences at `orders` summed over the first T queries, for each T in `stops`.
 
         `stops` are ascending, and `wanted` (stops × orders) selects the orders for each T. An order selected for some T
@@ -211,7 +195,7 @@ class ExactDivergence:
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
-            return Directions(*forms)
+            return forms
         used = reaching(wanted)
         per_query = np.zeros((2, len(orders)))
         per_teacher = np.zeros((self.votes.teachers, 2, len(orders))) if self.votes.matrix is not None else None
@@ -232,7 +216,7 @@ class ExactDivergence:
                         forms[1, i][:, used[i]] = per_teacher[:, :, used[i]].max(axis=0)
                 done += len(rows)
                 report(done)
-        return Directions(*np.where(forms < _LARGE, forms, np.inf))
+        return np.where(forms < _LARGE, forms, np.inf)
 
     def is_long(self, queries: int) -> bool:
         """Return True if the divergences of `queries` queries take long enough to start several processes."""

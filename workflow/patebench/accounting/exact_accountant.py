@@ -6,7 +6,7 @@ and at further orders while the least ε is at the edge. The stated ε uses all 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.exact import ExactDivergence, Neighbours, PerQueryNeighbours, reaching
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.bound import Conversion, Kind
 
 Integers = NDArray[np.int64]
 
@@ -58,45 +58,31 @@ def sampled(queries: int) -> tuple[Integers, Array]:
     return np.concatenate(rows), np.repeat(np.array(times, dtype=np.float64), [len(part) for part in rows])
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """Rényi curves of a label set, per query and per teacher (see `accounting.exact`).
-
-    Parameters
-    ----------
-    orders : (orders,) Rényi orders
-    forms : (2, numbers of queries, orders) divergences per query and per teacher; ∞ where not computed
-    """
-
-    orders: Array
-    forms: Array
-
-
 @dataclass(eq=False)
 class OrderSearch:
     """Search for the orders at which ε is least, which also computes the exact divergences at these orders."""
 
     divergence: ExactDivergence
-    _cache: dict[tuple[tuple[int, ...], float], Curves] = field(default_factory=dict, repr=False)
+    _cache: dict[tuple[tuple[int, ...], float], tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
-    def __call__(self, queries: Sequence[int], delta: float) -> Curves:
-        """Return curves of the first T queries, for each T in `queries`, near the orders at which ε is least.
+    def __call__(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
+        """Return the orders near which ε is least, and the divergences of the first T queries, for each T in `queries`.
 
-        Results are cached.
+        The divergences are (2 forms × numbers of queries × orders), per query and per teacher as in `ExactDivergence`;
+        ∞ where not computed. Results are cached.
         """
         key = tuple(queries), delta
         if key not in self._cache:
             stops, place = np.unique(np.asarray(queries), return_inverse=True)
             forms, known = self._search_near(stops, self.predict_orders(stops, delta), delta)
             used = known.any(axis=0)
-            self._cache[key] = Curves(ORDERS[used], forms[:, place][:, :, used])
+            self._cache[key] = ORDERS[used], forms[:, place][:, :, used]
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
         """Return the divergence of the first T queries at each order, in the direction in which it is larger.
 
-        The result is (numbers of queries T × orders). The form of the sum over queries is `Directions.per_query` if
-        `form` is 0, and `Directions.per_teacher` if it is 1.
+        The result is (numbers of queries T × orders); `form` is that of `ExactDivergence`.
         """
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
@@ -119,10 +105,9 @@ class OrderSearch:
         if not len(rows):
             return
         requested = new[np.ix_(rows, columns)]
-        directions = self.divergence.sums(stops[rows], ORDERS[columns], requested)
+        sums = self.divergence.sums(stops[rows], ORDERS[columns], requested).max(axis=2)
         for i, (row, used) in enumerate(zip(rows, reaching(requested), strict=True)):
-            for form, sums in zip(forms, directions, strict=True):
-                form[row, columns[used]] = sums[i][:, used].max(axis=0)
+            forms[:, row, columns[used]] = sums[:, i, used]
             known[row, columns[used]] = True
 
     def predict_orders(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
@@ -197,8 +182,8 @@ def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: f
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))
     for low, high in pairwise((0, *_STAGES, len(COARSE))):
-        forms = divergence.directions(queries[remaining].tolist(), COARSE[low:high])
-        divergences[:, remaining, low:high] = [form.max(axis=1) for form in forms]
+        directions = divergence.directions(queries[remaining].tolist(), COARSE[low:high])
+        divergences[:, remaining, low:high] = directions.max(axis=2)
         so_far, orders = divergences[:, remaining, :high], COARSE[:high]
         least = np.max([conversion.convert(how, orders, so_far, delta).min(axis=2) for how in _CONVERSIONS], axis=0)
         # Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion of a divergence
@@ -217,10 +202,9 @@ class ExactAccountant(RenyiAccountant):
     search: OrderSearch
     form: int
 
-    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        curves = self.search(queries, delta)
-        chosen = replace(self, orders=curves.orders, totals=lambda T, orders: curves.forms[self.form])
-        return super(ExactAccountant, chosen).bounds(queries, delta)
+    def curves(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
+        orders, forms = self.search(queries, delta)
+        return orders, forms[self.form]
 
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
