@@ -8,8 +8,8 @@ Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,77 +47,60 @@ class Cells:
 
     Parameters
     ----------
-    low, high : (3, cells) bounds on P
-    ratio : (4, cells) maximum of r for a, minimum of r for b, maximum and minimum of r for neither
-    blocks : the same bounds for whole blocks of adjacent cells
-    size : number of cells per block
+    low, high : (3, blocks, cells per block) bounds on P
+    ratio : (4, blocks, cells per block) maximum of r for a, minimum of r for b, maximum and minimum of r for neither
     """
 
     low: Array
     high: Array
     ratio: Array
-    blocks: "Cells | None" = None
-    size: int = 1
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """Create cells, and blocks of adjacent cells, from arrays (bounds × rows × columns)."""
-        lows, highs, ratios = (_cut_into_blocks(values) for values in (low, high, ratio))
-        blocks = cls(lows.min(axis=2), highs.max(axis=2), _farthest_from_zero(ratios))
-        flat = [values.reshape(len(values), -1) for values in (lows, highs, ratios)]
-        return cls(flat[0], flat[1], flat[2], blocks=blocks, size=_ROWS * _COLUMNS)
+        """Create cells from arrays (bounds × rows × columns)."""
+        return cls(*(_cut_into_blocks(values) for values in (low, high, ratio)))
 
-    def with_ratio(self, ratio: Array) -> "Cells":
-        """Return these cells with other ratios (4 × rows × columns)."""
-        assert self.blocks is not None
-        ratios = _cut_into_blocks(ratio)
-        blocks = replace(self.blocks, ratio=_farthest_from_zero(ratios))
-        return replace(self, ratio=ratios.reshape(len(ratios), -1), blocks=blocks)
+    @cached_property
+    def _blocks(self) -> tuple[Array, Array, Array]:
+        """Return `low`, `high` and `ratio` for whole blocks."""
+        farthest = np.abs(self.ratio).max(axis=2) * np.array([1, -1, 1, -1])[:, None]
+        return self.low.min(axis=2), self.high.max(axis=2), farthest
 
     def worst(self, order: float) -> float:
         """Return the largest bound on the divergence of order α over all cells.
 
         Cells of the block with the largest bound are evaluated first, then cells of blocks that may have a larger one.
         """
-        assert self.blocks is not None
-        outer = self.blocks._sums(order, slice(None))
-        greatest = float(self._sums(order, self._cell_indices(np.array([np.argmax(outer)]))).max())
-        others = np.flatnonzero(outer > greatest)
-        greatest = max(greatest, float(self._sums(order, self._cell_indices(others)).max(initial=0.0)))
+
+        def inner(blocks: NDArray[np.intp]) -> Array:
+            return _bound_sums(self.low[:, blocks], self.high[:, blocks], self.ratio[:, blocks], order)
+
+        outer = _bound_sums(*self._blocks, order)
+        greatest = float(inner(np.array([np.argmax(outer)])).max())
+        greatest = max(greatest, float(inner(np.flatnonzero(outer > greatest)).max(initial=0.0)))
         return float(np.log1p(greatest)) * (1 + _ROUNDING) / (order - 1)
 
-    def _cell_indices(self, blocks: NDArray[np.intp]) -> NDArray[np.intp]:
-        return (blocks[:, None] * self.size + np.arange(self.size)).ravel()
 
-    def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Bound the sum over outcomes that determines the divergence, per cell."""
-        # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
-        low, high = self.low[:, where], self.high[:, where]
-        first, second, above, below = excess(self.ratio[:, where], order)
-        neither = np.maximum(above, below)
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = high[0] * first + high[1] * second + high[2] * neither
-            for index, own, opposite in ((1, first, second), (0, second, first)):
-                gain, gain_of_neither = opposite - own, neither - own
-                partial = own + np.where(gain > 0, high[index], low[index]) * gain
-                sums = np.fmin(sums, partial + np.where(gain_of_neither > 0, high[2], low[2]) * gain_of_neither)
-        return np.where(np.isnan(sums), np.inf, sums * (1 + _ROUNDING))
+def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
+    """Bound the sum over outcomes that determines the divergence, per cell or block."""
+    # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
+    first, second, above, below = excess(ratio, order)
+    neither = np.maximum(above, below)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = high[0] * first + high[1] * second + high[2] * neither
+        for index, own, opposite in ((1, first, second), (0, second, first)):
+            gain, gain_of_neither = opposite - own, neither - own
+            partial = own + np.where(gain > 0, high[index], low[index]) * gain
+            sums = np.fmin(sums, partial + np.where(gain_of_neither > 0, high[2], low[2]) * gain_of_neither)
+    return np.where(np.isnan(sums), np.inf, sums * (1 + _ROUNDING))
 
 
 def _cut_into_blocks(values: Array) -> Array:
-    """Group adjacent cells into blocks; edge cells fill up the last blocks."""
-    rows, columns = values.shape[-2:]
-    more = [(0, 0)] * (values.ndim - 2) + [(0, -rows % _ROWS), (0, -columns % _COLUMNS)]
-    padded = np.pad(values, more, mode="edge")
-    cut = padded.reshape(*values.shape[:-2], padded.shape[-2] // _ROWS, _ROWS, -1, _COLUMNS)
-    moved = np.moveaxis(cut, -3, -2)
-    return moved.reshape(*values.shape[:-2], -1, _ROWS * _COLUMNS)
-
-
-def _farthest_from_zero(ratio: Array) -> Array:
-    """Return the ratio farthest from zero in each block."""
-    largest = np.abs(ratio).max(axis=2)
-    return largest * np.array([1, -1, 1, -1])[:, None]
+    """Group adjacent cells (bounds × rows × columns) into blocks; edge cells fill up the last blocks."""
+    bounds, rows, columns = values.shape
+    padded = np.pad(values, ((0, 0), (0, -rows % _ROWS), (0, -columns % _COLUMNS)), mode="edge")
+    cut = padded.reshape(bounds, padded.shape[1] // _ROWS, _ROWS, -1, _COLUMNS)
+    return np.moveaxis(cut, 2, 3).reshape(bounds, -1, _ROWS * _COLUMNS)
 
 
 #: Upper bound on the relative errors of quadrature (see `_gaussian_wins`) and of SciPy's `ndtr`.
@@ -191,7 +174,7 @@ def gaussian() -> Table:
     u, v = (halves + t) / 2, (halves - t) / 2
     middle = slice(1, None, 2)
     corner = (crossing + _density(u) * ndtr(-v) / 2)[middle] / wins[middle] + np.diff(w)[:, None] / 8
-    return _table(w, t, _Parts(wins[::2], crossing[::2], two, _density, ndtr, corner), bend=1.0, slope=np.inf)
+    return _table(w, t, wins[::2], crossing[::2], two, corner, density=_density, below=ndtr, bend=1.0, slope=np.inf)
 
 
 def _density(x: Array) -> Array:
@@ -245,10 +228,10 @@ def laplace() -> Table:
     )
     corner = slope / _laplace_wins(middle, ahead)
     two = _laplace_wins(np.full((1, 1), np.inf), t)[0], _laplace_crossing(np.full((1, 1), np.inf), t)[0]
-    parts = _Parts(
-        _laplace_wins(column, t), _laplace_crossing(column, t), two, _laplace_density, _laplace_below, corner
+    wins, crossing = _laplace_wins(column, t), _laplace_crossing(column, t)
+    return _table(
+        w, t, wins, crossing, two, corner, density=_laplace_density, below=_laplace_below, bend=_STEEP, slope=1.0
     )
-    return _table(w, t, parts, bend=_STEEP, slope=1.0)
 
 
 def _laplace_density(x: Array) -> Array:
@@ -293,36 +276,44 @@ def _laplace_crossing(w: Array, t: Array) -> Array:
     return np.where(c >= 0, down * down * tie / 8, np.where(c >= -apart, between, beyond))
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Parts of a table for one kind of noise."""
+def _table(
+    w: Array,
+    t: Array,
+    wins: Array,
+    crossing: Array,
+    two: tuple[Array, Array],
+    corner: Array,
+    *,
+    density: Callable[[Array], Array],
+    below: Callable[[Array], Array],
+    bend: float,
+    slope: float,
+) -> Table:
+    """Create a table for one kind of noise.
 
-    wins: Array  # P_a at the edges of w
-    crossing: Array  # G of `_laplace_crossing` at the edges of w
-    two: tuple[Array, Array]  # limits of both as w → ∞
-    density: Callable[[Array], Array]
-    below: Callable[[Array], Array]  # distribution function
-    corner: Array  # second upper bound on ∂ ln P_a/∂t, at the middle of each cell of w
-
-
-def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> Table:
-    """Create a table; `bend` bounds the slope of the hazard, `slope` that of the log density."""
+    Parameters
+    ----------
+    wins, crossing : P_a, and G of `_laplace_crossing`, at the edges of w
+    two : limits of both as w → ∞
+    corner : second upper bound on ∂ ln P_a/∂t, at the middle of each cell of w
+    density, below : density and distribution function of the noise
+    bend, slope : bounds on the slopes of the hazard and of the log density
+    """
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
-    above_u, above_v = parts.below(-u), parts.below(-v)
-    hazard_u, hazard_v = parts.density(u) / above_u, parts.density(v) / above_v
+    above_u, above_v = below(-u), below(-v)
+    hazard_u, hazard_v = density(u) / above_u, density(v) / above_v
     endless, nothing = np.full((1, len(t)), np.inf), np.zeros((1, len(t)))
-    nearest = parts.density(np.clip(0.0, u, np.vstack([u[1:], endless])))
-    crossing = np.vstack([parts.crossing[1:], parts.two[1]])
-    steep = (crossing + nearest * above_v / 2) / parts.wins
-    steep[:-1] = np.minimum(steep[:-1], parts.corner)
+    nearest = density(np.clip(0.0, u, np.vstack([u[1:], endless])))
+    steep = (np.vstack([crossing[1:], two[1]]) + nearest * above_v / 2) / wins
+    steep[:-1] = np.minimum(steep[:-1], corner)
     ahead = np.maximum(np.vstack([hazard_u[1:], endless]) - hazard_v, 0.0) / 2
     ahead = np.where(t >= 0, ahead, ahead[:, ::-1])
     ahead = np.minimum(ahead, np.minimum(bend * np.abs(t), slope) / 2)
     neither = above_u * above_v
     return Table(
         t=t,
-        wins_low=parts.wins * (1 - ERROR),
-        wins_high=np.vstack([parts.wins[1:], parts.two[0]]) * (1 + ERROR),
+        wins_low=wins * (1 - ERROR),
+        wins_high=np.vstack([wins[1:], two[0]]) * (1 + ERROR),
         steep=np.minimum(steep, slope) * (1 + ERROR),
         neither=neither * (1 + ERROR),
         neither_low=np.vstack([neither[1:], nothing]) * (1 - ERROR),
@@ -342,7 +333,7 @@ def cells(table: Table, s: float) -> Cells:
         _integrate_before(towards, table, low, 2 * s),
         -_integrate_after(towards, table, mirrored, 2 * s),
     ]
-    return _cells_without_ratios(table).with_ratio(np.stack(ratio) * (1 + _ROUNDING))
+    return Cells(*_bound_probabilities(table), _cut_into_blocks(np.stack(ratio) * (1 + _ROUNDING)))
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -353,14 +344,14 @@ def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 @lru_cache(maxsize=2)
-def _cells_without_ratios(table: Table) -> Cells:
-    """Return cells with bounds on probabilities only, which do not depend on the vote."""
+def _bound_probabilities(table: Table) -> tuple[Array, Array]:
+    """Return `Cells.low` and `Cells.high`, which do not depend on the vote."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
     least = np.stack([table.wins_low[:, low], table.wins_low[:, mirrored_high], table.neither_low[:, far]])
     most = np.stack([table.wins_high[:, high], table.wins_high[:, mirrored_low], table.neither[:, near]])
-    return Cells.of(least, most, np.zeros((4, *least.shape[1:])))
+    return _cut_into_blocks(least), _cut_into_blocks(most)
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
