@@ -8,7 +8,7 @@ those for discrete noise, which a release states; otherwise those for continuous
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,6 @@ MOST_QUERIES = 1_000_000
 
 #: Relative tolerance of the search for discrete noise, where each step takes seconds.
 _NEAR = 1e-7
-
-#: Keyword arguments of `worst_case`: classes and teachers, if known, and release.
-Setting = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,35 @@ def solve(
     if queries is None:
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
     _check(epsilon, delta)
-    setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
-    return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, setting)
+    kind: type[Mechanism] = MECHANISMS.load(mechanism)
+    if release:
+        check_releasable(mechanism, kind)
+    solved = _missing_parameter(mechanism, kind, parameters, queries)
+
+    (limits,) = (item.metadata for item in fields(kind) if item.name == solved)
+    ends = max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
+
+    def with_noise(value: float) -> Mechanism:
+        return make_mechanism(mechanism, {**parameters, solved: value})
+
+    def edge(release: bool, guess: float | None = None, **search: float) -> float:
+        def cost(noise: float) -> float:
+            return worst_case(with_noise(noise), queries, delta, classes, teachers, release)[0].epsilon
+
+        return searches.edge(cost, epsilon, *ends, guess=guess, **search)
+
+    try:
+        if release:
+            guess = None  # continuous noise needs nearly the same scale, and its bounds take a tenth of the time
+            with suppress(PatebenchError):
+                guess = edge(release=False)
+            value = edge(release=True, guess=guess, near=_NEAR)
+        else:
+            value = edge(release=False)
+    except PatebenchError as fault:
+        line = f"no {solved} of '{mechanism}' can be found for {plural(queries, 'query')}: {fault}"
+        raise PatebenchError(line) from None
+    return _calibration(with_noise(value), mechanism, epsilon, delta, queries, solved, classes, teachers, release)
 
 
 def queries_for(
@@ -122,21 +146,16 @@ def queries_for(
     `name` is the mechanism's name in messages; for the other parameters see `solve`.
     """
     _check(epsilon, delta)
-    setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
     if release:
         check_releasable(name, type(mechanism))
-    queries = searches.most(lambda T: worst_case(mechanism, T, delta, **setting)[0].epsilon, epsilon, MOST_QUERIES)
+
+    def cost(queries: int) -> float:
+        return worst_case(mechanism, queries, delta, classes, teachers, release)[0].epsilon
+
+    queries = searches.most(cost, epsilon, MOST_QUERIES)
     if queries == 0:
-        least = worst_case(mechanism, 1, delta, **setting)[0].epsilon
-        raise PatebenchError(f"one query costs ε = {at_most(least)}, above the target {epsilon:g}; use more noise")
-    return _calibration(mechanism, name, epsilon, delta, queries, "queries", setting)
-
-
-def least_release_bound(
-    mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
-) -> Bound | None:
-    """Return the smallest worst-case bound on ε with discrete noise; None if `mechanism` has no discrete form."""
-    return worst_case(mechanism, queries, delta, classes, teachers, release=True)[0] if mechanism.discrete else None
+        raise PatebenchError(f"one query costs ε = {at_most(cost(1))}, above the target {epsilon:g}; use more noise")
+    return _calibration(mechanism, name, epsilon, delta, queries, "queries", classes, teachers, release)
 
 
 def worst_case(
@@ -176,51 +195,25 @@ def _check(epsilon: float, delta: float) -> None:
 
 
 def _calibration(
-    mechanism: Mechanism, name: str, epsilon: float, delta: float, queries: int, solved: str, setting: Setting
+    mechanism: Mechanism,
+    name: str,
+    epsilon: float,
+    delta: float,
+    queries: int,
+    solved: str,
+    classes: int | None,
+    teachers: int | None,
+    release: bool,
 ) -> Calibration:
-    bounds = worst_case(mechanism, queries, delta, **setting)
-    release_bound, teachers = None, setting["teachers"]
-    if teachers is None or not large_delta(delta, teachers):
-        release_bound = least_release_bound(mechanism, queries, delta, setting["classes"], teachers)
+    bounds, released = worst_case(mechanism, queries, delta, classes, teachers, release), None
+    if mechanism.discrete and (teachers is None or not large_delta(delta, teachers)):
+        released = worst_case(mechanism, queries, delta, classes, teachers, release=True)[0]
     return Calibration(
-        name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, released=release_bound, **setting
+        name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, classes, teachers, release, released
     )
 
 
-def _noise_for(
-    name: str, parameters: dict[str, float], epsilon: float, delta: float, queries: int, setting: Setting
-) -> Calibration:
-    kind: type[Mechanism] = MECHANISMS.load(name)
-    if setting["release"]:
-        check_releasable(name, kind)
-    solved = _missing_parameter(name, kind, parameters, queries)
-
-    (limits,) = (item.metadata for item in fields(kind) if item.name == solved)
-    ends = max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
-
-    def with_noise(value: float) -> Mechanism:
-        return make_mechanism(name, {**parameters, solved: value})
-
-    def edge(setting: Setting, guess: float | None = None, **search: float) -> float:
-        def cost(noise: float) -> float:
-            return worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon
-
-        return searches.edge(cost, epsilon, *ends, guess=guess, **search)
-
-    try:
-        if setting["release"]:
-            guess = None  # continuous noise needs nearly the same scale, and its bounds take a tenth of the time
-            with suppress(PatebenchError):
-                guess = edge({**setting, "release": False})
-            value = edge(setting, guess=guess, near=_NEAR)
-        else:
-            value = edge(setting)
-    except PatebenchError as fault:
-        raise PatebenchError(f"no {solved} of '{name}' can be found for {plural(queries, 'query')}: {fault}") from None
-    return _calibration(with_noise(value), name, epsilon, delta, queries, solved, setting)
-
-
-def _missing_parameter(name: str, kind: type[Mechanism], parameters: dict[str, float], queries: int) -> str:
+def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float], queries: int) -> str:
     """Return the name of the one missing parameter; raise an error otherwise."""
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
@@ -251,10 +244,6 @@ class Account:
     released: Bound | None
     teachers: int
     unreleasable: str | None = None
-
-    def beside(self, other: "Account") -> "Account":
-        """Return a copy of this account with the bounds of `other`, an account of the same queries, appended."""
-        return replace(self, bounds=[*self.bounds, *other.bounds])
 
     def to_json(self) -> dict[str, Any]:
         """Return the account as a dictionary for strict JSON; infinities become the string "inf"."""

@@ -5,9 +5,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from patebench.calculator.calculations import MOST_QUERIES, Account, Calibration
+from patebench.calculator.calculations import MOST_QUERIES, Account, Calibration, worst_case
 from patebench.core.bound import Bound, Conversion, Kind, large_delta
 from patebench.core.text import above_zero, decimal_places, plural, upward
+from patebench.mechanisms.base import make_mechanism
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,19 +64,12 @@ def _setting(result: Account | Calibration) -> str:
 
 def _outward(result: Calibration, value: float) -> str:
     """Format the noise with few digits that keep epsilon within the target."""
-    from patebench.calculator.calculations import worst_case
-    from patebench.mechanisms.base import make_mechanism
-
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     for rounded in (math.floor(value / step) * step, math.ceil(value / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
         mechanism = make_mechanism(result.mechanism, {**result.parameters, result.solved: float(text)})
-        if (
-            worst_case(
-                mechanism, result.queries, result.delta, result.classes, result.teachers, release=result.release
-            )[0].epsilon
-            <= result.target
-        ):
+        bounds = worst_case(mechanism, result.queries, result.delta, result.classes, result.teachers, result.release)
+        if bounds[0].epsilon <= result.target:
             return text
     return repr(value)
 

@@ -78,7 +78,7 @@ def run(
         show_on_terminal(show.account_table(result))
     if not publishable:
         not_publishable = account(publishable=False)
-        result = result.beside(not_publishable)
+        result = replace(result, bounds=[*result.bounds, *not_publishable.bounds])
         if not_publishable.bounds and not as_json:
             show_on_terminal("")
             show_on_terminal(show.account_table(not_publishable))
