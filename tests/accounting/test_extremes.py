@@ -90,7 +90,7 @@ def test_bounds_without_a_curve(scale, queries, delta):
     for epsilon in (
         independent.strong_composition(gamma, queries, delta),
         independent.pure_composition(2 * gamma, queries, delta),
-        independent.gaussian_dp(independent.gnmax_mu(scale, queries), delta),
+        independent.gaussian_dp(independent.cells_mu(scale, 2 * queries), delta),
     ):
         assert epsilon >= 0
         assert math.isinf(epsilon) or scale > 0

@@ -94,7 +94,7 @@ def test_gaussian_dp_is_never_below_the_truth_wherever(log_mu, log_delta):
 def test_the_ends_of_the_range(delta):
     assert independent.gaussian_dp(0.0, delta) == 0
     assert independent.gaussian_dp(math.inf, delta) == math.inf
-    assert independent.gnmax_mu(0.0, 10) == math.inf
+    assert independent.cells_mu(0.0, 20) == math.inf
     assert independent.pure_composition(0.0, 10, delta) == 0
     assert independent.pure_composition(math.inf, 10, delta) == math.inf
     assert independent.strong_composition(math.inf, 10, delta) == math.inf

@@ -484,7 +484,7 @@ BOUNDS_ARE_WRONG = {
     "a larger δ": fault(
         TEN,
         accountants=stating(
-            lambda sound, T, delta: independent.gaussian_dp(independent.gnmax_mu(sound.sigma, T), 1000 * delta)
+            lambda sound, T, delta: independent.gaussian_dp(independent.cells_mu(sound.sigma, 2 * T), 1000 * delta)
         ),
     ),
     "no conversion": fault(TEN, accountants=stating(lambda sound, T, delta: T * 1.5 / sound.sigma**2)),

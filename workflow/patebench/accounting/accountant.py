@@ -63,9 +63,6 @@ class Accountant(ABC):
     exact: bool = False
     added: "Accountant | None" = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "label", self.label or _LABELS.get(self.name, self.name))
-
     @property
     def publishable(self) -> bool:
         """Return True if ε may be published, because ε does not depend on the votes or was released with noise."""
@@ -101,7 +98,7 @@ class Accountant(ABC):
             kind=self.kind,
             publishable=self.publishable,
             source=self.source,
-            label=self.label,
+            label=self.label or _LABELS.get(self.name, self.name),
             variant=self.variant,
             exact=self.exact,
             **how,

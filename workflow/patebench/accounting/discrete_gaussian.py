@@ -24,7 +24,7 @@ from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import DirectAccountant
 from patebench.accounting.logspace import LEAST, Array
 from patebench.accounting.searches import bisect
-from patebench.core.bound import Conversion, Kind
+from patebench.core.bound import Kind
 
 #: Text in the source of a bound whose theorem is stated for discrete noise.
 DISCRETE = "discrete noise: as the theorem has it"
@@ -59,7 +59,7 @@ _REACH = 12
 
 def epsilon(sigma: float, cells: int, delta: float) -> float:
     """Return ε at `delta`, rounded up, if `cells` counts with discrete Gaussian noise of scale σ change by one each."""
-    mu = math.sqrt(cells) / sigma if sigma > 0 else math.inf
+    mu = independent.cells_mu(sigma, cells)
     if mu == 0:
         return 0.0
     scale, limit = sigma * math.sqrt(cells), _concentrated_epsilon(mu, delta)
@@ -262,7 +262,7 @@ def _concentrated_epsilon(mu: float, delta: float) -> float:
         return math.inf
     # αμ²/2, which is ½μ²-concentrated DP
     curve = np.maximum(conversion.ORDERS * (mu * mu / 2), LEAST)
-    return float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
+    return float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))
 
 
 #: Least scale of a share for which the theorem holds.
@@ -292,7 +292,7 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
-    limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
+    limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))
     if sigma == 0 or (tau := 2 * queries * share_difference(sigma / math.sqrt(shares), shares)) > 1:
         return limit
     return min(limit, epsilon(sigma, 2 * queries, delta * math.exp(-tau)) + 2 * tau)

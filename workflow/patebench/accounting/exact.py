@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, ranks
-from patebench.core.progress import progress
+from patebench.core.progress import progress, silent
 from patebench.core.workers import map_in_order
 
 Integers = NDArray[np.integer]
@@ -203,7 +203,7 @@ class ExactDivergence:
         parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
         shared = self.is_long(int(stops[-1]))
         solve = partial(map_in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
-        bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(lambda *_: None)
+        bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(silent)
         done = 0
         with bar as report:
             for place, ((i, rows), (query_sums, teacher_sums)) in enumerate(zip(pieces, solve(parts), strict=True)):

@@ -31,11 +31,6 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
     return 4 * queries * gamma * gamma + 2 * gamma * math.sqrt(2 * queries * math.log(1 / delta))
 
 
-def gnmax_mu(sigma: float, queries: int) -> float:
-    """Return the μ of Gaussian DP of T queries to GNMax(σ): √(2T)/σ, as a vote changes two counts per query by one."""
-    return cells_mu(sigma, 2 * queries)
-
-
 def cells_mu(sigma: float, cells: int) -> float:
     """Return the μ of Gaussian DP, √cells/σ, if one teacher changes `cells` counts with noise N(0, σ²) by one each."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf

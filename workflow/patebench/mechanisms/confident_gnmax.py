@@ -96,8 +96,8 @@ class ConfidentGNMax(Mechanism):
         Everything released follows from the noisy maxima and noisy counts of all T queries, whose L2 sensitivities per
         query are 1 and √2.
         """
-        test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
-        return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
+        test, counts = independent.cells_mu(self.sigma1, queries), independent.cells_mu(self.sigma2, 2 * queries)
+        return math.hypot(test, counts)
 
     def discrete_epsilon(self, queries: int, delta: float) -> float:
         """Return the ε at `delta` of T = `queries` queries if all noise is discrete.

@@ -148,7 +148,7 @@ class ImmutableGNMax(ImmutableArgmax):
             name="gdp",
             kind=Kind.WORST_CASE,
             source=ENDLESS if self.certain else proof,
-            epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(sigma, T), delta),
+            epsilon=lambda T, delta: independent.gaussian_dp(independent.cells_mu(sigma, 2 * T), delta),
         )
 
 
