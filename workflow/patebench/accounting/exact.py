@@ -198,22 +198,20 @@ class ExactDivergence:
             return forms
         used = reaching(wanted)
         per_query = np.zeros((2, len(orders)))
-        per_teacher = np.zeros((self.votes.teachers, 2, len(orders))) if self.votes.matrix is not None else None
-        pieces = [(i, rows) for i, rows in self._pieces(stops, int(used.sum(axis=1).max()))]
+        per_teacher = np.zeros((0 if self.votes.matrix is None else self.votes.teachers, 2, len(orders)))
+        pieces = list(self._pieces(stops, int(used.sum(axis=1).max())))
         parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
         shared = self.is_long(int(stops[-1]))
         solve = partial(map_in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
         bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(silent)
         done = 0
         with bar as report:
-            for place, ((i, rows), (query_sums, teacher_sums)) in enumerate(zip(pieces, solve(parts), strict=True)):
+            for (i, rows), (query_sums, teacher_sums) in zip(pieces, solve(parts), strict=True):
                 per_query[:, used[i]] += query_sums
-                if per_teacher is not None:
+                forms[0, i] = np.where(used[i], per_query, np.inf)
+                if teacher_sums is not None:
                     per_teacher[:, :, used[i]] += teacher_sums
-                if place + 1 == len(pieces) or pieces[place + 1][0] > i:
-                    forms[0, i][:, used[i]] = per_query[:, used[i]]
-                    if per_teacher is not None:
-                        forms[1, i][:, used[i]] = per_teacher[:, :, used[i]].max(axis=0)
+                    forms[1, i] = np.where(used[i], per_teacher.max(axis=0), np.inf)
                 done += len(rows)
                 report(done)
         return np.where(forms < _LARGE, forms, np.inf)
