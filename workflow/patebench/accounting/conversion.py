@@ -54,7 +54,7 @@ def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array
     return classic(orders, curve, delta) if how is Conversion.CLASSIC else tight(orders, curve, delta)
 
 
-def between(orders: Array, best: int, points: int = 17) -> Array:
-    """Return `points` orders from `orders[best - 1]` to `orders[best + 1]`, evenly spaced in ln(α − 1)."""
+def between(orders: Array, best: int) -> Array:
+    """Return seventeen orders from `orders[best - 1]` to `orders[best + 1]`, evenly spaced in ln(α − 1)."""
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-    return 1.0 + np.geomspace(low - 1, high - 1, points)
+    return 1.0 + np.geomspace(low - 1, high - 1, 17)

@@ -18,7 +18,7 @@ Proof (ours, after Redberg, Zhu, Wang 2023): docs/explanation/proofs-mechanisms.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,10 +114,7 @@ def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
     """Return the largest pass probabilities that the decision allows, in steps of 1/UNITS."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= most:
-        before = result[-1]
-        result.append(
-            bisect(lambda units, before=before: decision.fulfils(units, before), before, UNITS)  # type: ignore[misc]
-        )
+        result.append(bisect(partial(decision.fulfils, before=result[-1]), result[-1], UNITS))
     return tuple(result)
 
 

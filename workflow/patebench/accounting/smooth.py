@@ -81,12 +81,9 @@ class Steps:
         rounding = _ROUNDING * np.nan_to_num(bound[:, 0], posinf=0.0)
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
-    def largest(self) -> Array:
-        """Return the largest change (orders,) of a query's bound by one vote, for any votes."""
-        return np.take_along_axis(self.change, self.peak[:, None], axis=1)[:, 0]
-
-    def node(self, log_q: Array) -> Array:
-        """Return the position of `log_q` among the nodes as a real number, by linear interpolation."""
+    def position(self, histograms: Array) -> Array:
+        """Return the positions of histograms (… × classes) among the nodes as real numbers, by linear interpolation."""
+        log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
@@ -98,7 +95,7 @@ def local(steps: Steps, counts: Counts) -> Array:
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
-    total[-1] = len(counts) * steps.largest()
+    total[-1] = len(counts) * steps.change.max(axis=1)
     ordered, times = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
     for rows, span in _blocks(len(ordered), ordered.shape[1], len(distances)):
         near, far = _bound_nodes(steps, ordered[rows], distances[span])
@@ -129,14 +126,9 @@ def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> 
     """Bound the table positions of histograms within each distance (queries, distances)."""
     # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
-    near = np.where(tied, 0.0, steps.node(_log_q(steps, _move_towards_tie(ordered, distances))))
-    far = steps.node(_log_q(steps, _move_towards_unanimity(ordered, distances + 1)))
+    near = np.where(tied, 0.0, steps.position(_move_towards_tie(ordered, distances)))
+    far = steps.position(_move_towards_unanimity(ordered, distances + 1))
     return near, np.maximum(near, far)
-
-
-def _log_q(steps: Steps, histograms: Array) -> Array:
-    queries, distances, classes = histograms.shape
-    return steps.per_query.log_q(histograms.reshape(-1, classes)).reshape(queries, distances)
 
 
 def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:

@@ -304,13 +304,12 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
-    columns = classes - ABSTAINED if abstentions else classes  # abstentions come first and are dropped
     block = max(1, _BALLOTS // max(teachers, classes))
     for start in range(0, queries, block):
         part = votes[:, start : start + block]
-        cells = part + (np.arange(part.shape[1], dtype=np.int64) * columns + (columns - classes))
-        tally = np.bincount(cells.ravel(), minlength=part.shape[1] * columns).reshape(-1, columns)
-        result[start : start + block] = tally[:, columns - classes :]
+        first = np.arange(part.shape[1], dtype=np.int64) * (classes + 1)  # the column of abstentions of each query
+        tally = np.bincount((part + (first + 1)).ravel(), minlength=part.shape[1] * (classes + 1))
+        result[start : start + block] = tally.reshape(-1, classes + 1)[:, 1:]
     return result
 
 
