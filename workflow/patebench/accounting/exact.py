@@ -243,7 +243,7 @@ class ExactDivergence:
         assert self.neighbours is not None
         votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
-        return _Part(votes, times, self.neighbours, orders, int(rows[0]))
+        return _Part(votes, times, self.neighbours, orders, rows.tobytes())
 
     @property
     def _most_ranks(self) -> int:
@@ -274,18 +274,17 @@ class _Part(NamedTuple):
     times: Array
     neighbours: Neighbours | PerQueryNeighbours
     orders: Array
-    name: int  # identifies the piece
+    rows: bytes  # indices of the queries, by which neighbours are cached
 
 
-class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
+class _NeighbourCache(dict[bytes, list[Pairs]]):
     """Cache of limited size for neighbours that further orders use again."""
 
     room = _KEPT
 
     def of(self, part: _Part, portions: Iterator[Pairs]) -> Iterator[Pairs]:
-        key = part.name, len(part.times)
-        if key in self:
-            yield from self[key]
+        if part.rows in self:
+            yield from self[part.rows]
             return
         stored, size = [], 0
         for pairs in portions:
@@ -295,7 +294,7 @@ class _NeighbourCache(dict[tuple[int, int], list[Pairs]]):
             yield pairs
         if size <= self.room:
             self.room -= size
-            self[key] = stored
+            self[part.rows] = stored
 
 
 def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
