@@ -9,7 +9,8 @@ import pytest
 from tests.accounting.oracles import histograms, moved
 
 from patebench.accounting import conversion
-from patebench.accounting.propose_test_release import UNITS, Decision, WholeAccountant, gaps, steps
+from patebench.accounting.propose_test_release import UNITS, Decision, WholeAccountant, steps
+from patebench.accounting.votes import gaps
 from patebench.core.bound import Kind
 
 DECISIONS = [

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.accounting.oracles import histograms, hockey_stick, label_probabilities, moved, p_value, renyi
 
-from patebench.accounting.propose_test_release import Decision, gaps, steps
-from patebench.accounting.votes import Votes
+from patebench.accounting.propose_test_release import Decision, steps
+from patebench.accounting.votes import Votes, gaps
 from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError

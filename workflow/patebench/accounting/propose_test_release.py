@@ -26,19 +26,12 @@ from numpy.typing import NDArray
 from patebench.accounting.accountant import RenyiAccountant
 from patebench.accounting.logspace import Array
 from patebench.accounting.searches import bisect
-from patebench.accounting.votes import Counts
 
 #: Probabilities are integer multiples of 1/UNITS.
 UNITS = 2**53
 
 #: Upper bound on the relative error of one operation on logarithms.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-
-
-def gaps(counts: Counts) -> NDArray[np.int64]:
-    """Return the difference of the two largest counts of each query, (queries,), from counts (queries, classes)."""
-    top = np.partition(counts, -2, axis=1)[:, -2:]
-    return top[:, 1] - top[:, 0]
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:

@@ -313,6 +313,12 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
     return result
 
 
+def gaps(counts: NDArray[np.number]) -> NDArray[Any]:
+    """Return the difference of the two largest counts of each query, (queries,), from counts (queries, classes)."""
+    top = np.partition(counts, -2, axis=1)
+    return top[:, -1] - top[:, -2]
+
+
 def capped(
     votes: NDArray[np.integer],
     most: int,

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from patebench.accounting import conversion, exact_accountant, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.logspace import Array, logsumexp
-from patebench.accounting.propose_test_release import gaps
-from patebench.accounting.votes import Counts, Votes
+from patebench.accounting.votes import Counts, Votes, gaps
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, parameter

@@ -17,9 +17,9 @@ from patebench.accounting import conversion
 from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
-from patebench.accounting.propose_test_release import Decision, WholeAccountant, gaps, steps
+from patebench.accounting.propose_test_release import Decision, WholeAccountant, steps
 from patebench.accounting.searches import bisect
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, gaps
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source

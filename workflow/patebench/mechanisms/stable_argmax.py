@@ -23,8 +23,7 @@ from scipy.special import ndtri
 from patebench.accounting import conversion, exact, exact_accountant, independent, sparse_vector
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
 from patebench.accounting.logspace import Array
-from patebench.accounting.propose_test_release import gaps
-from patebench.accounting.votes import Counts, Votes
+from patebench.accounting.votes import Counts, Votes, gaps
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import ABSTAINED, UNIT, WeightedVotes
 from patebench.accounting.votes import counts as vote_counts
+from patebench.accounting.votes import gaps as vote_gaps
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_together,
@@ -190,8 +191,7 @@ def describe_weighted(
     """
     weights, labels, owners = (arrays[name] for name in WEIGHTS)
     table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT
-    top = np.partition(table, -2, axis=1)
-    gaps = np.rint(top[:, -1] - top[:, -2]).astype(np.int64)
+    gaps = np.rint(vote_gaps(table)).astype(np.int64)
     plurality = table.argmax(axis=1)
     return {
         "teacher_accuracies": [None] * teachers,
@@ -217,9 +217,8 @@ def _gaps_and_plurality(
     for start in range(0, votes.shape[1], block):
         here = slice(start, start + block)
         counts = vote_counts(votes[:, here], classes, abstentions=abstentions)
-        top = np.partition(counts, -2, axis=1)
         # Of tied classes, the lowest is the plurality.
-        gaps[here], plurality[here] = top[:, -1] - top[:, -2], np.where(top[:, -1] > 0, counts.argmax(1), ABSTAINED)
+        gaps[here], plurality[here] = vote_gaps(counts), np.where(counts.any(axis=1), counts.argmax(1), ABSTAINED)
     return gaps, plurality
 
 
