@@ -47,8 +47,9 @@ _SAME = 1e-13
 #: Maximum number of points of a transform.
 _POINTS = 1 << 22
 
-#: −ln of the maximum fraction of δ that is cut off.
+#: −ln of the maximum fraction of δ that is cut off, and this fraction.
 _CUT = 45.0
+_BEYOND = math.exp(-_CUT)
 
 #: Least σ for a transform; below it, the Rényi bound is used.
 _LEAST = 0.05
@@ -128,7 +129,6 @@ class _Losses:
     lowest: int
     sigma: float
     cells: int
-    beyond: float = math.exp(-_CUT)  # bound on Pr[Y > y]/δ for the last y
 
     def least_epsilon(self) -> float:
         """Return the least ε, rounded up, at which δ(ε) is at most the target δ; never below the loss of `lowest`.
@@ -141,7 +141,7 @@ class _Losses:
             return self._epsilon(0, 0.0)
         last = len(self.weights) - 1
         k = bisect(lambda at: self._spent(at) <= 1, last, 0)
-        above = float(np.sum(self.weights[k:])) * (1 + _ROUNDING) + self.beyond
+        above = float(np.sum(self.weights[k:])) * (1 + _ROUNDING) + _BEYOND
         part = math.log1p((1 - self._spent(k)) / (above - 1)) * self.sigma * self.sigma
         return self._epsilon(k, min(part, 1.0))
 
@@ -150,7 +150,7 @@ class _Losses:
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
-        return float(above @ gains) * (1 + _ROUNDING) + self.beyond
+        return float(above @ gains) * (1 + _ROUNDING) + _BEYOND
 
     def _epsilon(self, at: int, part: float) -> float:
         place = self.cells / 2 + self.lowest + at - part
