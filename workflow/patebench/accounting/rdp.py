@@ -173,7 +173,7 @@ _LARGE = 1e290
 _PLAIN = 600.0
 
 
-def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
+def _leads(counts: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return the leads, in votes, of the plurality over the other classes, (queries, classes − 1), rows ascending."""
     ordered = np.sort(counts, axis=1)
     return ordered[:, -1:] - ordered[:, -2::-1]
@@ -187,7 +187,7 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
     """
 
     def union(counts: NDArray[np.integer]) -> Array:
-        scaled = min(gamma, _LARGE) * gaps(counts)
+        scaled = min(gamma, _LARGE) * _leads(counts)
         if scaled.max() > _PLAIN:
             result: Array = logsumexp(np.log1p(scaled / 2) - scaled) - np.log(2)
         else:
@@ -205,7 +205,7 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
     """
 
     def union(counts: NDArray[np.integer]) -> Array:
-        behind = gaps(counts)
+        behind = _leads(counts)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             scaled = np.where(behind > 0, behind / (np.sqrt(2) * sigma), 0.0)
         return logsumexp(log_ndtr(-scaled))
