@@ -53,7 +53,10 @@ def test_pure_privacy_by_hand():
 def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     found = solve(name, {}, epsilon, delta, queries)
     reached = found.bounds[0].epsilon
-    assert 0.999 * epsilon < reached <= epsilon
+    assert reached <= epsilon
+    # Less noise exceeds the target. ε may jump there, where another bound begins to hold.
+    less = {key: value * (0.999 if name == "gnmax" else 1.001) for key, value in found.parameters.items()}
+    assert worst_case(make_mechanism(name, less), queries, delta)[0].epsilon > epsilon
     again = solve(name, found.parameters, reached, delta)
     assert again.queries == queries
     assert again.bounds[0].epsilon <= epsilon
