@@ -23,6 +23,14 @@ from patebench.core.checks import quote
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+log = logging.getLogger("patebench")
+
+#: Names that can be parts of paths.
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
 FaultOf = Callable[[object], str | None]
 
 
@@ -65,15 +73,6 @@ def instance_of(target: str) -> FaultOf:
         return None if isinstance(thing, imported(target)) else f"is not an instance of {target.replace(':', '.')}"
 
     return fault_of
-
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-log = logging.getLogger("patebench")
-
-#: Names that can be parts of paths.
-PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
@@ -137,11 +136,6 @@ class Registry:
         check = imported(self._fault_of) if isinstance(self._fault_of, str) else self._fault_of
         return check(thing) if check else None
 
-    def origin(self, thing: object) -> str | None:
-        """Return a description of the entry point that provides `thing`, or None if `thing` is built in."""
-        value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
-        return next((self._named(point) for point in self._outside.values() if point.value == value), None)
-
     def is_built_in(self, name: str) -> bool:
         """Return True if `name` is built in, not from another package."""
         return name in self._targets
@@ -192,7 +186,7 @@ class Registry:
 
     def _elsewhere(self, name: str) -> str:
         """Return a hint if a package registers the name in another group of patebench."""
-        for point in _points_like(self.group):
+        for point in _entry_points() if self.group else ():
             if point.name == name and point.group != self.group:
                 return (
                     f" (the package {_package(point)} registers it as an entry point of {point.group}, not of"
@@ -222,7 +216,7 @@ class Registry:
 def check_groups(registries: Iterable[Registry]) -> None:
     """Raise PatebenchError if a package registers an entry point in a group of patebench that does not exist."""
     groups = [registry.group for registry in registries if registry.group]
-    for point in _points_like(groups[0]):
+    for point in _entry_points():
         if point.group not in groups:
             raise PatebenchError(
                 f"the package {_package(point)} registers '{point.name}' in the unknown entry-point group {point.group}"
@@ -230,16 +224,12 @@ def check_groups(registries: Iterable[Registry]) -> None:
             )
 
 
-def _points_like(group: str | None) -> Iterator["EntryPoint"]:
-    """Yield the entry points of all groups of the same family."""
-    if group is None:
-        return
+def _entry_points() -> Iterator["EntryPoint"]:
+    """Yield the entry points of all groups whose names start with "patebench."."""
     from importlib.metadata import entry_points
 
-    # Groups whose names agree up to the first dot.
-    family = f"{group.partition('.')[0]}."
     for name in sorted(entry_points().groups):
-        if name.startswith(family):
+        if name.startswith("patebench."):
             yield from entry_points(group=name)
 
 
