@@ -148,8 +148,8 @@ def mistake(hint: str, key: str | None = None, *, code: str = "value") -> Pydant
 
 
 @contextmanager
-def blamed_on_key(key: str) -> Iterator[None]:
-    """Convert a PatebenchError raised in the block, inside a validator, to an error about the parameter `key`."""
+def blamed_on_key(key: str | None = None) -> Iterator[None]:
+    """Convert a PatebenchError raised in a validator to an error about the value, or about its entry `key`."""
     try:
         yield
     except PatebenchError as fault:
@@ -163,11 +163,9 @@ def known_to(registry: Registry) -> AfterValidator:
     """
 
     def check(name: str, info: ValidationInfo) -> str:
-        if not info.context and name not in registry:
-            try:
+        if not info.context:
+            with blamed_on_key():
                 registry.check(name)
-            except PatebenchError as fault:
-                raise mistake(str(fault), code=fault.code) from None
         return name
 
     return AfterValidator(check)

@@ -66,9 +66,6 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
             _bars -= 1
 
 
-log = logging.getLogger("patebench")
-
-
 class LogFile(logging.FileHandler):
     """Log file that is closed if it cannot be written, for instance on a full disk; the program continues."""
 
