@@ -106,24 +106,22 @@ def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
             yield seeded
         else:
             kinds = get_args(hint) or (hint,)
-            is_model = isinstance(kinds[0], type) and issubclass(kinds[0], Parameters)
-            if is_model:
-                yield parameter_options(kinds[0], name, needed=NoneType not in kinds)
+            if isinstance(kinds[0], type) and issubclass(kinds[0], Parameters):
+                yield _parameter_options(name, kinds[0], NoneType not in kinds)
 
 
 def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
     """Return a decorator that adds the option for an argument."""
-    kind, help, *limited = get_args(hint)
-    inner = next((part for part in get_args(kind) if part is not NoneType), kind)
-    several = get_origin(kind) is Sequence
-    settings: dict[str, Any] = {"type": limited[0] if limited else FILE if inner is Path else inner}
-    if inner is bool:
+    annotation, help, *limited = get_args(hint)
+    kind, several = _kind(annotation)
+    settings: dict[str, Any] = {"type": limited[0] if limited else FILE if kind is Path else kind}
+    if kind is bool:
         settings = {"is_flag": True}
     elif several:
         settings |= {"multiple": True}
     elif default not in (Parameter.empty, None):
         settings |= {"default": default, "show_default": default != ""}
-    needed = default is Parameter.empty and NoneType not in get_args(kind) and inner is not bool
+    needed = default is Parameter.empty and NoneType not in get_args(annotation) and kind is not bool
     word = "json" if name == "as_json" else option_name(name)
     return click.option(f"--{word}", name, required=needed, help=help, **settings)
 
@@ -139,12 +137,7 @@ def combine_options(*options: Decorator) -> Decorator:
     return decorate
 
 
-def file_option(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
-    """Return a decorator that adds an option for a path; its value is a Path or None, or with `several` a tuple."""
-    return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
-
-
-def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
+def _parameter_options(name: str, model: type[Parameters], needed: bool) -> Decorator:
     """Return a decorator that adds one option per field of `model`.
 
     The command's function receives the checked model as the argument `name`. The argument is None if `needed` is False
@@ -193,7 +186,7 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
         return _kind(next(kind for kind in inner if kind is not NoneType))
     if origin is Annotated:
         return _kind(inner[0])
-    if origin is tuple:
+    if origin is Sequence or Ellipsis in inner:
         return _kind(inner[0])[0], True
     return annotation, False
 
@@ -315,7 +308,7 @@ mechanism = combine_options(
 
 #: Ledger in which a release is entered before it is drawn, and the total budget of one private data set.
 ledgered = combine_options(
-    file_option("ledger", "Folder of the ledgers; a release is entered here before it is drawn.", needed=False),
+    click.option("--ledger", type=FILE, help="Folder of the ledgers; a release is entered here before it is drawn."),
     click.option(
         "--ledger-budget",
         type=float,

@@ -12,12 +12,12 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from patebench.artefacts.records import read_manifest
-from patebench.cli.command import FILE, file_in_home, file_option, home_option, stage_command
+from patebench.cli.command import FILE, file_in_home, home_option, stage_command
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 
@@ -46,7 +46,14 @@ machine-readable description (RO-Crate, Workflow Run Crate).
 CONFIGURATION = "configuration.json"
 
 
-def run(*, results: Path, out: Path, home: Path, votes: Sequence[Path] = (), leaderboard: Path | None = None) -> None:
+def run(
+    *,
+    results: Path,
+    votes: Annotated[Sequence[Path], "Folder of export_votes to include; repeat for several."] = (),
+    leaderboard: Annotated[Path | None, "Folder that the command leaderboard wrote, to include."] = None,
+    out: Annotated[Path, "New folder for the crate."],
+    home: Path,
+) -> None:
     """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
     The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
@@ -232,11 +239,4 @@ def _action(
     crate.root_dataset["mentions"] = action
 
 
-command = stage_command(
-    run,
-    click.argument("results", type=FILE),
-    file_option("votes", "Folder of export_votes to include; repeat for several.", needed=False, several=True),
-    file_option("leaderboard", "Folder that the command leaderboard wrote, to include.", needed=False),
-    file_option("out", "New folder for the crate."),
-    home_option,
-)
+command = stage_command(run, click.argument("results", type=FILE), home_option)

@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import click
-
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
 from patebench.core.workers import available
@@ -26,7 +24,12 @@ LIBRARIES = (
 )
 
 
-def run(*, config: str, benchmarks: Path, out: Path) -> None:
+def run(
+    *,
+    config: Annotated[str, "Configuration, as JSON."],
+    benchmarks: Annotated[Path, "Folder of Snakemake's benchmark files."],
+    out: Annotated[Path, "Output file with the manifest."],
+) -> None:
     """Write versions, commit, hardware, configuration, seeds and times, and the inputs and contents of the report."""
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
@@ -176,9 +179,4 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip()
 
 
-command = stage_command(
-    run,
-    click.option("--config", required=True, help="Configuration, as JSON."),
-    file_option("benchmarks", "Folder of Snakemake's benchmark files."),
-    file_option("out", "Output file with the manifest."),
-)
+command = stage_command(run)

@@ -4,10 +4,10 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from patebench.artefacts.records import read_manifest, read_records, read_releases
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ log = logging.getLogger("patebench")
 _FEW = 3
 
 
-def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
+def run(
+    *,
+    manifest: Annotated[Path, "Manifest of the run, which lists its records, figures and tables."],
+    published: Annotated[Path, "Values printed in the papers (CSV)."],
+    captions: Annotated[Path, "Folder of captions (.rst)."],
+    out: Annotated[Path, "Output file with the page; all other files are written next to it."],
+) -> None:
     """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
 
     They are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and `.tex`.
@@ -97,10 +103,4 @@ def title_of(written: Mapping[str, Any]) -> str:
     return f"{name}{suffix}"
 
 
-command = stage_command(
-    run,
-    file_option("manifest", "Manifest of the run, which lists its records, figures and tables."),
-    file_option("published", "Values printed in the papers (CSV)."),
-    file_option("captions", "Folder of captions (.rst)."),
-    file_option("out", "Output file with the page; all other files are written next to it."),
-)
+command = stage_command(run)
