@@ -200,15 +200,17 @@ def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> N
         logger.info("patebench %s: %s", __version__, shlex.join(sys.argv[1:]))
 
 
-def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
+def _set_torch_threads(threads: int) -> None:
     # OpenMP reads this when the stage imports torch.
-    os.environ["OMP_NUM_THREADS"] = str(value)
-    return value
+    os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
-def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> int:
-    workers.set_processes(value)
-    return value
+def _threads_option(use: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> Decorator:
+    """Return a decorator that adds the option --threads, whose value is passed to `use`."""
+    return click.option(
+        "--threads", type=COUNT, default=default, show_default=shown, expose_value=False,
+        callback=lambda ctx, param, value: use(value), help="Number of processors to use.",
+    )  # fmt: skip
 
 
 def unique_pairs(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
@@ -263,32 +265,23 @@ _log = click.option(
 )
 
 #: Option for the number of torch threads of a stage.
-threads = click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_threads,
-    help="Number of processors to use.",
-)  # fmt: skip
+threads = _threads_option(_set_torch_threads)
 
 #: Option for the number of processes of a stage without torch; results do not depend on it.
-processes = click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_processes,
-    help="Number of processors to use.",
-)  # fmt: skip
+processes = _threads_option(workers.set_processes)
 
 #: Option for the number of processes of interactive commands, which use all processors by default.
-all_processes = click.option(
-    "--threads", type=click.IntRange(min=1), default=workers.available, show_default="all", expose_value=False,
-    callback=_use_processes, help="Number of processors to use.",
-)  # fmt: skip
+all_processes = _threads_option(workers.set_processes, workers.available, "all")
 
 #: Random stream of a stage.
 seeded = combine_options(
-    click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment."),
+    click.option("--seed", type=SEED, required=True, help="Base seed of the experiment."),
     click.option("--stream", required=True, help="Name of the random stream."),
 )
 
 #: Source of privacy noise: a reproducible random stream, or the operating system for a release.
 seeded_or_release = combine_options(
-    click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
+    click.option("--seed", type=SEED, default=None, help="Base seed of the experiment."),
     click.option("--stream", default=None, help="Name of the random stream."),
     click.option(
         "--release", is_flag=True, help="Release: draw discrete noise once, from the operating system's entropy."
