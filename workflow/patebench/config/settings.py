@@ -7,7 +7,7 @@ mechanisms.
 from itertools import filterfalse
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
 
 from patebench.config.parameters import (
     AccountingParameters,
@@ -46,7 +46,7 @@ from patebench.core.fields import (
     mistake,
     one_of,
     plain_name,
-    with_lists,
+    single_kind,
 )
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
@@ -254,23 +254,36 @@ class DistilSettings(_OfEnsembles, DistilParameters):
     """Networks trained on labels and on the teachers' probabilities."""
 
 
-_DELTA = {"delta": "by default that of `accounting`."}
+def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:
+    """Return a copy of `model` whose parameters `lists` accept one value or a list, and whose δ is optional."""
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        kind: Any = single_kind(field)
+        if name in lists:
+            kind = OneOrMore[kind]
+        about, default = field.description or "", ... if field.is_required() else field.default
+        if name == "delta":
+            about, default = f"{about.rstrip('.')}; by default that of `accounting`.", None
+        fields[name] = (kind | None if default is None else kind, Field(default, description=about))
+    return create_model(f"{model.__name__}Lists", __base__=Parameters, **fields)
+
+
 _PETDL_LISTS = [name for name in PetdlParameters.model_fields if name != "delta"]
 
 
-class DpsgdSettings(with_lists(DpsgdParameters, "epsilon", by_default=_DELTA)):  # type: ignore[misc]
+class DpsgdSettings(_with_lists(DpsgdParameters, "epsilon")):  # type: ignore[misc]
     """Models trained by DP-SGD, one for each ε."""
 
 
-class PrivateKnnSettings(with_lists(PrivateKnnParameters, by_default=_DELTA)):  # type: ignore[misc]
+class PrivateKnnSettings(_with_lists(PrivateKnnParameters)):  # type: ignore[misc]
     """Settings of Private-kNN: the nearest private records vote on labels, and students learn from these labels."""
 
 
-class FeatureMethodSettings(with_lists(FeatureMethodParameters, "epsilon", by_default=_DELTA)):  # type: ignore[misc]
+class FeatureMethodSettings(_with_lists(FeatureMethodParameters, "epsilon")):  # type: ignore[misc]
     """Classifiers on features of a public encoder; a private method releases one classifier for each ε."""
 
 
-class PetdlSettings(_OfEnsembles, with_lists(PetdlParameters, *_PETDL_LISTS, by_default=_DELTA)):  # type: ignore[misc]
+class PetdlSettings(_OfEnsembles, _with_lists(PetdlParameters, *_PETDL_LISTS)):  # type: ignore[misc]
     """Students of PET-DL, one for each ensemble and each combination of listed values."""
 
 

@@ -19,7 +19,6 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
-    create_model,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -300,24 +299,6 @@ def single_kind(field: FieldInfo) -> Any:
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind
-
-
-def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, str]) -> type[Parameters]:
-    """Return a copy of `model` whose parameters `lists` accept one value or a list of values.
-
-    `by_default` maps names of parameters to text. These parameters become optional, with default None, and the text,
-    which says what this default means, is added to the parameter's description.
-    """
-    fields: dict[str, Any] = {}
-    for name, field in model.model_fields.items():
-        kind: Any = single_kind(field)
-        if name in lists:
-            kind = OneOrMore[kind]
-        about, default = field.description, ... if field.is_required() else field.default
-        if name in by_default:
-            about, default = f"{(about or '').rstrip('.')}; {by_default[name]}", None
-        fields[name] = (kind | None if default is None else kind, Field(default, description=about))
-    return create_model(f"{model.__name__}Lists", __base__=Parameters, **fields)
 
 
 def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
