@@ -94,7 +94,7 @@ def _measures(runs: dict[str, Run], value: Value, published: Published) -> bool:
     run = runs[value.configuration]
     named = [each for each in run.experiments if each.name in value.experiments]
     assert len(named) == len(value.experiments), value.name
-    of_data = [each for found in named for each in found.ensembles if each.split.data.dataset == value.dataset]
+    of_data = [each for found in named for each in found.ensembles if each.split.data.name == value.dataset]
     ensembles = {each for each in of_data if value.teachers in (None, each.teachers)}
     if value.mechanism == DP_SGD:
         found = (run.options[path] for path in run.records["models"] if path.endswith("/dpsgd.json"))

@@ -40,7 +40,7 @@ class Data:
     samples of the first and the last class, if the numbers fall from class to class.
     """
 
-    dataset: str
+    name: str
     loader: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
     classes: ClassParameters = _CLASSES
@@ -49,10 +49,6 @@ class Data:
     names_owners: bool = False
     features: tuple[str, ...] = ()
     long_tail: tuple[int, ...] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.dataset
 
     def options(self) -> Options:
         more = {"features": ",".join(self.features)} if self.features else {}
@@ -98,12 +94,6 @@ class Ensemble:
     work: TeacherParameters = _TRAINING
     queries: SelectionParameters | None = None
     imported: ImportParameters | None = None
-
-    @classmethod
-    def of_file(cls, split: Split, teachers: int, votes: ImportParameters) -> "Ensemble":
-        """Return an ensemble of `teachers` teachers whose votes are in a file."""
-        training = TrainingParameters.checked({"model": votes.name}, record=True)
-        return cls(split, teachers, PartitionParameters(), training, imported=votes)
 
     @property
     def slug(self) -> str:

@@ -27,6 +27,7 @@ from patebench.config.parameters import (
     SplitParameters,
     StudentParameters,
     TeacherParameters,
+    TrainingParameters,
 )
 from patebench.config.run import Run, audit_name
 from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
@@ -149,7 +150,7 @@ class _Expansion:
             split = Split(self._data(), seed, SplitParameters.of(settings), settings.encoder_file)
             ensembles = [*self._ensembles(split), *self._imported(split)]
             of_pool = [
-                LabelSet(ensemble, setting, self.mode, budget, aggregators=self._aggregators(setting.mechanism))
+                LabelSet(ensemble, setting, self.run.mode, budget, aggregators=self._aggregators(setting.mechanism))
                 for ensemble, setting in itertools.product(ensembles, grid)
             ]
             for labels in of_pool:
@@ -175,10 +176,6 @@ class _Expansion:
                 line = "private labels need one record per teacher, assigned at random; leave the key out"
                 raise PatebenchError(line, code="labels", where=f"{where}.partition")
 
-    @property
-    def mode(self) -> Mode:
-        return self.run.mode
-
     def _add_labels(self, labels: LabelSet, queries: Sequence[int]) -> None:
         delta = self.settings.accounting.delta
         self.agreement.settle(labels.name, f"{self.where}.accounting.delta", delta)
@@ -200,7 +197,7 @@ class _Expansion:
                 raise PatebenchError(line, code="bound", where=path)
         _check_pool(where, wanted, pool)
         for path, count in _places(where, wanted):
-            if self.mode is Mode.RELEASE and count != pool:
+            if self.run.mode is Mode.RELEASE and count != pool:
                 line = f"a release states ε only for all {plural(pool, 'query')}, not for {count} of them; leave it out"
                 raise PatebenchError(line, code="release", where=path)
         return tuple(sorted(wanted))
@@ -233,7 +230,7 @@ class _Expansion:
 
     def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
         """Return the mechanism if it supports the releases, abstentions and weighted votes needed here."""
-        if self.mode is Mode.RELEASE:
+        if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
         mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
         ensembles = [each for each in self.settings.ensembles if teachers is None or {*each.teachers} & {*teachers}]
@@ -255,9 +252,9 @@ class _Expansion:
         for where, settings in _entries(f"{self.where}.ensembles", self.settings.ensembles):
             if settings.partition.owners is not None:
                 _check_exists(f"{where}.partition.owners", settings.partition.owners)
-            partition = settings.partition.chosen_in(self.mode, names_owners=split.data.names_owners)
+            partition = settings.partition.chosen_in(self.run.mode, names_owners=split.data.names_owners)
             self._check_owners(where, partition, split.data)
-            if self.mode is Mode.RELEASE:
+            if self.run.mode is Mode.RELEASE:
                 _check_protects(where, settings, partition)
             work, training, queries = TeacherParameters.of(settings), settings.training, None
             most = self.selected or self.settings.pool
@@ -288,7 +285,9 @@ class _Expansion:
                     " sets; declare the data set of which it is a copy as copy_of, or leave the votes out"
                 )
                 raise PatebenchError(line, code="private-data", where=where)
-            ensemble = Ensemble.of_file(split, settings.teachers, ImportParameters.of(settings))
+            votes = ImportParameters.of(settings)
+            training = TrainingParameters.checked({"model": votes.name}, record=True)  # no registered model
+            ensemble = Ensemble(split, settings.teachers, PartitionParameters(), training, imported=votes)
             if not ensemble.has_pool and (self.settings.students or self.settings.rounds):
                 line = "a student needs samples, but a plain table of votes has none; leave out students and rounds"
                 raise PatebenchError(line, code="no-samples", where=where)
@@ -314,7 +313,7 @@ class _Expansion:
                 self.run.warnings.append(line)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
-        if self.mode is Mode.RELEASE:
+        if self.run.mode is Mode.RELEASE:
             line = f"{why}, so this key cannot be part of a release; leave it out"
             raise PatebenchError(line, code="release", where=where)
 
@@ -360,8 +359,8 @@ class _Expansion:
                     self._check_not_secure(setting, "rounds are not possible; leave out secure or rounds")
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
-                for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.mode):
-                    labels = LabelSet(ensemble, setting, self.mode, round=round)
+                for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.run.mode):
+                    labels = LabelSet(ensemble, setting, self.run.mode, round=round)
                     self._add_labels(labels, (round.total,))
                     self.run.add_student(labels, parameters, round.total)
 

@@ -136,7 +136,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 def _outline(data: Data, root: Path) -> Outline | None:
     """Return a data set's shape and sizes, or None if unknown before a download."""
-    loader = data.loader or data.dataset
+    loader = data.loader or data.name
     if data.loader is None or not reads_own_files(loader):
         found = known_outline(loader)
     else:
@@ -211,7 +211,7 @@ def _check_single_release(run: Run) -> None:
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
         # Different data sets count too: without names, two of them may hold the same records.
-        folders.setdefault(labels.ensemble.split.data.dataset, set()).add(labels.name)
+        folders.setdefault(labels.ensemble.split.data.name, set()).add(labels.name)
     if sum(map(len, folders.values())) > 1:
         sets = " and ".join(f"{plural(len(names), 'label set')} of {data}" for data, names in folders.items())
         line = (
