@@ -32,7 +32,6 @@ from patebench.config.parameters import (
     WholeFrom0,
 )
 from patebench.core.fields import (
-    List,
     Map,
     Names,
     Number,
@@ -331,8 +330,8 @@ class ExperimentSettings(SplitParameters):
         " prototypes of the pool, selected by its public features, or random samples if `neighbours` is given. A list"
         " repeats the experiment for each number.",
     )
-    ensembles: List[EnsembleSettings] = Field([], min_length=1, description="Ensembles of teachers.")
-    votes: List[VotesSettings] = Field(
+    ensembles: list[EnsembleSettings] = Field([], min_length=1, description="Ensembles of teachers.")
+    votes: list[VotesSettings] = Field(
         [], description="Ensembles whose votes come from a file, of public data sets only."
     )
     mechanisms: Mechanisms = Field(
@@ -341,18 +340,18 @@ class ExperimentSettings(SplitParameters):
         " combinations. Not needed if `rounds` select all queries.",
     )
     accounting: AccountingParameters = Field(description="Queries and δ for which ε is reported.")
-    students: List[StudentSettings] = Field([], description="Students trained on released labels.")
+    students: list[StudentSettings] = Field([], description="Students trained on released labels.")
     audit: AuditSettings | None = Field(
         None, description="Audit: empirical lower bounds on ε of the mechanisms, compared with their stated ε."
     )
-    rounds: List[RoundsSettings] = Field(
+    rounds: list[RoundsSettings] = Field(
         [], description="Students whose queries are selected in rounds, using the student of the previous round."
     )
-    distillation: List[DistilSettings] = Field(
+    distillation: list[DistilSettings] = Field(
         [],
         description="Networks trained on labels and on the teachers' probabilities, without privacy, for comparison.",
     )
-    petdl: List[PetdlSettings] = Field(
+    petdl: list[PetdlSettings] = Field(
         [],
         description="Students of PET-DL, trained on the teachers' probabilities and hints on the pool, as published or"
         " in a sound form.",
@@ -365,15 +364,15 @@ class ExperimentSettings(SplitParameters):
         description="Clusters of the pool, named by the pool's true labels, for comparison: the accuracy that public"
         " data alone reach, at ε = 0. A release cannot use these labels.",
     )
-    dpsgd: List[DpsgdSettings] = Field(
+    dpsgd: list[DpsgdSettings] = Field(
         [], description="Private models trained by DP-SGD on all private data, for comparison."
     )
-    private_knn: List[PrivateKnnSettings] = Field(
+    private_knn: list[PrivateKnnSettings] = Field(
         [],
         description="Students of labels that the nearest private records vote for (Private-kNN), as published or in a"
         " sound form.",
     )
-    feature_methods: List[FeatureMethodSettings] = Field(
+    feature_methods: list[FeatureMethodSettings] = Field(
         [],
         description="Classifiers of public features by related private methods, for comparison.",
     )

@@ -245,12 +245,6 @@ def _mapping(value: Any) -> Any:
     return value
 
 
-def _list(value: Any) -> Any:
-    if not isinstance(value, list | tuple):
-        raise _needed("a list")
-    return value
-
-
 def listed(value: Any) -> Any:
     """Return a list or tuple unchanged, and any other value as a list of one entry."""
     return value if isinstance(value, list | tuple) else [value]
@@ -285,7 +279,6 @@ Truth = Annotated[bool, BeforeValidator(_truth)]
 Text = Annotated[str, BeforeValidator(_text)]
 Map = Annotated[dict[str, T], BeforeValidator(_mapping)]
 Names = Annotated[dict[str, T], BeforeValidator(_named)]
-List = Annotated[list[T], BeforeValidator(_list)]
 #: One value or a list of different values; converted to a tuple.
 OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct), BeforeValidator(listed)]
 #: One value or a list of different values, which may be empty; converted to a tuple.
@@ -325,8 +318,8 @@ def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
         line = f"{show(error['input'])} is {words} {context[limit]:g}"
         return PatebenchError(line, code="bound", where=place)
     problem = "the value is empty" if value is None else f"{show(value)} is not valid"
-    if "what" in context:
-        line = f"{problem}; give {context['what']}{' or a list' if scalar else ''}"
+    if what := "a list" if error["type"] == "list_type" else context.get("what"):
+        line = f"{problem}; give {what}{' or a list' if scalar else ''}"
     else:
         line = f"{problem}: it {error['msg'].removeprefix('Input ')}"
     return PatebenchError(line, code="type", where=place)
