@@ -295,24 +295,15 @@ def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
 
 def read_json(path: Path | str, kind: str) -> dict[str, Any]:
     """Return the content of a JSON artefact; raise ArtefactError if it is damaged or of another `kind`."""
-    path = Path(path)
-    content = _read_object(path)
-    if content.get("kind") != kind:
-        raise _wrong_kind(path, content.get("kind"), kind)
-    _take_digest(path, content)
+    content, _ = read_any_json(path)
+    if content["kind"] != kind:
+        raise _wrong_kind(Path(path), content["kind"], kind)
     return content
 
 
 def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
     """Return the content and the digest of a JSON artefact of any kind; raise ArtefactError if it is damaged."""
     path = Path(path)
-    content = _read_object(path)
-    if "kind" not in content:
-        raise ArtefactError(path, "it has no 'kind', so it is not a patebench artefact", code="not-ours")
-    return content, _take_digest(path, content)
-
-
-def _read_object(path: Path) -> dict[str, Any]:
     _present(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
@@ -320,19 +311,16 @@ def _read_object(path: Path) -> dict[str, Any]:
         raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})", code="damaged") from None
     if not isinstance(content, dict):
         raise ArtefactError(path, f"it contains a JSON {type(content).__name__}, not an object", _RIGHT, code="kind")
-    return content
+    if "kind" not in content:
+        raise ArtefactError(path, "it has no 'kind', so it is not a patebench artefact", code="not-ours")
+    stored, computed = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
+    if stored != computed:
+        raise ArtefactError(path, "its checksum does not match its content", code="checksum")
+    return content, computed
 
 
 def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
     return ArtefactError(path, f"it is a file of kind '{kind}' instead of '{expected}'", _RIGHT, code="kind")
-
-
-def _take_digest(path: Path, content: dict[str, Any]) -> str:
-    """Remove the digest from the content and return it, after a check."""
-    stored, computed = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
-    if stored != computed:
-        raise ArtefactError(path, "its checksum does not match its content", code="checksum")
-    return computed
 
 
 def _present(path: Path) -> None:
