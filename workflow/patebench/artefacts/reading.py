@@ -333,30 +333,18 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
         if "votes" not in votes.arrays or positions.max() >= votes["votes"].shape[1]:
-            raise ArtefactError(
-                files[-1].path,
-                f"it selects a sample of the pool on which {votes.path} has no votes",
-                OF_ROUNDS,
-                code="rounds",
-            )
+            fault = f"it selects a sample of the pool on which {votes.path} has no votes"
+            raise ArtefactError(files[-1].path, fault, OF_ROUNDS, code="rounds")
         return positions
     held = votes["queries"]
     columns = np.arange(len(held) - len(positions), len(held))
     if votes.meta["queries_files"][-len(files) :] != [file.digest for file in files]:
-        raise ArtefactError(
-            votes.path,
-            f"its votes of the last rounds are not on the queries of {', '.join(str(f.path) for f in files)}",
-            OF_ROUNDS,
-            code="rounds",
-        )
-    if not np.array_equal(held[columns], positions):
-        raise ArtefactError(
-            votes.path,
-            "its array `queries` differs from the files of queries whose digests it stores",
-            OF_ROUNDS,
-            code="rounds",
-        )
-    return columns
+        fault = f"its votes of the last rounds are not on the queries of {', '.join(str(f.path) for f in files)}"
+    elif not np.array_equal(held[columns], positions):
+        fault = "its array `queries` differs from the files of queries whose digests it stores"
+    else:
+        return columns
+    raise ArtefactError(votes.path, fault, OF_ROUNDS, code="rounds")
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:

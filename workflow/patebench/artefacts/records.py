@@ -264,7 +264,6 @@ def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:
     """Return the content of a manifest; raise ArtefactError if it lacks a required entry or one of `more`."""
     content = read_json(path, "manifest")
-    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished", *more):
-        if entry not in content:
-            raise ArtefactError(path, f"it lacks '{entry}'")
+    required = ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished")
+    select_entries(path, content, (*required, *more))
     return content
