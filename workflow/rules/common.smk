@@ -124,17 +124,12 @@ def each(*names):
 
     Names that are not inputs of the rule are skipped.
     """
-    return lambda wildcards, input: _file_options(input, names)
 
+    def write(wildcards, input):
+        named = {name: input.get(name, []) for name in names}
+        return shell_words({name: [files] if isinstance(files, str) else files for name, files in named.items()})
 
-def each_output(*names):
-    """Return a function that writes one option per file of the named outputs, such as --png a --png b."""
-    return lambda wildcards, output: _file_options(output, names)
-
-
-def _file_options(files, names):
-    named = {name: files.get(name, []) for name in names}
-    return shell_words({name: [files] if isinstance(files, str) else files for name, files in named.items()})
+    return write
 
 
 def known(table, folder):

@@ -21,7 +21,7 @@ if AGGREGATORS:
             runtime=30,
         params:
             options=options(f"{LABELS}/secure/aggregator-1/{{chunk}}.npz"),
-            out=each_output("out"),
+            out=lambda wildcards, output: shell_words({"out": output.out}),
         shell:
             "patebench secure_share --chunk {input.chunk:q} {params.options} {params.out} --log {log:q}"
 
