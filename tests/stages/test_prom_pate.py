@@ -9,7 +9,7 @@ from tests.stages.test_corrections import LOG, PROM_PATE, RELEASED, _printed
 from tests.stages.test_imported_votes import OF_TABLE, bounds_of, import_file, labels_of
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.votes_file import read
+from patebench.artefacts.votes_file import read_source
 from patebench.config import load, validate
 from patebench.core.files import read_arrays
 from patebench.core.formats import LABELS
@@ -24,7 +24,7 @@ needs_votes = pytest.mark.skipif(not FILE.is_file(), reason="the data root has n
 
 @needs_votes
 def test_the_votes_are_those_that_were_published() -> None:
-    votes = read(FILE, labels=True, classes=10)
+    _, votes = read_source(FILE, labels=True, classes=10)
     ordered = np.sort(votes.counts, axis=1)
     assert (votes.teachers, votes.queries) == (250, 2000)
     assert ordered[:, -1].mean() == pytest.approx(116.5, abs=0.05)
@@ -49,7 +49,7 @@ def test_their_settings_on_these_votes_cost_more_than_stated(tmp_path: Path) -> 
     setting = {"threshold": 122.0, "sigma1": 50.0, "sigma2": 10.0}
     labels = labels_of(votes, tmp_path, mechanism="confident-gnmax", parameters=setting)
     answered = read_arrays(labels, LABELS)["labels"] >= 0
-    expected = make_mechanism("confident-gnmax", setting).log_outcome_probabilities(read(votes))
+    expected = make_mechanism("confident-gnmax", setting).log_outcome_probabilities(read_source(votes)[1])
     assert expected is not None
     chance = -np.expm1(expected[:, -1])
     assert abs(answered.sum() - chance.sum()) < 5 * np.sqrt((chance * (1 - chance)).sum())

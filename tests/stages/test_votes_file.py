@@ -13,7 +13,7 @@ from tests.refusals import refuses
 
 import patebench
 from patebench.accounting.votes import Votes
-from patebench.artefacts.votes_file import read
+from patebench.artefacts.votes_file import read_source
 from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
@@ -40,6 +40,11 @@ def artefact(path, matrix, classes=4, **facts):
     facts = {"partition": "", "pool": "q", "test": "t", "classes": classes, "chunks": [], **facts}
     write_arrays(path, VOTES, {"votes": matrix.astype(np.uint8)}, facts)
     return path
+
+
+def read(*arguments, **options):
+    """Return the votes in a file."""
+    return read_source(*arguments, **options)[1]
 
 
 def attempt(*words):

@@ -47,19 +47,14 @@ table_options = combine_options(
 )  # fmt: skip
 
 
-def read(path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None) -> Votes:
-    """Return the votes in `path`: counts (queries × classes) or, with `labels`, votes (teachers × queries).
-
-    Votes in a table need their number of `classes`. An artefact votes.npz states its own orientation and classes. If
-    `teachers` is given, votes of another number of teachers are refused. Raises PatebenchError for any other content.
-    """
-    return read_source(path, labels, classes, teachers)[1]
-
-
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """Return the file `path` as an artefact, and its votes as `read` does.
+    """Return the file `path` as an artefact, and its votes.
+
+    A table contains counts (queries × classes) or, with `labels`, votes (teachers × queries) among `classes` classes.
+    An artefact votes.npz states its own orientation and classes. If `teachers` is given, votes of another number of
+    teachers are refused. Raises PatebenchError for any other content.
 
     The artefact of a table has no arrays; its `partition` is a digest of the counts, and its `pool` is `NO_POOL`.
     """
