@@ -131,10 +131,9 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
-        encoder: Encoder = encoder_class(encoder_of(pool)).of(stored.arrays)
+        return encoder_class(encoder_of(pool)).of(stored.arrays)
     except PatebenchError as fault:
         raise ArtefactError(path, str(fault)) from None
-    return encoder
 
 
 def encoder_of(pool: Artefact) -> str:

@@ -58,7 +58,7 @@ class Entropy:
 
     def exponential(self, *, scale: float, size: Size) -> Integers:
         """Draw integers x ≥ 0 of shape `size` with Pr[x ≥ k] = exp(−k/`scale`): discrete Laplace noise given x ≥ 0."""
-        wanted = math.prod(size) if isinstance(size, tuple) else size
+        wanted = int(np.prod(size))
         samples = np.empty(0, dtype=np.int64)
         while len(samples) < wanted:
             drawn = self.laplace(scale=scale, size=2 * (wanted - len(samples)) + 16)
@@ -127,8 +127,7 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
         return np.zeros(size, dtype=np.int64)
     if not scale <= _LARGEST_TABLE:
         raise PatebenchError(f"seeded discrete noise of scale {scale:g} cannot be drawn; use a scale up to 2^22")
-    noise: Integers = np.searchsorted(_distribution(scale), source.random(size), side="right") - math.ceil(9 * scale)
-    return noise
+    return np.searchsorted(_distribution(scale), source.random(size), side="right") - math.ceil(9 * scale)
 
 
 @lru_cache(maxsize=8)  # teachers share a scale
@@ -136,8 +135,7 @@ def _distribution(scale: float) -> NDArray[np.float64]:
     """Return the distribution function of discrete Gaussian noise on the integers within nine scales."""
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
-    result: NDArray[np.float64] = below / below[-1]
-    return result
+    return below / below[-1]
 
 
 def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
@@ -179,7 +177,7 @@ class Draws:
 
 
 def _words(size: Size) -> NDArray[np.uint64]:
-    count = math.prod(size) if isinstance(size, tuple) else size
+    count = int(np.prod(size))
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64).copy().reshape(size)
 
 
@@ -196,5 +194,5 @@ def _noise(measurement: Any, size: Size) -> Integers:
 
     enable_features("contrib")
     draw = measurement(vector_domain(atom_domain(T="i64")))
-    count = math.prod(size) if isinstance(size, tuple) else size
+    count = int(np.prod(size))
     return np.asarray(draw([0] * count), dtype=np.int64).reshape(size)

@@ -39,7 +39,7 @@ def _word(part: Part) -> str | None:
     name, value = part
     if value is None:
         return None
-    return f"{name.replace('_', '-')}-{number(value) if isinstance(value, float) else value}"
+    return f"{name.replace('_', '-')}-{_text(value)}"
 
 
 def command_words(options: Mapping[str, Any]) -> list[str]:
