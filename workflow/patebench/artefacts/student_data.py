@@ -2,7 +2,6 @@
 
 import logging
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +10,17 @@ from patebench.artefacts.reading import check_together, query_positions
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.text import plural
-
-if TYPE_CHECKING:
-    from patebench.students.interface import NoisyTable, StudentData
+from patebench.decoding.report_likelihood import pool_log_likelihood
+from patebench.decoding.table_likelihood import hidden, noise_of, read
+from patebench.features.query_clusters import QueryClusters
+from patebench.students.interface import NoisyTable, StudentData
 
 log = logging.getLogger("patebench")
 
 
 def student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
-) -> "StudentData":
+) -> StudentData:
     """Return the data that a student learns from: the pool and the labels of the first `queries` queries.
 
     With `whole_table`, the data contain the released table of noisy counts. Otherwise, if a table was released, the
@@ -28,11 +28,6 @@ def student_data(
     queries together. Labels that are more likely wrong than right are left out, except in classes that would otherwise
     keep very few labels.
     """
-    from patebench.decoding.report_likelihood import pool_log_likelihood
-    from patebench.decoding.table_likelihood import hidden, read
-    from patebench.features.query_clusters import QueryClusters
-    from patebench.students.interface import StudentData
-
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
     if queries > len(released_labels):
@@ -76,11 +71,8 @@ def student_data(
     return StudentData(pool=samples["x"], labels=labels, classes=classes, log_likelihood=likelihood, table=table)
 
 
-def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
+def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
     """Return the table of noisy counts, if a student can learn from it."""
-    from patebench.decoding.table_likelihood import noise_of
-    from patebench.students.interface import NoisyTable
-
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,

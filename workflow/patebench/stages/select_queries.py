@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from patebench.artefacts.reading import check_together, query_positions
-from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
@@ -102,6 +101,7 @@ def _state(
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
     """Return the state for the selection strategy, and the digests of its files."""
+    from patebench.artefacts.student_data import student_data
     from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import locate_faults, read_encoder, read_samples
-from patebench.artefacts.student_data import student_data
 from patebench.cli.command import COUNT, stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
@@ -62,6 +61,7 @@ def run(
 
     An interrupted training continues from its checkpoint next to OUT when the command is run again.
     """
+    from patebench.artefacts.student_data import student_data
     from patebench.students.student_training import Checkpoint, train
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
