@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,8 @@ from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS,
 from patebench.core.progress import progress
 from patebench.data.division import hash_samples
 from patebench.data.partitions import Change, check_disjoint
-from patebench.features import DEFAULT, encoder_class
-from patebench.models import MODELS, on_queries, weighted
-
-if TYPE_CHECKING:
-    from patebench.features import Encoder
-    from patebench.models import Learner
+from patebench.features import DEFAULT, Encoder, encoder_class
+from patebench.models import MODELS, Learner, on_queries, weighted
 
 #: Number of samples for which predictions of a fitted learner are checked; a diverged learner predicts NaN for all.
 _CHECKED_SAMPLES = 1000
@@ -72,7 +68,7 @@ def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Pat
     }
 
 
-def private_features(encoder: "Encoder", x: NDArray[Any]) -> NDArray[np.float64]:
+def private_features(encoder: Encoder, x: NDArray[Any]) -> NDArray[np.float64]:
     """Return features (records, features) of private records `x`, each computed from one record only; show progress."""
     with progress("features of private records", len(x), "records") as done:
         return encoder.features_alone(x, done)
@@ -116,7 +112,7 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
         raise PatebenchError(f"{samples.path}: {NotFiniteError(fault.what, fault.x, rows)}") from None
 
 
-def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
+def check_learner(name: str, learner: Learner, source: Artefact) -> None:
     """Raise PatebenchError if `learner` predicts NaN for one of the first `_CHECKED_SAMPLES` samples of `source`.
 
     The message calls the learner `name`.
@@ -126,7 +122,7 @@ def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
         check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
 
-def read_encoder(path: Path, pool: Artefact) -> "Encoder":
+def read_encoder(path: Path, pool: Artefact) -> Encoder:
     """Return the encoder in `path`; raise ArtefactError if it was trained on another POOL than `pool` or is damaged."""
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)

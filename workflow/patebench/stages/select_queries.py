@@ -6,7 +6,7 @@ The stage reads only public files: the pool, its features, the labels released s
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.core.text import plural
-
-if TYPE_CHECKING:
-    from patebench.students.interface import AcquisitionState
+from patebench.students import STRATEGIES, initial_strategy, selects_by_features
+from patebench.students.interface import AcquisitionState, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -42,8 +41,6 @@ def run(
     In the first round, leave out --labels and --predictions. To select all queries of an ensemble before any vote,
     leave out the options of the student, such as --method, too.
     """
-    from patebench.students import STRATEGIES, initial_strategy, selects_by_features
-
     strategy = STRATEGIES.check(selection.strategy)
     if (labels is None) != (predictions is None):
         raise PatebenchError(
@@ -99,10 +96,9 @@ def _state(
     predictions: Path | None,
     student: StudentParameters | None,
     features: Artefact | None,
-) -> "tuple[AcquisitionState, dict[str, str | None]]":
+) -> tuple[AcquisitionState, dict[str, str | None]]:
     """Return the state for the selection strategy, and the digests of its files."""
     from patebench.artefacts.student_data import student_data
-    from patebench.students.interface import AcquisitionState, StudentData
 
     if labels is None or predictions is None:
         nothing = np.full(len(samples["x"]), -1, np.int64)

@@ -9,7 +9,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.core.text import plural
 from patebench.students import needs_features, reads_table, sees_images
-
-if TYPE_CHECKING:
-    from patebench.students.interface import Student, StudentData
+from patebench.students.interface import Student, StudentConfig, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -85,7 +83,7 @@ def run(
     if missing := uncovered(whole.labels, samples.meta["class_names"]):
         log.warning("no released label is of class %s, so the student cannot learn it", ", ".join(missing))
 
-    def held_out(student: "Student") -> dict[str, float]:
+    def held_out(student: Student) -> dict[str, float]:
         if not len(held):
             return {}
         return {"held_out_accuracy": float(np.mean(predict(student, whole.pool[held]) == whole.labels[held]))}
@@ -139,7 +137,7 @@ def run(
     write_json(out, "train_student", result)
 
 
-def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
+def _of_images(data: StudentData, samples: Artefact) -> StudentData:
     """Replace the pool by its stored images, which keep the features of its samples."""
     vectors = data.features(samples["x"]) if data.features else None
 
@@ -151,7 +149,7 @@ def _of_images(data: "StudentData", samples: Artefact) -> "StudentData":
     return replace(data, pool=samples["images"], features=features)
 
 
-def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
+def accuracy_on_test(student: Student, test_set: Artefact, most: int | None = None) -> dict[str, Any]:
     """Return the result of `class_accuracy` for a student on the first `most` test samples; by default on all."""
     with locate_faults(test_set):
         predicted = predict(student, test_set["x"][:most])
@@ -165,7 +163,6 @@ def student_of_labels(
 
     Return a dict with the student's model, learning curve and accuracies on `test_set`.
     """
-    from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train
 
     padded = np.full(len(public["x"]), -1, np.int64)
@@ -184,7 +181,7 @@ def student_of_labels(
     return {"model": model, "model_parameters": None, "curve": curve, **accuracy_on_test(trainer, test_set)}
 
 
-def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
+def predict(student: Student, x: NDArray[Any]) -> NDArray[np.intp]:
     """Return the class (samples,) that `student` predicts for each sample in `x`.
 
     Raises NotFiniteError if a prediction is NaN.
