@@ -67,7 +67,7 @@ rule manifest:
         mem_mb=memory(1000),
         runtime=10,
     params:
-        config=json.dumps(RUN.written, sort_keys=True, default=str),
+        config=json.dumps(config, sort_keys=True, default=str),
         benchmarks=f"{RUN.results}/benchmarks",
     shell:
         "patebench manifest --config {params.config:q} --benchmarks {params.benchmarks:q} --out {output:q} --log {log:q}"

@@ -6,7 +6,7 @@ the pool's features, and the records for `collect` and the report).
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,6 @@ class Run:
     aggregators: int | None
     seeds: tuple[int, ...] = ()
     experiments: tuple[Experiment, ...] = ()
-    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     options: dict[str, Options] = field(default_factory=dict)
     jobs: list[str] = field(default_factory=list)

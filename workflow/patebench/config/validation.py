@@ -96,7 +96,6 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
         ledger=settings.ledger,
         aggregators=settings.secure.aggregators if settings.secure else None,
         seeds=tuple(dict.fromkeys(seed for name in chosen for seed in seeds[name])),
-        written=dict(written),
     )
     beside, agreement = copy.deepcopy(run), Agreement()
     experiments = {
