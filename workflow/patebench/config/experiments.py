@@ -195,8 +195,7 @@ class _Expansion:
             if self.selected and count > pool:
                 line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave it out"
                 raise PatebenchError(line, code="bound", where=path)
-        _check_pool(where, wanted, pool)
-        for path, count in _places(where, wanted):
+            _check_pool(path, [count], pool)
             if self.run.mode is Mode.RELEASE and count != pool:
                 line = f"a release states ε only for all {plural(pool, 'query')}, not for {count} of them; leave it out"
                 raise PatebenchError(line, code="release", where=path)
@@ -228,12 +227,12 @@ class _Expansion:
                     check_budget(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
                     self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
-    def _suitable(self, setting: Setting, teachers: Sequence[int] | None = None) -> Mechanism:
+    def _suitable(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism if it supports the releases, abstentions and weighted votes needed here."""
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
         mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
-        ensembles = [each for each in self.settings.ensembles if teachers is None or {*each.teachers} & {*teachers}]
+        ensembles = [each for each in self.settings.ensembles if teachers is None or teachers & {*each.teachers}]
         have_weights = any(weighted(each.model) for each in ensembles)
         may_abstain = any(on_queries(each.model) for each in ensembles)
         labels_only = self.settings.protects is not None
@@ -333,7 +332,7 @@ class _Expansion:
         """Add the students of label sets on the whole pool."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
-            teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
+            chosen = _choose(where, settings.teachers, [labels.ensemble for labels in pool])
             numbers = self._check_accounted(where, settings.queries, accounted)
             wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             declared = dict.fromkeys(labels.setting.name for labels in pool)
@@ -341,7 +340,7 @@ class _Expansion:
                 path = f"{where}.mechanisms.{setting.mechanism}"
                 check_among(path, setting.name, declared, "among this experiment's mechanisms")
             for labels in pool:
-                if labels.ensemble.teachers in teachers and labels.setting in wanted:
+                if labels.ensemble in chosen and labels.setting in wanted:
                     for queries in numbers:
                         self.run.add_student(labels, parameters, queries)
 
@@ -350,14 +349,14 @@ class _Expansion:
         for where, settings in _entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
-            teachers = _teachers(where, settings.teachers, ensembles)
+            chosen = _choose(where, settings.teachers, ensembles)
             _check_pool(f"{where}.queries", [sum(settings.queries)], self.settings.pool)
             grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             for setting in grid:
                 with located(f"{where}.mechanisms.{setting.mechanism}"):
-                    check_adaptive(setting.mechanism, self._suitable(setting, teachers))
+                    mechanism = self._suitable(setting, {ensemble.teachers for ensemble in chosen})
+                    check_adaptive(setting.mechanism, mechanism)
                     self._check_not_secure(setting, "rounds are not possible; leave out secure or rounds")
-            chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
                 for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.run.mode):
                     labels = LabelSet(ensemble, setting, self.run.mode, round=round)
@@ -370,10 +369,10 @@ class _Expansion:
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples, self.settings.pool)
-            teachers = _teachers(where, settings.teachers, ensembles)
+            chosen = _choose(where, settings.teachers, ensembles)
             parameters = DistilParameters.of(settings)
             parameters = parameters.model_copy(update={"samples": tuple(sorted(parameters.samples))})
-            for ensemble in (ensemble for ensemble in ensembles if ensemble.teachers in teachers):
+            for ensemble in chosen:
                 if not ensemble.work.soft:
                     line = (
                         f"the ensemble {ensemble.slug} stores no probabilities of its teachers; add soft: [1, 5] to it"
@@ -386,9 +385,9 @@ class _Expansion:
         for where, settings in _entries(f"{self.where}.petdl", self.settings.petdl):
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples or (), self.settings.pool)
-            teachers = _teachers(where, settings.teachers, ensembles)
+            chosen = _choose(where, settings.teachers, ensembles)
             grid = self._combinations(where, settings, PetdlParameters)
-            for ensemble in (ensemble for ensemble in ensembles if ensemble.teachers in teachers):
+            for ensemble in chosen:
                 _check_hints(where, ensemble, grid)
                 for parameters in grid:
                     self.run.add_petdl(ensemble, parameters)
@@ -441,11 +440,11 @@ class _Expansion:
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
         """Add an audit for each pair of a mechanism and an ensemble."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
-        teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
+        chosen = _choose(where, settings.teachers, [labels.ensemble for labels in pool])
         queries = sorted(self._check_accounted(where, settings.queries, accounted))
         agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
         for ensemble, setting in dict.fromkeys((labels.ensemble, labels.setting) for labels in pool):
-            if ensemble.teachers in teachers:
+            if ensemble in chosen:
                 world = ensemble.split.data, ensemble.teachers, setting
                 for key, value in agreed.items():
                     self.agreement.settle(audit_name(*world), f"{where}.{key}", value)
@@ -571,12 +570,12 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
         raise PatebenchError(line, code="knowledge", where=f"{where}.hint_epochs")
 
 
-def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
-    """Return the numbers of teachers of the ensembles to use, by default all."""
+def _choose(where: str, wanted: Sequence[int] | None, ensembles: Sequence[Ensemble]) -> list[Ensemble]:
+    """Return the ensembles whose numbers of teachers are `wanted`, by default all."""
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
-    return wanted or sizes
+    return [ensemble for ensemble in ensembles if ensemble.teachers in (wanted or sizes)]
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
