@@ -5,7 +5,7 @@ read into the parameter classes of `config.parameters`, whose slugs also name fo
 equal names, and a new parameter appears in both.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,7 +102,6 @@ def naming_record(path: Path, content: Facts) -> Facts:
 
 def private_model_records(path: Path, content: Facts) -> list[Facts]:
     """Return the records (kind "private_model") of a private model, such as DP-SGD: one per bound on ε."""
-    check_kind(path, content, PRIVATE_MODEL_KINDS)
     facts = select_entries(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **split_columns(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
@@ -113,14 +112,6 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
         return [{**same, **Bound.from_json(bound).to_json()} for bound in bounds]
     except PatebenchError as fault:
         raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
-
-
-def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
-    """Raise ArtefactError about the file `path` if the kind in its `content` is not among `kinds`."""
-    if content["kind"] not in kinds:
-        raise ArtefactError(
-            path, f"it is of the kind '{content['kind']}', but a file of the kind {' or '.join(kinds)} is needed"
-        )
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
@@ -171,8 +162,10 @@ def read_records(files: Iterable[Path]) -> "Records":
     records = []
     for path in files:
         content, _ = read_any_json(path)
-        check_kind(path, content, _READERS)
-        records += [(path, record) for record in _READERS[content["kind"]](path, content)]
+        if (kind := content["kind"]) not in _READERS:
+            needed = " or ".join(_READERS)
+            raise ArtefactError(path, f"it is of the kind '{kind}', but a file of the kind {needed} is needed")
+        records += [(path, record) for record in _READERS[kind](path, content)]
     return records_of(records)
 
 
