@@ -305,12 +305,11 @@ def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
         else:  # a scalar that was wrapped in a list or converted to a mapping
             scalar = scalar or isinstance(step, int)
     context = error.get("ctx", {})
-    code = context.get("code", "value")
     if context.get("key") is not None:
-        return PatebenchError(context["hint"], code=code, where=key_path(place, context["key"]))
+        place = key_path(place, context["key"])
     place = place or "the configuration"
     if "hint" in context:
-        return PatebenchError(context["hint"], code=code, where=place)
+        return PatebenchError(context["hint"], code=context["code"], where=place)
     if error["type"] in ("too_short", "string_too_short"):
         return PatebenchError("the value is empty; give at least one entry", code="empty", where=place)
     if error["type"] in _BOUNDS:
