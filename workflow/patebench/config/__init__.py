@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from patebench.config.loading import load
     from patebench.config.run import Run
-    from patebench.config.validation import RESERVED, shown, validate
+    from patebench.config.validation import shown, validate
 
-__all__ = ["RESERVED", "Run", "load", "shown", "validate"]
+__all__ = ["Run", "load", "shown", "validate"]
 
 
 def __getattr__(name: str) -> Any:

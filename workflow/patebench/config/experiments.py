@@ -29,7 +29,7 @@ from patebench.config.parameters import (
     TeacherParameters,
     TrainingParameters,
 )
-from patebench.config.run import Run, audit_name
+from patebench.config.run import RESERVED, Run, audit_name
 from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
 from patebench.core.errors import PatebenchError, call_all, located
 from patebench.core.fields import Parameters, key_path, show
@@ -453,10 +453,10 @@ class _Expansion:
                     self.run.audited_votes[audit_name(*world)] = [f"{self.run.results}/{ensemble.name}/votes.npz"]
 
 
-def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
-    """Return the user's data set `name`; raise PatebenchError if a built-in data set or `reserved` has this name."""
+def own_data(name: str, settings: DatasetSettings) -> Data:
+    """Return the user's data set `name`; raise PatebenchError if a built-in data set or folder has this name."""
     where = key_path("datasets", name)
-    if name in {*DATASETS, *reserved}:
+    if name in {*DATASETS, *RESERVED}:
         line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
         raise PatebenchError(line, code="taken", where=where)
     return Data(

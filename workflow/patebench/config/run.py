@@ -37,6 +37,8 @@ from patebench.students import needs_features, reads_table, selects_by_features
 
 #: Folder of the ledgers, below the results.
 LEDGER = "ledger"
+#: Names of folders directly below the results that are not data sets.
+RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 
 
 @dataclass

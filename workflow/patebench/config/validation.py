@@ -14,7 +14,7 @@ import numpy as np
 from patebench import features, models
 from patebench.config.artefacts import Data
 from patebench.config.experiments import Agreement, check_among, check_own_files, expand, own_data
-from patebench.config.run import LEDGER, Run
+from patebench.config.run import RESERVED, Run
 from patebench.config.settings import ConfigSettings, EnsembleSettings, ExperimentSettings, names
 from patebench.core.errors import PatebenchError, call_all, located
 from patebench.core.fields import Parameters, key_path
@@ -32,9 +32,6 @@ from patebench.petdl import FORMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.students import STRATEGIES, STUDENTS
-
-#: Names of folders directly below the results that are not data sets.
-RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 
 _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
 
@@ -69,7 +66,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     _check_folder("results", settings.results)
     for registry in (FIGURES, TABLES):  # a run uses all of their entries
         registry.check_offered()
-    own = {name: own_data(name, dataset, RESERVED) for name, dataset in settings.datasets.items()}
+    own = {name: own_data(name, dataset) for name, dataset in settings.datasets.items()}
     taken = [*DATASETS, *own, *RESERVED]
     if settings.name in taken:
         line = f"'{settings.name}' is already a folder of results; choose a name other than {', '.join(taken)}"
