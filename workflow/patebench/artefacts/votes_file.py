@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
-from patebench.cli.command import CLASSES, COUNT, combine_options
+from patebench.cli.command import CLASSES, COUNT
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import META, Artefact
 from patebench.core.text import plural
@@ -31,20 +31,21 @@ _ARRAY = "votes.npy"
 
 
 #: Option for the number of teachers, to confirm the orientation of a table of votes.
-teachers_option = click.option(
-    "--teachers", type=COUNT, default=None,
+teachers_option = click.Option(
+    ["--teachers"], type=COUNT, default=None,
     help="Number of teachers, to confirm a table of votes; required if it has more teachers than queries.",
 )  # fmt: skip
 
 #: Options of commands that read votes from a file: with --classes a table contains votes, without it counts.
-table_options = combine_options(
-  click.option(
-    "--classes", type=CLASSES, default=None,
-    help="Number of classes if --votes is a table (.npy, CSV) of votes, teachers × queries. Without it, the table "
-    "contains counts, queries × classes.",
-  ),
-  teachers_option,
-)  # fmt: skip
+table_options = [
+    click.Option(
+        ["--classes"],
+        type=CLASSES,
+        help="Number of classes if --votes is a table (.npy, CSV) of votes, teachers × queries. Without it, the table "
+        "contains counts, queries × classes.",
+    ),
+    teachers_option,
+]
 
 
 def read_source(

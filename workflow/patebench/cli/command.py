@@ -4,8 +4,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Sequence
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from types import NoneType, UnionType
@@ -30,7 +29,6 @@ COUNT, CLASSES, SEED = click.IntRange(min=1), click.IntRange(min=2), click.IntRa
 
 #: Annotation of the argument `as_json` of a command, which becomes the option --json.
 Json = Annotated[bool, "Print one JSON object."]
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Assignment(click.ParamType[tuple[str, Any]]):
@@ -77,41 +75,40 @@ class StageCommand(click.Command):
 
 
 def stage_command(
-    run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = StageCommand
+    run: Callable[..., None], *options: click.Parameter, cls: type[click.Command] = StageCommand
 ) -> click.Command:
     """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
-    Options come from `decorators` and from the arguments of `run`. An argument with the annotation
+    Its parameters are declared by the arguments of `run`, followed by `options`. An argument with the annotation
     `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a third entry replaces the
     type. The type may be optional or a sequence, and a Path is a file or folder. An argument of a `Parameters` class
     becomes one option per field. The argument `seed` becomes the options `--seed` and `--stream`.
     """
-    name = run.__module__.rpartition(".")[2]
+    declared: list[click.Parameter] = []
+    models: dict[str, tuple[type[Parameters], bool]] = {}  # by argument: its class, and True if it is required
+    hints = get_type_hints(run, include_extras=True)
+    for name, argument in signature(run).parameters.items():
+        hint = hints[name]
+        kind, *_ = get_args(hint) or (hint,)
+        if get_origin(hint) is Annotated:
+            declared.append(_declared_option(name, hint, argument.default))
+        elif name == "seed" and hint is int:
+            declared += seeded
+        elif isinstance(kind, type) and issubclass(kind, Parameters):
+            models[name] = kind, kind is hint
+            declared += [_option(key, field, kind is hint) for key, field in kind.model_fields.items()]
 
     def callback(**arguments: Any) -> None:
+        for name, (model, needed) in models.items():
+            arguments[name] = _take_parameters(arguments, model, needed)
         run(**arguments)
 
-    options = combine_options(*_options_of(run), *decorators, _log)
-    return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(options(callback))
+    command = run.__module__.rpartition(".")[2]
+    return cls(command, callback=callback, params=[*declared, *options, _log], help=cleandoc(run.__doc__ or ""))
 
 
-def _options_of(run: Callable[..., None]) -> Iterator[Decorator]:
-    """Yield decorators that add the options declared by a function's signature."""
-    hints = get_type_hints(run, include_extras=True)
-    for name, parameter in signature(run).parameters.items():
-        hint, default = hints[name], parameter.default
-        if get_origin(hint) is Annotated:
-            yield _declared_option(name, hint, default)
-        elif name == "seed" and hint is int:
-            yield seeded
-        else:
-            kinds = get_args(hint) or (hint,)
-            if isinstance(kinds[0], type) and issubclass(kinds[0], Parameters):
-                yield _parameter_options(name, kinds[0], NoneType not in kinds)
-
-
-def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
-    """Return a decorator that adds the option for an argument."""
+def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
+    """Return the option for an argument."""
     annotation, help, *limited = get_args(hint)
     kind, several = _kind(annotation)
     settings: dict[str, Any] = {"type": limited[0] if limited else FILE if kind is Path else kind}
@@ -123,54 +120,33 @@ def _declared_option(name: str, hint: Any, default: Any) -> Decorator:
         settings |= {"default": default, "show_default": default != ""}
     needed = default is Parameter.empty and NoneType not in get_args(annotation) and kind is not bool
     word = "json" if name == "as_json" else option_name(name)
-    return click.option(f"--{word}", name, required=needed, help=help, **settings)
+    return click.Option([f"--{word}", name], required=needed, help=help, **settings)
 
 
-def combine_options(*options: Decorator) -> Decorator:
-    """Return one decorator that adds all `options` to a command, in this order."""
+def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed: bool) -> Parameters | None:
+    """Remove the fields of `model` from `arguments` and return them as a checked model.
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-def _parameter_options(name: str, model: type[Parameters], needed: bool) -> Decorator:
-    """Return a decorator that adds one option per field of `model`.
-
-    The command's function receives the checked model as the argument `name`. The argument is None if `needed` is False
-    and no option is given.
+    The result is None if the model is not `needed` and no option is given.
     """
-    fields = model.model_fields
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def checked(**arguments: Any) -> Any:
-            values = {key: arguments.pop(_argument(key)) for key in fields}
-            values = {key: value for key, value in values.items() if value is not None and value != ()}
-            try:
-                arguments[name] = model.checked(values) if values or needed else None
-            except PatebenchError as fault:
-                option = f"--{option_name(fault.where.partition('[')[0])}"
-                message = str(fault).removeprefix(f"{fault.where}: ")
-                raise PatebenchError(message, code=fault.code, where=option) from None
-            return function(**arguments)
-
-        return combine_options(*(_option(key, field, needed) for key, field in fields.items()))(checked)
-
-    return decorate
+    values = {key: arguments.pop(_argument(key)) for key in model.model_fields}
+    values = {key: value for key, value in values.items() if value is not None and value != ()}
+    try:
+        return model.checked(values) if values or needed else None
+    except PatebenchError as fault:
+        option = f"--{option_name(fault.where.partition('[')[0])}"
+        message = str(fault).removeprefix(f"{fault.where}: ")
+        raise PatebenchError(message, code=fault.code, where=option) from None
 
 
-def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
+def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
+    """Return the option for a field of a `Parameters` class."""
     kind, several = _kind(field.annotation)
     names = [_argument(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
     default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"
     settings: dict[str, Any] = {"multiple": True} if several else {"default": None}
     settings |= {} if kind is bool else {"type": kind}
-    return click.option(
-        *names, required=needed and field.is_required(), help=f"{field.description}{default}", **settings
+    return click.Option(
+        names, required=needed and field.is_required(), help=f"{field.description}{default}", **settings
     )
 
 
@@ -205,10 +181,10 @@ def _set_torch_threads(threads: int) -> None:
     os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
-def _threads_option(use: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> Decorator:
-    """Return a decorator that adds the option --threads, whose value is passed to `use`."""
-    return click.option(
-        "--threads", type=COUNT, default=default, show_default=shown, expose_value=False,
+def _threads_option(use: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
+    """Return the option --threads, whose value is passed to `use`."""
+    return click.Option(
+        ["--threads"], type=COUNT, default=default, show_default=shown, expose_value=False,
         callback=lambda ctx, param, value: use(value), help="Number of processors to use.",
     )  # fmt: skip
 
@@ -258,10 +234,10 @@ def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: s
 
 
 #: Folder of the repository's files, which are not part of the installed package.
-home_option = click.option("--home", type=FILE, default=".", help="Folder of the Snakefile.")
+home_option = click.Option(["--home"], type=FILE, default=".", help="Folder of the Snakefile.")
 
-_log = click.option(
-    "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
+_log = click.Option(
+    ["--log"], type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
 )
 
 #: Option for the number of torch threads of a stage.
@@ -274,47 +250,48 @@ processes = _threads_option(workers.set_processes)
 all_processes = _threads_option(workers.set_processes, workers.available, "all")
 
 #: Random stream of a stage.
-seeded = combine_options(
-    click.option("--seed", type=SEED, required=True, help="Base seed of the experiment."),
-    click.option("--stream", required=True, help="Name of the random stream."),
-)
+seeded = [
+    click.Option(["--seed"], type=SEED, required=True, help="Base seed of the experiment."),
+    click.Option(["--stream"], required=True, help="Name of the random stream."),
+]
 
 #: Source of privacy noise: a reproducible random stream, or the operating system for a release.
-seeded_or_release = combine_options(
-    click.option("--seed", type=SEED, default=None, help="Base seed of the experiment."),
-    click.option("--stream", default=None, help="Name of the random stream."),
-    click.option(
-        "--release", is_flag=True, help="Release: draw discrete noise once, from the operating system's entropy."
+seeded_or_release = [
+    click.Option(["--seed"], type=SEED, default=None, help="Base seed of the experiment."),
+    click.Option(["--stream"], default=None, help="Name of the random stream."),
+    click.Option(
+        ["--release"], is_flag=True, help="Release: draw discrete noise once, from the operating system's entropy."
     ),
-)
+]
 
 #: Parameters of a mechanism as a mapping.
-parameter_values = click.option(
-    "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=unique_pairs,
+parameter_values = click.Option(
+    ["--parameter", "parameters"], type=Assignment(number=True), multiple=True, callback=unique_pairs,
     help="Parameter of the mechanism, such as sigma=40; --sigma 40 is the same.",
 )  # fmt: skip
 
 #: Name and parameters of a mechanism.
-mechanism = combine_options(
-    click.option("--mechanism", required=True, help="Name of the mechanism: lnmax, gnmax, …"), parameter_values
-)
+mechanism = [
+    click.Option(["--mechanism"], required=True, help="Name of the mechanism: lnmax, gnmax, …"),
+    parameter_values,
+]
 
 #: Ledger in which a release is entered before it is drawn, and the total budget of one private data set.
-ledgered = combine_options(
-    click.option("--ledger", type=FILE, help="Folder of the ledgers; a release is entered here before it is drawn."),
-    click.option(
-        "--ledger-budget",
+ledgered = [
+    click.Option(["--ledger"], type=FILE, help="Folder of the ledgers; a release is entered here before it is drawn."),
+    click.Option(
+        ["--ledger-budget"],
         type=float,
         default=None,
         envvar=LEDGER_VARIABLES["budget"],
         help="Total ε budget for all releases of this data set, fixed with the first release.",
     ),
-    click.option("--ledger-delta", type=float, default=None, envvar=LEDGER_VARIABLES["delta"], help="δ of the budget."),
-    click.option(
-        "--private",
+    click.Option(["--ledger-delta"], type=float, envvar=LEDGER_VARIABLES["delta"], help="δ of the budget."),
+    click.Option(
+        ["--private"],
         metavar="NAME",
         default=None,
         envvar=LEDGER_VARIABLES["private"],
         help="Permanent name of the private data; all releases under one name share a ledger, even if files change.",
     ),
-)
+]

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import click
 
-from patebench.cli.command import StageCommand, combine_options, mechanism
+from patebench.cli.command import StageCommand, mechanism
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 
@@ -72,9 +72,9 @@ def _options(taken: set[str]) -> list[click.Option]:
 
 
 #: Options of commands that print the ε of one mechanism, as text or as JSON.
-answering = combine_options(
-    mechanism,
-    click.option("--delta", type=float, required=True, help="δ of every ε."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    click.option("--release", is_flag=True, help="Use the bounds for labels released with discrete noise."),
-)
+answering = [
+    *mechanism,
+    click.Option(["--delta"], type=float, required=True, help="δ of every ε."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),
+    click.Option(["--release"], is_flag=True, help="Use the bounds for labels released with discrete noise."),
+]

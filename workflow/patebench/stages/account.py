@@ -274,4 +274,4 @@ def spaced_numbers(queries: int, most: int = 40) -> list[int]:
     return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
 
 
-command = stage_command(run, table_options, processes)
+command = stage_command(run, *table_options, processes)

@@ -201,4 +201,4 @@ def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefa
     return before
 
 
-command = stage_command(run, table_options, mechanism, seeded_or_release, ledgered, cls=MechanismCommand)
+command = stage_command(run, *table_options, *mechanism, *seeded_or_release, *ledgered, cls=MechanismCommand)

@@ -92,9 +92,9 @@ class _Command(MechanismCommand):
 
 command = stage_command(
     run,
-    mechanism,
-    click.option(
-        ADJACENCY, metavar="CONFIG", expose_value=False,
+    *mechanism,
+    click.Option(
+        [ADJACENCY], metavar="CONFIG", expose_value=False,
         help="Audit a configuration instead, by rerunning its stages on changed private data; see --adjacency CONFIG"
         " --help.",
     ),

@@ -38,4 +38,4 @@ def run(
     show_on_terminal(show.as_json(result) if as_json else show.calibration_table(result))
 
 
-command = stage_command(run, answering, cls=MechanismCommand)
+command = stage_command(run, *answering, cls=MechanismCommand)

@@ -132,4 +132,4 @@ def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Itera
                 break
 
 
-command = stage_command(run, click.argument("place", type=FILE, default="results"))
+command = stage_command(run, click.Argument(["place"], type=FILE, default="results"))

@@ -50,4 +50,4 @@ def _one_line(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-command = stage_command(run, click.argument("files", type=FILE, nargs=-1, required=True))
+command = stage_command(run, click.Argument(["files"], type=FILE, nargs=-1, required=True))

@@ -289,7 +289,7 @@ def _beside(largest: float) -> str:
 
 command = stage_command(
     run,
-    click.argument("one", type=FILE),
-    click.argument("other", type=FILE),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.Argument(["one"], type=FILE),
+    click.Argument(["other"], type=FILE),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),
 )

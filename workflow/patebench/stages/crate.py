@@ -239,4 +239,4 @@ def _action(
     crate.root_dataset["mentions"] = action
 
 
-command = stage_command(run, click.argument("results", type=FILE), home_option)
+command = stage_command(run, click.Argument(["results"], type=FILE), home_option)

@@ -102,17 +102,17 @@ def _say(line: str) -> None:
 
 command = stage_command(
     run,
-    click.argument("name"),
-    click.option(
-        "--root",
+    click.Argument(["name"]),
+    click.Option(
+        ["--root"],
         type=FILE,
         default="data",
         envvar=DATA_VARIABLE,
         help=f"Folder of downloaded data sets [default: {DATA_VARIABLE}, or data].",
     ),
-    click.option("--download/--no-download", default=True, show_default=True, help="Download a missing data set."),
-    click.option(
-        "--option",
+    click.Option(["--download/--no-download"], default=True, show_default=True, help="Download a missing data set."),
+    click.Option(
+        ["--option"],
         type=Assignment(number=False),
         multiple=True,
         callback=unique_pairs,

@@ -21,4 +21,4 @@ def run(*, path: Path, label: Label, owner: Owner) -> None:
     click.echo("\n".join(propose(path, label=label, owner=owner).lines))
 
 
-command = stage_command(run, click.argument("path", type=FILE, metavar="PUBLIC"))
+command = stage_command(run, click.Argument(["path"], type=FILE, metavar="PUBLIC"))

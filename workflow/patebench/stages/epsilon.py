@@ -100,10 +100,10 @@ def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[s
 
 command = stage_command(
     run,
-    click.argument("file", type=FILE),
+    click.Argument(["file"], type=FILE),
     votes_file.teachers_option,
     all_processes,
-    ledgered,
-    answering,
+    *ledgered,
+    *answering,
     cls=MechanismCommand,
 )

@@ -46,4 +46,4 @@ def run(
     click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
 
 
-command = stage_command(run, click.argument("path", type=FILE, metavar="TABLE"))
+command = stage_command(run, click.Argument(["path"], type=FILE, metavar="TABLE"))

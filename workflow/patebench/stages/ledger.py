@@ -70,4 +70,4 @@ def _show(ledger: Ledger, summary: dict[str, Any]) -> None:
         click.echo(f"Limit: ε = {limit.budget:g} at δ = {limit.delta:g}, also valid for adaptively chosen draws.")
 
 
-command = stage_command(run, click.argument("place", type=FILE, default="results/ledger"))
+command = stage_command(run, click.Argument(["place"], type=FILE, default="results/ledger"))

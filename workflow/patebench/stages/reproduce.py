@@ -118,6 +118,6 @@ def _show_verdicts(path: Path, row: Value) -> None:
 
 command = stage_command(
     run,
-    click.argument("row", required=False),
+    click.Argument(["row"], required=False),
     home_option,
 )

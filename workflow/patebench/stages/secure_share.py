@@ -96,4 +96,4 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
     return votes
 
 
-command = stage_command(run, mechanism, seeded_or_release, ledgered, cls=MechanismCommand)
+command = stage_command(run, *mechanism, *seeded_or_release, *ledgered, cls=MechanismCommand)

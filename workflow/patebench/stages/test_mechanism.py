@@ -57,4 +57,4 @@ def run(
     sys.exit(1 if broken else 0)
 
 
-command = stage_command(run, click.argument("name"), parameter_values, cls=MechanismCommand)
+command = stage_command(run, click.Argument(["name"]), parameter_values, cls=MechanismCommand)
