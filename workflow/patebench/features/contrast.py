@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
 from patebench.features import Encoder
-from patebench.features.views import Views
+from patebench.features.views import random_view
 from patebench.models.architectures import untrained_network
 from patebench.models.device import autocast
 from patebench.models.optimisers import AdamW
@@ -45,7 +45,7 @@ class ContrastEncoder(Encoder):
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         encoder = cls.untrained(pool)
         x = encoder.standardise(torch.from_numpy(pool).to(encoder.standardise.mean.device))
-        _train(encoder.net, x, Views(fill=encoder.standardise.background), report)
+        _train(encoder.net, x, encoder.standardise.background, report)
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
@@ -97,14 +97,14 @@ class ContrastEncoder(Encoder):
         ]  # fmt: skip
 
 
-def _train(net: nn.Module, x: Tensor, views: Views, report: Report) -> None:
+def _train(net: nn.Module, x: Tensor, fill: float, report: Report) -> None:
     optimiser = AdamW(net.parameters(), LEARNING_RATE, weight_decay=1e-2, fused=True)
     steps = max(STEPS, PASSES * len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
     for step in range(steps):
         batch = x[torch.randperm(len(x))[:BATCH]]
         with autocast(x.device):
-            pairs = net(torch.cat([views(batch, "strong"), views(batch, "strong")])).float()
+            pairs = net(torch.cat([random_view(batch, "strong", fill=fill) for _ in range(2)])).float()
         optimiser.zero_grad(set_to_none=True)
         nt_xent(pairs).backward()  # type: ignore[no-untyped-call]
         optimiser.step()

@@ -92,27 +92,30 @@ class ConsistencySettings(SemiSupervisedSettings):
     ramp: float = 0.1
 
 
-class Consistency:
-    """Objective: cross-entropy of released labels, and of the EMA's confident predictions, both on strong views.
+class ConsistencyTrainer(SemiSupervisedTrainer):
+    """Trainer by cross-entropy of released labels, and of the EMA's confident predictions, both on strong views."""
 
-    `align` changes the EMA's predictions for a batch, and `label_weight` is the weight of the labels, given the share
-    of the training that is done.
-    """
+    hyperparameters: ConsistencySettings
 
     def __init__(
-        self,
-        settings: ConsistencySettings,
-        align: Callable[[Tensor, Batch], Tensor],
-        label_weight: Callable[[float], float] = lambda done: 1.0,
+        self, data: StudentData, model: str, settings: ConsistencySettings, alignment: nn.Module | None = None
     ) -> None:
-        self.settings, self.align, self.label_weight = settings, align, label_weight
+        self.alignment = alignment or DistributionAlignment(data)
+        super().__init__(data, model, settings, alignment=self.alignment)
 
-    def __call__(self, batch: Batch, student: nn.Module, ema: nn.Module) -> Mapping[str, Tensor]:
-        settings, size = self.settings, len(batch.x)
-        with autocast(batch.x.device):
-            predicted = _predict_weak_views(batch, ema)
-            views = torch.cat([batch.views(batch.x, "strong"), batch.views(batch.labelled, "strong")])
-            logits = student(views).float()
+    def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
+        """Return the `probabilities` (samples, classes) that the EMA predicts for `batch.x`, aligned."""
+        return self.alignment(probabilities)
+
+    def label_weight(self, done: float) -> float:
+        """Return the weight of the released labels when the share `done` of the training is done."""
+        return 1.0
+
+    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+        settings, size = self.hyperparameters, len(batch.x)
+        predicted = self.predict_weak_views(batch.x)
+        with autocast(self.device):
+            logits = self.net(torch.cat([self.view(batch.x, "strong"), self.view(batch.labelled, "strong")])).float()
         agreement = agreement_loss(
             logits[:size], self.align(predicted, batch), settings.confident, settings.confident_last, batch.done
         )
@@ -122,11 +125,14 @@ class Consistency:
         }
 
 
-@torch.no_grad()
-def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
-    """Return the EMA's class probabilities (samples, classes) for weak views of `batch.x`."""
-    ema.eval()
-    return ema(batch.views(batch.x, "weak")).float().softmax(1)
+class ClusterTrainer(ConsistencyTrainer):
+    """Consistency trainer with a `ClusterAlignment`; table and labels lose their weight during training."""
+
+    def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
+        return self.alignment(probabilities, batch.rows, self.label_weight(batch.done))
+
+    def label_weight(self, done: float) -> float:
+        return max(0.0, 1 - done / _FADE)
 
 
 def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:
@@ -140,7 +146,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     """
     settings = _settings(data, config)
     remaining = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
-    student = _trainer(remaining, model_for(data, config, large="student-cnn"), settings)
+    student = ConsistencyTrainer(remaining, model_for(data, config, large="student-cnn"), settings)
     student.settings |= {"labels left out": len(data.labelled) - len(remaining.labelled)}
     return student
 
@@ -166,34 +172,21 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     vectors = data.features(data.pool)
     clusters = torch.from_numpy(nearest(vectors, centres(vectors, table.queries)))
     alignment = ClusterAlignment(clusters, torch.from_numpy(shares).float())
-    settings = _settings(data, config)
     labelled = data.without(table.queries[~pure])
-    model = model_for(data, config, large="student-cnn")
-
-    def weight(done: float) -> float:
-        return max(0.0, 1 - done / _FADE)
-
-    objective = Consistency(settings, lambda p, batch: alignment(p, batch.rows, weight(batch.done)), weight)
-    return SemiSupervisedTrainer(labelled, model, settings, objective, alignment=alignment)
+    return ClusterTrainer(labelled, model_for(data, config, large="student-cnn"), _settings(data, config), alignment)
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
     """Return `data` without the labels to which small networks give a low probability after a short training."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
-    model = model_for(data, config)
-    return cleaned(data, lambda part: _train(_trainer(part, model, short)))
 
+    def train(part: StudentData) -> Student:
+        judge = ConsistencyTrainer(part, model_for(data, config), short)
+        for _ in range(short.epochs):
+            judge.epoch()
+        return judge
 
-def _trainer(data: StudentData, model: str, settings: ConsistencySettings) -> SemiSupervisedTrainer:
-    alignment = DistributionAlignment(data)
-    objective = Consistency(settings, lambda p, batch: alignment(p))
-    return SemiSupervisedTrainer(data, model, settings, objective, alignment=alignment)
-
-
-def _train(trainer: SemiSupervisedTrainer) -> SemiSupervisedTrainer:
-    for _ in range(trainer.epochs):
-        trainer.epoch()
-    return trainer
+    return cleaned(data, train)
 
 
 _FOLDS = 4

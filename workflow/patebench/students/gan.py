@@ -23,7 +23,13 @@ from patebench.models.device import autocast, device
 from patebench.models.optimisers import Adam, ema_copy, ema_update
 from patebench.models.scaling import Standardise
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
-from patebench.students.semi_supervised import Batch, DistributionAlignment, PoolTrainer, agreement_loss, epochs_for
+from patebench.students.semi_supervised import (
+    Batch,
+    DistributionAlignment,
+    PoolTrainer,
+    agreement_loss,
+    batch_and_epochs,
+)
 
 #: Length of the generator's random input.
 LATENT = 100
@@ -162,10 +168,11 @@ class GANSettings:
 class GANTrainer(PoolTrainer):
     """Trainer of a discriminator and a generator; the EMA of the discriminator's weights is the student."""
 
+    hyperparameters: GANSettings
+
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
         standardise = Standardise(torch.from_numpy(data.pool).to(device())) if data.pool.ndim != 4 else None
         super().__init__(data, settings, standardise or _to_unit, fill=0.0)
-        self.gan_settings = settings
         self.model, self.discriminator, self.generator = networks(
             tuple(data.pool.shape[1:]), data.classes, settings.noise
         )
@@ -185,15 +192,16 @@ class GANTrainer(PoolTrainer):
     def epoch(self) -> dict[str, float]:
         """Pass once over the pool; return the mean of each loss over the steps, by name."""
         self.discriminator.train(), self.generator.train()
-        order = torch.randperm(len(self.x))[: len(self.x) // self._batch * self._batch]
-        terms = [self._step(batch) for batch in self.batches(order, self.steps)]
+        size = self.hyperparameters.batch
+        order = torch.randperm(len(self.x))[: len(self.x) // size * size]
+        terms = [self._step(batch) for batch in self.batches(order)]
         names = ("labelled loss", "unlabelled loss", "agreement loss", "generator loss")
         return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
 
     def _step(self, batch: Batch) -> Tensor:
-        settings, done = self.gan_settings, batch.done
-        predicted = self._ema_probabilities(batch.x)
-        views = self.views(torch.cat([batch.labelled, batch.x]), "medium")
+        settings, done = self.hyperparameters, batch.done
+        predicted = self.alignment(self.predict_weak_views(batch.x))
+        views = self.view(torch.cat([batch.labelled, batch.x]), "medium")
         with autocast(self.device), parametrize.cached():  # weight normalisation is computed once a step
             logits, features = self.discriminator(views)
             labelled, real = logits.float().tensor_split([settings.labelled])
@@ -206,14 +214,6 @@ class GANTrainer(PoolTrainer):
         self.step += 1
         ema_update(self.ema, self.discriminator, self.step, settings.decay)
         return torch.stack([supervised, unlabelled, agreement, matching]).detach()
-
-    @torch.no_grad()
-    def _ema_probabilities(self, x: Tensor) -> Tensor:
-        """Return the EMA's aligned probabilities for weak views (samples, classes)."""
-        self.ema.eval()
-        with autocast(self.device):
-            logits = self.logits(self.views(x, "weak"))
-        return self.alignment(logits.float().softmax(1))
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return generated samples, the gradient of the generator's loss at them, and both losses."""
@@ -232,7 +232,7 @@ class GANTrainer(PoolTrainer):
         optimiser.zero_grad(set_to_none=True)
         output.backward(gradient)  # type: ignore[no-untyped-call]
         for group in optimiser.param_groups:
-            group["lr"] = self.gan_settings.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
+            group["lr"] = self.hyperparameters.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
         optimiser.step()
 
     def logits(self, x: Tensor) -> Tensor:
@@ -248,6 +248,5 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
     Random numbers come from torch's global generator.
     """
-    batch = min(100, max(16, len(data.pool) // 8))
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
-    return GANTrainer(data, GANSettings(batch=batch, epochs=epochs_for(data, config, small=60, large=large)))
+    return GANTrainer(data, GANSettings(**batch_and_epochs(data, config, batch=100, small=60, large=large)))

@@ -1,9 +1,10 @@
 """Trainers of students that also learn from unlabelled samples: steps, learning-rate schedule, EMA of the weights.
 
-A method adds its objective, the terms of the loss of one step. One epoch passes once over the whole pool.
+A method adds the terms of the loss of one step. One epoch passes once over the whole pool.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,9 +15,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from patebench.features.views import Views
+from patebench.features.views import random_view
 from patebench.models.architectures import untrained_network
-from patebench.models.device import device
+from patebench.models.device import autocast, device
+from patebench.models.network import seeded
 from patebench.models.optimisers import AdamW, ema_copy, ema_update
 from patebench.students.interface import StudentConfig, StudentData
 
@@ -24,26 +26,25 @@ from patebench.students.interface import StudentConfig, StudentData
 LARGE = 2000
 #: Decay of the moving average of the predictions' mean, batch by batch, in `DistributionAlignment`.
 _GUESS_DECAY = 0.99
+#: Number of views, in addition to the image itself, that a prediction averages (test-time augmentation).
+_VIEWS = 5
+#: Samples in one batch of predictions.
+_PREDICT_BATCH = 200
 
 
 @dataclass(frozen=True)
 class Batch:
     """The samples of one step: `x` (samples, …) of the pool, and `labelled` samples with their released labels `y`.
 
-    All samples are standardised, and `views` makes random views of them. `done` is the share of the training's steps
-    taken before this one, in [0, 1), and `rows` (samples,) are the positions of `x` in the pool.
+    All samples are standardised. `done` is the share of the training's steps taken before this one, in [0, 1), and
+    `rows` (samples,) are the positions of `x` in the pool.
     """
 
     x: Tensor
     labelled: Tensor
     y: Tensor
-    views: Views
     done: float
     rows: Tensor
-
-
-#: Function from a batch, the student and the student's EMA to the terms of the loss, by name.
-Objective = Callable[[Batch, nn.Module, nn.Module], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +63,13 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return two settings: "batch" (number of samples per step) and "epochs" (see `epochs_for`).
+    """Return two settings: "batch" (number of samples per step) and "epochs".
 
-    In a small pool, `batch` is reduced to an eighth of the pool, but not below 16.
+    In a small pool, `batch` is reduced to an eighth of the pool, but not below 16. The number of epochs is
+    `config.epochs` or, if None, `large` for a pool of at least `LARGE` samples, and else `small`.
     """
     batch = min(batch, max(16, len(data.pool) // 8))
-    return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
-
-
-def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """Return `config.epochs` or, if None, `large` for a pool of at least `LARGE` samples, and else `small`."""
-    return config.epochs or (small if len(data.pool) < LARGE else large)
+    return {"batch": batch, "epochs": config.epochs or (small if len(data.pool) < LARGE else large)}
 
 
 def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
@@ -144,44 +141,66 @@ def class_shares(counts: Tensor) -> Tensor:
     return factor * counts / counts.sum().clamp_min(1) + (1 - factor) / classes
 
 
-class PoolTrainer:
+class PoolTrainer(ABC):
     """Base class of trainers that learn from the whole pool, with batches, predictions by the EMA, and checkpoints.
 
-    `scale` scales samples for the network, and `fill` is the value of pixels outside an image in views. `parts`
-    contains all modules, optimisers and schedules that change in training, by name; the part "ema" is the student.
+    `scale` scales samples for the network, and `fill` is the value of pixels outside an image in views. `steps` is the
+    number of steps of the whole training. `parts` contains all modules, optimisers and schedules that change in
+    training, by name; the part "ema" is the student.
     """
 
     recipe = "own"
     model: str
-    epochs: int
+    steps: int
     parts: dict[str, Any]
+    hyperparameters: Any
 
     def __init__(self, data: StudentData, settings: Any, scale: Callable[[Tensor], Tensor], fill: float) -> None:
-        self.epochs, self.settings = settings.epochs, asdict(settings)
-        self._batch, self._labelled = settings.batch, settings.labelled
+        self.hyperparameters, self.epochs, self.settings = settings, settings.epochs, asdict(settings)
         self.device = device()
         pool = torch.from_numpy(data.pool).to(self.device)
         self.scale, self.x, self.labelled = scale, scale(pool), torch.from_numpy(data.labelled)
         self.y = torch.from_numpy(data.labels[data.labelled]).to(self.device)
-        self.views, self.step = Views(fill=fill), 0
+        self.fill, self.step = fill, 0
 
-    def batches(self, order: Tensor, steps: int) -> Iterator[Batch]:
-        """Yield the batches of an epoch: the pool in this `order` (samples,), each with random labelled samples.
+    def batches(self, order: Tensor) -> Iterator[Batch]:
+        """Yield the batches of an epoch: the pool in this `order` (samples,), each with random labelled samples."""
+        for chosen in order.split(self.hyperparameters.batch):  # type: ignore[no-untyped-call]
+            drawn = torch.randint(len(self.labelled), (self.hyperparameters.labelled,))
+            yield Batch(self.x[chosen], self.x[self.labelled[drawn]], self.y[drawn], self.step / self.steps, chosen)
 
-        `steps` is the number of steps of the whole training.
-        """
-        for chosen in order.split(self._batch):  # type: ignore[no-untyped-call]
-            drawn = torch.randint(len(self.labelled), (self._labelled,))
-            labelled, y = self.x[self.labelled[drawn]], self.y[drawn]
-            yield Batch(self.x[chosen], labelled, y, self.views, self.step / steps, chosen)
+    def view(self, x: Tensor, strength: str) -> Tensor:
+        """Return a random view of each scaled sample of `x`; see `random_view`."""
+        return random_view(x, strength, fill=self.fill)
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the student's logits (samples, classes) for scaled samples `x`."""
         return self.parts["ema"](x)
 
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+    @torch.no_grad()
+    def predict_weak_views(self, x: Tensor) -> Tensor:
+        """Return the EMA's class probabilities (samples, classes) for weak views of scaled samples `x`."""
         self.parts["ema"].eval()
-        return self.views.predict(self.logits, self.scale, x, self.device)
+        with autocast(self.device):
+            return self.logits(self.view(x, "weak")).float().softmax(1)
+
+    @torch.inference_mode()
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Return log-probabilities (samples, classes) of samples `x`.
+
+        For images, probabilities are averaged over the image and a few weak views, which are drawn with a fixed seed.
+        """
+        self.parts["ema"].eval()
+        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        with autocast(self.device):
+            predicted = [self._average_views(self.scale(batch.to(self.device))).cpu() for batch in batches]
+        return torch.cat(predicted).double().log_softmax(1).numpy()
+
+    def _average_views(self, x: Tensor) -> Tensor:
+        with seeded(0):
+            views = [x, *(self.view(x, "weak") for _ in range(_VIEWS if x.ndim == 4 else 0))]
+            predicted = torch.stack([self.logits(view).float().log_softmax(1) for view in views])
+        return predicted.logsumexp(0) - math.log(len(views))
 
     def state(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self.parts.items()} | {"step": self.step}
@@ -193,20 +212,13 @@ class PoolTrainer:
 
 
 class SemiSupervisedTrainer(PoolTrainer):
-    """Trainer of one network by an objective; the EMA of its weights is the student that predicts.
+    """Trainer of one network, whose loss a subclass defines; the EMA of its weights is the student that predicts.
 
-    `modules` are further modules that change in training, such as averages of the objective; checkpoints include them.
+    `modules` are further modules that change in training, such as averages for the loss; checkpoints include them.
     """
 
-    def __init__(
-        self,
-        data: StudentData,
-        model: str,
-        settings: SemiSupervisedSettings,
-        objective: Objective,
-        **modules: nn.Module,
-    ) -> None:
-        self.model, self.objective, self._decay = model, objective, settings.decay
+    def __init__(self, data: StudentData, model: str, settings: SemiSupervisedSettings, **modules: nn.Module) -> None:
+        self.model = model
         self.net, standardise = untrained_network(model, data.pool, data.classes)
         super().__init__(data, settings, standardise, fill=standardise.background)
         self.ema = ema_copy(self.net)
@@ -225,18 +237,22 @@ class SemiSupervisedTrainer(PoolTrainer):
             "net": self.net, "ema": self.ema, "optimiser": self.optimiser, "schedule": self.schedule, **modules
         }  # fmt: skip
 
+    @abstractmethod
+    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Return the terms of the loss for a batch, by name."""
+
     def epoch(self) -> dict[str, float]:
-        """Pass once over the pool; return the mean of each term of the objective."""
+        """Pass once over the pool; return the mean of each term of the loss."""
         self.net.train()
-        terms = [self._step(batch) for batch in self.batches(torch.randperm(len(self.x)), self.steps)]
+        terms = [self._step(batch) for batch in self.batches(torch.randperm(len(self.x)))]
         return {name: float(torch.stack([step[name] for step in terms]).mean()) for name in terms[0]}
 
     def _step(self, batch: Batch) -> dict[str, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)
-        terms = self.objective(batch, self.net, self.ema)
+        terms = self.losses(batch)
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.schedule.step()
         self.step += 1
-        ema_update(self.ema, self.net, self.step, self._decay)
+        ema_update(self.ema, self.net, self.step, self.hyperparameters.decay)
         return {name: term.detach() for name, term in terms.items()}

@@ -39,27 +39,26 @@ class VATSettings(SemiSupervisedSettings):
     ramp: float = 0.1
 
 
-class VirtualAdversarial:
-    """Objective: cross-entropy of released labels, divergence under adversarial changes, and entropy of predictions.
+class VATTrainer(SemiSupervisedTrainer):
+    """Trainer by cross-entropy of released labels, divergence under adversarial changes, and entropy of predictions.
 
     The divergence is KL(p ‖ q), with p the prediction for a sample, and q the prediction for the sample moved in its
     adversarial direction.
     """
 
-    def __init__(self, settings: VATSettings) -> None:
-        self.settings = settings
+    hyperparameters: VATSettings
 
-    def __call__(self, batch: Batch, student: nn.Module, ema: nn.Module) -> Mapping[str, Tensor]:
-        x = batch.views(batch.x, "strong")
-        with autocast(x.device):
-            logits = student(torch.cat([x, batch.views(batch.labelled, "strong")])).float()
+    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+        x = self.view(batch.x, "strong")
+        with autocast(self.device):
+            logits = self.net(torch.cat([x, self.view(batch.labelled, "strong")])).float()
         unlabelled, labelled = logits.split([len(x), len(batch.labelled)])
         target = unlabelled.detach().softmax(1)
-        adversarial = x + self.settings.radius * _adversarial_direction(student, x, target)
-        with autocast(x.device):
-            divergence = _divergence(target, student(adversarial).float())
+        adversarial = x + self.hyperparameters.radius * _adversarial_direction(self.net, x, target)
+        with autocast(self.device):
+            divergence = _divergence(target, self.net(adversarial).float())
         entropy = -(unlabelled.softmax(1) * unlabelled.log_softmax(1)).sum(1).mean()
-        weight = min(1.0, batch.done / self.settings.ramp)
+        weight = min(1.0, batch.done / self.hyperparameters.ramp)
         return {
             "labelled loss": F.cross_entropy(labelled, batch.y),
             "adversarial loss": weight * divergence,
@@ -94,4 +93,4 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     colour = data.pool.ndim == 4 and data.pool.shape[1] > 1
     sizes = batch_and_epochs(data, config, batch=256, small=120, large=80)
     settings = VATSettings(**sizes, radius=0.06 if colour else 0.2)
-    return SemiSupervisedTrainer(data, model_for(data, config), settings, VirtualAdversarial(settings))
+    return VATTrainer(data, model_for(data, config), settings)
