@@ -60,17 +60,21 @@ by_recipe = MODELS.flag("by_recipe", True)
 def check_input(model: str, shape: tuple[int, ...]) -> None:
     """Raise PatebenchError if samples of this `shape` are not images, but `model` accepts only images."""
     if MODELS.fact(model, "images", False):
-        check_images(model, shape)
+        image_shape(model, shape)
 
 
-def check_images(model: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError, naming `model`, unless samples of `shape` are images of at least 4×4 pixels."""
+def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return `shape` as (channels, height, width).
+
+    Raises PatebenchError, naming `model`, unless samples of `shape` are images of at least 4×4 pixels.
+    """
     if len(shape) != 3 or min(shape[1:]) < 4:
         raise PatebenchError(
             f"the model '{model}' requires images of at least 4×4 pixels, but these samples have shape {shape}; "
             "use mlp, logistic or random-forest",
             code="shape",
         )
+    return shape
 
 
 def check_compressible(model: str | None) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import Learner, check_compressible, check_images, make_learner
-from patebench.models.network import Build, Network
+from patebench.models import Learner, check_compressible, image_shape, make_learner
+from patebench.models.network import Network
 from patebench.models.scaling import Standardise
 
 #: Hidden units of the perceptron's two layers.
@@ -26,13 +26,6 @@ _HIDDEN = 128
 _SHORTEST_SIDE = 20
 #: Widths w of Conv-Small and Conv-Middle.
 SMALL, MIDDLE = 32, 96
-
-
-def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return `shape` as (channels, height, width); raise PatebenchError, naming `model`, if it is no image shape."""
-    check_images(model, shape)
-    channels, height, width = shape
-    return channels, height, width
 
 
 def _outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
@@ -207,18 +200,6 @@ class Siamese(nn.Module):
         return self.bias - (first - second).abs() @ F.softplus(self.weights)
 
 
-def compressed(whole: Build, compression: float) -> Build:
-    """Return a builder of `conv_net`s with `compression` times fewer parameters than those that `whole` builds."""
-    assert isinstance(whole, partial)
-    assert whole.func is conv_net
-
-    def smaller(shape: tuple[int, ...], classes: int) -> nn.Module:
-        count = parameters(whole.keywords["width"], shape, classes) / compression
-        return conv_net(shape, classes, width=width_of(count, shape, classes))
-
-    return smaller
-
-
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
     """Return the width of the `conv_net` for `shape` and `classes` whose number of parameters is closest to `count`."""
     width = 1
@@ -263,11 +244,14 @@ def untrained_network(
     not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
-    build = learner.build
+    build, shape = learner.build, tuple(pool.shape[1:])
     if compression != 1:
         check_compressible(model)
-        build = compressed(build, compression)
-    net = build(tuple(pool.shape[1:]), outputs).to(learner.device)
+        assert isinstance(build, partial)
+        assert build.func is conv_net
+        count = parameters(build.keywords["width"], shape, outputs) / compression
+        build = partial(conv_net, width=width_of(count, shape, outputs))
+    net = build(shape, outputs).to(learner.device)
     if pool.ndim == 4:
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net, Standardise(torch.from_numpy(pool)).to(learner.device)

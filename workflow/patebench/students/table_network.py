@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models.architectures import image_shape
+from patebench.models import image_shape
 from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
 from patebench.models.network import Build, Loss, Network
 from patebench.models.recipes import PLAIN, Recipe
