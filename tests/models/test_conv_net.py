@@ -10,7 +10,7 @@ from torch import nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models import architectures, make_learner
-from patebench.models.network import Network, WithHints, blocks
+from patebench.models.network import Network, blocks, hint_layers
 from patebench.models.recipes import PLAIN
 from patebench.models.stack import Stack
 
@@ -45,22 +45,21 @@ def test_the_width_for_a_number_of_parameters(count: float, width: int) -> None:
 def test_hints_are_means_of_a_block_over_four_quarters() -> None:
     net = architectures.conv_net((1, 16, 16), 3, width=4).eval()
     x = torch.randn(5, 1, 16, 16)
-    logits, hints = WithHints(net, "block2")(x)
+    hints = hint_layers(net, "block2")(x)
     maps = net.block2(net.block1(x))  # type: ignore[operator]
     quarters = torch.stack(
         [maps[:, :, 4 * i : 4 * i + 4, 4 * j : 4 * j + 4].mean((2, 3)) for i in (0, 1) for j in (0, 1)], 2
     )
     assert torch.allclose(hints.flatten(2), quarters, atol=1e-6)
-    assert torch.equal(logits, net(x))
 
 
 def test_networks_say_which_layers_give_hints() -> None:
     net = architectures.conv_net((1, 8, 8), 3, width=2)
     assert (blocks(net), blocks(nn.Linear(2, 2))) == (["block1", "block2", "block3"], [])
     with pytest.raises(PatebenchError, match="no layer 'block4' for hints; choose one of block1, block2, block3"):
-        WithHints(net, "block4")
+        hint_layers(net, "block4")
     with pytest.raises(PatebenchError, match="use the model conv-small"):
-        WithHints(nn.Sequential(nn.Linear(2, 2)), "block1")
+        hint_layers(nn.Sequential(nn.Linear(2, 2)), "block1")
 
 
 def test_hints_of_a_learner_are_those_of_its_network() -> None:

@@ -203,7 +203,7 @@ def test_hint_learning_trains_the_weights_up_to_the_guided_layer_alone() -> None
     settings = replace(QUIET, distillation_epochs=0)
     after, _ = world.learnt(form("published"), settings)
     moved = {
-        name.split(".")[1]
+        name.split(".")[0]
         for (name, one), other in zip(before.net.named_parameters(), after.net.parameters(), strict=True)
         if not torch.equal(one, other)
     }

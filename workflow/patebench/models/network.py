@@ -1,6 +1,7 @@
 """Training loop that all networks share, and outputs of their hidden layers (hints)."""
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -25,36 +26,19 @@ from patebench.models.scaling import Standardise
 GRID = 2
 
 
-class WithHints(nn.Module):
-    """Module that returns the logits of `net` and the hints of its hidden `layer`; it shares the weights of `net`.
+def hint_layers(net: nn.Module, layer: str) -> nn.Sequential:
+    """Return the layers of `net` up to `layer` as a module that maps samples to hints; it shares the weights of `net`.
 
-    Hints are the layer's outputs, averaged in each cell of a 2×2 grid of positions (FitNets: Romero et al. 2015).
+    Hints (samples, channels, `GRID`, `GRID`) are the outputs of `layer`, averaged in each cell of a 2×2 grid of
+    positions (FitNets: Romero et al. 2015). Raises PatebenchError if `net` has no such layer.
     """
-
-    def __init__(self, net: nn.Module, layer: str) -> None:
-        super().__init__()
-        if layer not in (names := blocks(net)):
-            fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
-            raise PatebenchError(f"this network has no layer '{layer}' for hints; {fix}")
-        assert isinstance(net, nn.Sequential)
-        self.net, self.layer = net, layer
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (samples, classes) and hints (samples, channels, `GRID`, `GRID`) of samples `x`."""
-        hints: Any = None
-        for name, part in self.net.named_children():
-            x = part(x)
-            if name == self.layer:
-                hints = F.adaptive_avg_pool2d(x, GRID)
-        return x, hints
-
-    def hints(self, x: Tensor) -> Tensor:
-        """Return the hints (samples, channels, `GRID`, `GRID`) of samples `x` without computing later layers."""
-        for name, part in self.net.named_children():
-            x = part(x)
-            if name == self.layer:
-                break
-        return F.adaptive_avg_pool2d(x, GRID)
+    if layer not in (names := blocks(net)):
+        fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
+        raise PatebenchError(f"this network has no layer '{layer}' for hints; {fix}")
+    layers = OrderedDict(net.named_children())
+    while next(reversed(layers)) != layer:
+        layers.popitem()
+    return nn.Sequential(layers | {"average": nn.AdaptiveAvgPool2d(GRID)})
 
 
 def blocks(net: nn.Module) -> list[str]:
@@ -132,11 +116,11 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the hints (samples, features) of `layer` for samples `x`; see `WithHints`."""
-        net = WithHints(self.net, layer).eval()
+        """Return the hints (samples, features) of `layer` for samples `x`; see `hint_layers`."""
+        net = hint_layers(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast_to(self.device, self.compute_dtype):
-            hints = [net(self.standardise(batch.to(self.device)))[1].float().flatten(1).cpu() for batch in batches]
+            hints = [net(self.standardise(batch.to(self.device))).float().flatten(1).cpu() for batch in batches]
         return torch.cat(hints).numpy()
 
     @property

@@ -25,8 +25,8 @@ from patebench.models.augment import move
 from patebench.models.device import autocast_to, compute_dtype_for
 from patebench.models.network import (
     Network,
-    WithHints,
     device_facts,
+    hint_layers,
     optimisation,
     seeded,
     shuffle,
@@ -98,10 +98,13 @@ class Stack:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the hints (networks, samples, features) of each network's `layer` for samples `x`; see `WithHints`."""
-        net = WithHints(self.net, layer).eval()
-        weights = {f"net.{name}": each for name, each in self.weights.items()}
-        batches = [self._outputs(net, weights, batch)[1].flatten(2).float().cpu() for batch in self._batches_of(x)]
+        """Return the hints (networks, samples, features) of each network's `layer` for samples `x`.
+
+        See `network.hint_layers`.
+        """
+        net = hint_layers(self.net, layer).eval()
+        weights = {name: self.weights[name] for name, _ in net.named_parameters()}
+        batches = [self._outputs(net, weights, batch).flatten(2).float().cpu() for batch in self._batches_of(x)]
         return torch.cat(batches, 1).numpy()[self.shown]
 
     @property

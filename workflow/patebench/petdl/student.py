@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from patebench.models import architectures
 from patebench.models.device import autocast_to, compute_dtype_for, device
-from patebench.models.network import GRID, WithHints, seeded
+from patebench.models.network import GRID, hint_layers, seeded
 from patebench.models.recipes import MODERN
 from patebench.models.scaling import Standardise
 
@@ -81,11 +81,12 @@ class PetdlStudent:
             shape = tuple(pool.shape[1:])
             net = architectures.conv_net(shape, classes, width=width)
             self.compute_dtype = compute_dtype_for(net, shape, MODERN, self.device)
-            self.net = WithHints(net, guided).to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.net = net.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.hint_layers = hint_layers(self.net, guided)
+            self.net.eval()
             with torch.no_grad():
-                _, hints = self.net.eval()(torch.zeros(2, *shape, device=self.device))
+                hints = self.hint_layers(torch.zeros(2, *shape, device=self.device))
             self.regressor = nn.Conv2d(hints.shape[1], features // GRID**2 or 1, 1).to(self.device)
-        self.guided = guided
 
     @property
     def parameters(self) -> int:
@@ -94,12 +95,7 @@ class PetdlStudent:
 
     def hint_weights(self) -> list[nn.Parameter]:
         """Return the weights that hint learning trains: all weights up to the guided layer, and the regressor's."""
-        weights = []
-        for name, part in self.net.net.named_children():
-            weights += list(part.parameters())
-            if name == self.guided:
-                break
-        return [*weights, *self.regressor.parameters()]
+        return [*self.hint_layers.parameters(), *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:
         """Return the weights that distillation trains: all weights of the network."""
@@ -108,11 +104,11 @@ class PetdlStudent:
     def hints(self, x: Tensor) -> Tensor:
         """Return the hints (samples, features) that the regressor predicts for standardised samples `x`."""
         with autocast_to(self.device, self.compute_dtype):
-            return self.regressor(self.net.hints(x)).float().flatten(1)
+            return self.regressor(self.hint_layers(x)).float().flatten(1)
 
     def logits(self, x: Tensor) -> Tensor:
         with autocast_to(self.device, self.compute_dtype):
-            return self.net(x)[0].float()
+            return self.net(x).float()
 
     def samples(self, x: Tensor) -> Tensor:
         """Return samples `x`, standardised and moved to the student's device."""
