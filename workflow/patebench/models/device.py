@@ -111,14 +111,12 @@ SWITCH = "PATEBENCH_PRECISION"
 _WORTH_IT = 1_000_000
 
 
-def autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which matrix products and convolutions on `device` run in `compute_dtype(device)`."""
-    return autocast_to(device, compute_dtype(device))
+def autocast(device: torch.device, dtype: torch.dtype | None = None) -> AbstractContextManager[object]:
+    """Return a context in which matrix products and convolutions on `device` run in `dtype`.
 
-
-def autocast_to(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Return a context in which matrix products and convolutions on `device` run in `dtype`, bfloat16 or float32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16)
+    `dtype` is bfloat16 or float32; by default, it is `compute_dtype(device)`.
+    """
+    return torch.autocast(device.type, torch.bfloat16, enabled=(dtype or compute_dtype(device)) is torch.bfloat16)
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
@@ -148,6 +146,7 @@ def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, de
 
 def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
     """Count the multiplications in linear and convolutional layers for one sample."""
+    # torch.utils.flop_counter would import torch's compiler, which takes seconds.
     counts = []
 
     def count(layer: nn.Linear | nn.modules.conv._ConvNd, _: object, out: Tensor) -> None:

@@ -17,7 +17,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.progress import silent
 from patebench.models import Progress
 from patebench.models.augment import draw, move
-from patebench.models.device import autocast_to, compute_dtype_for, device
+from patebench.models.device import autocast, compute_dtype_for, device
 from patebench.models.optimisers import SGD, AdamW, ema_copy, ema_update
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Standardise
@@ -103,7 +103,7 @@ class Network:
         self.net.eval()
         size = _PREDICT_BATCH if self.device.type == "cpu" else 10 * _PREDICT_BATCH
         batches = torch.from_numpy(x).split(size)  # type: ignore[no-untyped-call]
-        with autocast_to(self.device, self.compute_dtype):
+        with autocast(self.device, self.compute_dtype):
             answers = [self.net(self.standardise(batch.to(self.device))).float().cpu() for batch in batches]
         return torch.cat(answers).numpy()
 
@@ -119,7 +119,7 @@ class Network:
         """Return the hints (samples, features) of `layer` for samples `x`; see `hint_layers`."""
         net = hint_layers(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
-        with autocast_to(self.device, self.compute_dtype):
+        with autocast(self.device, self.compute_dtype):
             hints = [net(self.standardise(batch.to(self.device))).float().flatten(1).cpu() for batch in batches]
         return torch.cat(hints).numpy()
 
@@ -156,7 +156,7 @@ class Fitting:
         if self.recipe.augments and samples.ndim == 4:
             samples = move(samples, draws, self.recipe, fill=self.background)
         self.optimiser.zero_grad(set_to_none=True)
-        with autocast_to(samples.device, self.compute_dtype):
+        with autocast(samples.device, self.compute_dtype):
             logits = self.net(samples)
         loss = self.loss(logits.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]

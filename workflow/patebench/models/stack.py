@@ -22,7 +22,7 @@ from torch.func import functional_call, vmap
 from patebench.core.progress import silent
 from patebench.models import Progress
 from patebench.models.augment import move
-from patebench.models.device import autocast_to, compute_dtype_for
+from patebench.models.device import autocast, compute_dtype_for
 from patebench.models.network import (
     Network,
     device_facts,
@@ -159,7 +159,7 @@ class Stack:
 
     def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
         """Evaluate a module for each network with its own weights and samples."""
-        with autocast_to(self.device, self.compute_dtype):
+        with autocast(self.device, self.compute_dtype):
             return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
 
 

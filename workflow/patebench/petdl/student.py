@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from patebench.models import architectures
-from patebench.models.device import autocast_to, compute_dtype_for, device
+from patebench.models.device import autocast, compute_dtype_for, device
 from patebench.models.network import GRID, hint_layers, seeded
 from patebench.models.recipes import MODERN
 from patebench.models.scaling import Standardise
@@ -103,11 +103,11 @@ class PetdlStudent:
 
     def hints(self, x: Tensor) -> Tensor:
         """Return the hints (samples, features) that the regressor predicts for standardised samples `x`."""
-        with autocast_to(self.device, self.compute_dtype):
+        with autocast(self.device, self.compute_dtype):
             return self.regressor(self.hint_layers(x)).float().flatten(1)
 
     def logits(self, x: Tensor) -> Tensor:
-        with autocast_to(self.device, self.compute_dtype):
+        with autocast(self.device, self.compute_dtype):
             return self.net(x).float()
 
     def samples(self, x: Tensor) -> Tensor:
