@@ -3,8 +3,7 @@
 import hashlib
 import importlib
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -38,13 +37,16 @@ class Files:
 
         Raises PatebenchError if a download or reading fails, or if a checksum is wrong.
         """
+        usual = socket.getdefaulttimeout()
+        socket.setdefaulttimeout(TIMEOUT)
         try:
-            with _socket_timeout():
-                contents = reader()
+            contents = reader()
         except (OSError, RuntimeError, ValueError, TypeError, AssertionError, EOFError, HTTPException) as fault:
             if missing := self.missing(root):
                 raise self._incomplete(root, missing, f"the download failed: {fault}") from None
             raise self._damaged(root, str(fault) or type(fault).__name__) from None
+        finally:
+            socket.setdefaulttimeout(usual)
         for name, expected in self.files.items():
             if expected is not None:
                 with open(root / self.folder / name, "rb") as stream:
@@ -69,17 +71,6 @@ class Files:
         )
 
 
-@contextmanager
-def _socket_timeout() -> Iterator[None]:
-    """Limit the time that a download waits for an answer."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
-
-
 def torchvision_datasets() -> Any:
     """Import `torchvision.datasets`.
 
@@ -101,23 +92,11 @@ def torchvision_datasets() -> Any:
     return importlib.import_module("torchvision.datasets")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TorchvisionSet(Files):
-    """Data set of torchvision, read by its class `torchvision.datasets.<attribute>`.
-
-    `files` gives the MD5 of files that torchvision does not check itself.
-    """
-
-    attribute: str
-
-    def open(self, root: Path, download: bool, **arguments: Any) -> Any:
-        """Return torchvision's data set, made with `arguments`.
-
-        Raises PatebenchError if a file is missing, damaged or cannot be downloaded.
-        """
-        self.require(root, download)
-        reader = getattr(torchvision_datasets(), self.attribute)
-        return self.read(root, lambda: reader(root, download=download, **arguments))
+def _open(source: Files, reader: str, root: Path, download: bool, **arguments: Any) -> Any:
+    """Return the data set that the class `torchvision.datasets.<reader>` reads from the files of `source`."""
+    source.require(root, download)
+    dataset = getattr(torchvision_datasets(), reader)
+    return source.read(root, lambda: dataset(root, download=download, **arguments))
 
 
 _IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -128,24 +107,14 @@ _MNIST_MD5 = (
     "2646ac647ad5339dbf082846283269ea",
     "27ae3e4e09519cfbb04c329615203637",
 )
-_MNIST = TorchvisionSet(
-    name="mnist", attribute="MNIST", folder="MNIST/raw", files=dict(zip(_IDX_FILES, _MNIST_MD5, strict=True))
-)
-_FASHION_MNIST = TorchvisionSet(
-    name="fashion_mnist", attribute="FashionMNIST", folder="FashionMNIST/raw", files=dict.fromkeys(_IDX_FILES)
-)
-_CIFAR10 = TorchvisionSet(
+_MNIST = Files(name="mnist", folder="MNIST/raw", files=dict(zip(_IDX_FILES, _MNIST_MD5, strict=True)))
+_FASHION_MNIST = Files(name="fashion_mnist", folder="FashionMNIST/raw", files=dict.fromkeys(_IDX_FILES))
+_CIFAR10 = Files(
     name="cifar10",
-    attribute="CIFAR10",
     folder="cifar-10-batches-py",
     files=dict.fromkeys((*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")),
 )
-_SVHN = TorchvisionSet(
-    name="svhn",
-    attribute="SVHN",
-    folder="",
-    files=dict.fromkeys(("train_32x32.mat", "extra_32x32.mat", "test_32x32.mat")),
-)
+_SVHN = Files(name="svhn", folder="", files=dict.fromkeys(("train_32x32.mat", "extra_32x32.mat", "test_32x32.mat")))
 _DIGITS = tuple("0123456789")
 _CLOTHES = (
     "T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
@@ -157,7 +126,7 @@ def mnist(root: Path, download: bool) -> Dataset:
 
     Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, *Gradient-based learning applied to document recognition*, 1998.
     """
-    return _load_idx(_MNIST, root, download, _DIGITS)
+    return _load_idx(_MNIST, "MNIST", root, download, _DIGITS)
 
 
 def fashion_mnist(root: Path, download: bool) -> Dataset:
@@ -166,11 +135,11 @@ def fashion_mnist(root: Path, download: bool) -> Dataset:
     H. Xiao, K. Rasul, R. Vollgraf, *Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms*,
     2017.
     """
-    return _load_idx(_FASHION_MNIST, root, download, _CLOTHES)
+    return _load_idx(_FASHION_MNIST, "FashionMNIST", root, download, _CLOTHES)
 
 
-def _load_idx(source: TorchvisionSet, root: Path, download: bool, class_names: tuple[str, ...]) -> Dataset:
-    parts = [source.open(root, download, train=train) for train in (True, False)]
+def _load_idx(source: Files, reader: str, root: Path, download: bool, class_names: tuple[str, ...]) -> Dataset:
+    parts = [_open(source, reader, root, download, train=train) for train in (True, False)]
     private, public = (
         LabelledSamples(part.data.numpy()[:, None], part.targets.numpy().astype(np.int64)) for part in parts
     )
@@ -183,7 +152,7 @@ def cifar10(root: Path, download: bool) -> Dataset:
     A. Krizhevsky, *Learning multiple layers of features from tiny images*, 2009. The official batches are pickles,
     which torchvision opens only after checking their MD5.
     """
-    train, test = (_CIFAR10.open(root, download, train=train) for train in (True, False))
+    train, test = (_open(_CIFAR10, "CIFAR10", root, download, train=train) for train in (True, False))
     private, public = (
         LabelledSamples(np.ascontiguousarray(part.data.transpose(0, 3, 1, 2)), np.asarray(part.targets, np.int64))
         for part in (train, test)
@@ -197,7 +166,7 @@ def svhn(root: Path, download: bool) -> Dataset:
     Y. Netzer, T. Wang, A. Coates, A. Bissacco, B. Wu, A. Ng, *Reading digits in natural images with unsupervised
     feature learning*, 2011. PATE 2017 uses train and extra as the private data. Loading needs about 5 GB of memory.
     """
-    train, extra, test = (_SVHN.open(root, download, split=split) for split in ("train", "extra", "test"))
+    train, extra, test = (_open(_SVHN, "SVHN", root, download, split=split) for split in ("train", "extra", "test"))
     x, y = np.concatenate([train.data, extra.data]), np.concatenate([train.labels, extra.labels])
     public = LabelledSamples(np.ascontiguousarray(test.data), test.labels.astype(np.int64))
     return Dataset(LabelledSamples(x, y.astype(np.int64)), public, _DIGITS)
