@@ -17,7 +17,7 @@ def test_labels_spread_as_in_the_closed_form() -> None:
     """F = (I − αS)⁻¹ Y with S the normalised affinities (Zhou et al. 2004, section 2), by a solver."""
     x, y = table(60, seed=0)
     labels = np.where(np.arange(60) < 10, y, -1)
-    spreading = Spreading("rbf", standardise=False)
+    spreading = Spreading("rbf")
     spreading.fit(x, labels)
     gamma = spreading.model.gamma
     alike = np.exp(-gamma * ((x[:, None] - x) ** 2).sum(2, dtype=np.float64)) * (1 - np.eye(60))

@@ -63,8 +63,7 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
     similar samples until nothing changes; released labels may change too.
     """
     kernel = "rbf" if len(data.pool) <= _DENSE else "knn"
-    standardise = data.pool.dtype != np.uint8
-    learner = Estimator(lambda seed: Spreading(kernel, standardise), data.classes)
+    learner = Estimator(lambda seed: Spreading(kernel), data.classes, standardise=data.pool.dtype != np.uint8)
 
     def fit() -> LogProbabilities:
         learner.fit(data.pool, data.labels, seed=seed)
@@ -79,36 +78,31 @@ class Spreading:
 
     With the kernel "rbf", the similarity of two samples is exp(−d²/s²), where d is their distance and s half of the
     median distance from a sample to its 7th nearest neighbour. With a wider kernel, the many distant samples would
-    outvote the near ones. With "knn", a sample is similar only to its 7 nearest neighbours. With `standardise`,
-    features are standardised.
+    outvote the near ones. With "knn", a sample is similar only to its 7 nearest neighbours.
     """
 
     classes_: NDArray[np.int64]
 
-    def __init__(self, kernel: str, standardise: bool) -> None:
-        self.kernel, self.standardise = kernel, standardise
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
 
-    def fit(self, x: NDArray[np.float32], y: NDArray[np.integer]) -> None:
+    def fit(self, x: NDArray[np.floating], y: NDArray[np.integer]) -> None:
         """Spread the labels `y` (samples,) over samples `x` (samples, features); −1 means no label."""
         from sklearn.semi_supervised import LabelSpreading
 
-        self.columns = Columns.of(x) if self.standardise else None
-        scaled, near = self._scaled(x), min(_NEIGHBOURS, len(x) - 1)
-        options = {"gamma": _gamma(scaled, near)} if self.kernel == "rbf" else {"n_neighbors": near}
-        self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **options).fit(scaled, y)
+        x, near = x.astype(np.float64), min(_NEIGHBOURS, len(x) - 1)
+        options = {"gamma": _gamma(x, near)} if self.kernel == "rbf" else {"n_neighbors": near}
+        self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **options).fit(x, y)
         self.classes_ = self.model.classes_
 
-    def predict_proba(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
+    def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return probabilities (samples, classes) of `classes_`; all are equal for a sample that no label reaches."""
         probabilities = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
-            block = self._scaled(x[start : start + _BLOCK])
+            block = x[start : start + _BLOCK].astype(np.float64)
             with np.errstate(invalid="ignore"):  # 0/0 for samples that no label reaches
                 probabilities[start : start + _BLOCK] = self.model.predict_proba(block)
         return np.where(np.isnan(probabilities), 1 / len(self.classes_), probabilities)
-
-    def _scaled(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        return np.asarray(self.columns.transform(x) if self.columns else x, np.float64)
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
