@@ -15,9 +15,9 @@ public samples, which are unavailable in practice.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,31 +87,18 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Result of `choose`: the compared clusterings `looked_at`, in ascending number of clusters.
+    """Result of `choose`: the number of `clusters`, the largest one whose `hidden` share is at most `HIDDEN`.
 
-    `teachers` is the number of teachers with one vote each, and `sigma` the standard deviation of the noise on a count.
+    If there is none, `enough` is False, and `clusters` is the smallest number of the compared clusterings `looked_at`,
+    which are in ascending number of clusters. `teachers` is the number of teachers with one vote each, and `sigma` the
+    standard deviation of the noise on a count.
     """
 
+    clusters: int
+    enough: bool
     teachers: int
     sigma: float
     looked_at: Sequence[Clustering]
-
-    @property
-    def clusters(self) -> int:
-        """Return the largest number of clusters whose `hidden` share is at most `HIDDEN`, or else the smallest one."""
-        return max(self._sound, default=self.looked_at[0].clusters)
-
-    @property
-    def enough(self) -> bool:
-        """Return True if any compared number of clusters has a `hidden` share of at most `HIDDEN`."""
-        return bool(self._sound)
-
-    @property
-    def _sound(self) -> list[int]:
-        return [clustering.clusters for clustering in self.looked_at if clustering.hidden <= HIDDEN]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"clusters": self.clusters, "enough": self.enough, **asdict(self)}
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
@@ -127,7 +114,9 @@ def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, class
     if not sigma >= 0:
         raise PatebenchError(f"sigma = {sigma:g} is not a standard deviation; it must be at least 0")
     numbers = [classes * count for count in range(1, FOR_EACH_CLASS + 1) if classes * count <= len(features)]
-    return Choice(teachers, sigma, [_measure_clustering(features, number, teachers, sigma) for number in numbers])
+    looked_at = [_measure_clustering(features, number, teachers, sigma) for number in numbers]
+    sound = [clustering.clusters for clustering in looked_at if clustering.hidden <= HIDDEN]
+    return Choice(max(sound, default=looked_at[0].clusters), bool(sound), teachers, sigma, looked_at)
 
 
 def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers: int, sigma: float) -> Clustering:

@@ -1,6 +1,7 @@
 """Command `choose_clusters`: choose the number of clusters to use as queries, for teachers that vote once each."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ def run(
 
     choice = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
     if as_json:
-        show_on_terminal(json.dumps(choice.to_json(), indent=1, allow_nan=False))
+        show_on_terminal(json.dumps(asdict(choice), indent=1, allow_nan=False))
         return
     headings = ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes")
     rows = [
