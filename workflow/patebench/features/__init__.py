@@ -110,9 +110,16 @@ def one_by_one(
 class Encoder(ABC):
     """Map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
 
-    shape: tuple[int, ...]
+    #: Name of the encoder in `ENCODERS`.
+    kind: ClassVar[str]
     #: True if the features of a sample are bitwise the same in any batch.
     exact: ClassVar[bool] = False
+    shape: tuple[int, ...]
+
+    @classmethod
+    def check(cls, shape: tuple[int, ...]) -> None:
+        """Raise PatebenchError for samples of an unsuitable shape."""
+        check_input(cls.kind, shape)
 
     @classmethod
     @abstractmethod
@@ -151,6 +158,5 @@ class Encoder(ABC):
         if tuple(x.shape[1:]) != self.shape:
             raise PatebenchError(
                 f"samples have shape {x.shape[1:]}, but the encoder reads samples of shape {self.shape}; give"
-                " samples of"
-                " the pool's shape"
+                " samples of the pool's shape"
             )

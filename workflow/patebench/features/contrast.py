@@ -32,6 +32,8 @@ PASSES, STEPS = 25, 600
 class ContrastEncoder(Encoder):
     """Encoder that is a network, with unit vectors (samples, WIDTH) as features."""
 
+    kind = "contrastive"
+
     def __init__(self, net: nn.Module, standardise: Standardise, shape: tuple[int, ...]) -> None:
         self.net, self.standardise, self.shape = net, standardise, shape
 
@@ -76,7 +78,7 @@ class ContrastEncoder(Encoder):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shape = tuple(int(size) for size in arrays["shape"])
+        shape = tuple(map(int, arrays["shape"]))
         encoder = cls.for_shape(shape)
         for name, tensors in encoder._tensors():
             sizes, flat = [part.numel() for part in tensors], torch.from_numpy(arrays[name])

@@ -36,6 +36,8 @@ class GraphEncoder(Encoder):
     after the walk.
     """
 
+    kind = "graph"
+
     def __init__(
         self, base: contrast.ContrastEncoder, anchors: NDArray[np.float32], smoothed: NDArray[np.float32]
     ) -> None:
@@ -70,7 +72,7 @@ class GraphEncoder(Encoder):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shape, weights = tuple(int(size) for size in arrays["shape"]), arrays["weights"]
+        shape, weights = tuple(map(int, arrays["shape"])), arrays["weights"]
         size = len(contrast.ContrastEncoder.for_shape(shape).arrays()["weights"])
         if len(weights) <= size or (len(weights) - size) % (2 * contrast.WIDTH):
             raise PatebenchError("its arrays are not those of a graph encoder")

@@ -49,13 +49,24 @@ class PatchEncoder(Encoder):
     are the principal axes of these 4 · clusters numbers.
     """
 
+    kind = "patches"
+    axes: PrincipalAxes
+
     def __init__(self, shape: tuple[int, ...], centre: Tensor, whitening: Tensor, clusters: Tensor) -> None:
         self.shape, self.centre, self.whitening, self.clusters = shape, centre, whitening, clusters
-        self.axes = PrincipalAxes(*3 * [torch.empty(0)])
+
+    @classmethod
+    def check(cls, shape: tuple[int, ...]) -> None:
+        if len(shape) != 3 or min(shape[1:]) < SIZE + STRIDE:
+            raise PatebenchError(
+                f"patches of {SIZE}×{SIZE} pixels do not fit into each quarter of samples of shape {shape}; use the"
+                " encoder contrastive"
+            )
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        shape = _check_shape(tuple(pool.shape[1:]))
+        shape = tuple(pool.shape[1:])
+        cls.check(shape)
         drawn = _draw_patches(torch.from_numpy(pool), shape)
         both = torch.cat([drawn, _mirror(drawn, shape[0])])
         centre = both.mean(0)
@@ -73,7 +84,8 @@ class PatchEncoder(Encoder):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shape = _check_shape(tuple(int(size) for size in arrays["shape"]))
+        shape = tuple(map(int, arrays["shape"]))
+        cls.check(shape)
         inputs, clusters = shape[0] * SIZE * SIZE, len(arrays["mean"]) // _QUARTERS
         sizes = [inputs, inputs * inputs, clusters * inputs]
         if clusters < 1 or len(arrays["weights"]) < sum(sizes):
@@ -81,7 +93,7 @@ class PatchEncoder(Encoder):
         parts = torch.from_numpy(arrays["weights"]).tensor_split(np.cumsum(sizes).tolist())
         centre, whitening, dictionary, axes = (part.clone() for part in parts)
         encoder = cls(shape, centre, whitening.reshape(inputs, inputs), dictionary.reshape(clusters, inputs))
-        encoder.axes = PrincipalAxes.of(axes, arrays, _QUARTERS * clusters, "patches")
+        encoder.axes = PrincipalAxes.of(axes, arrays, _QUARTERS * clusters, cls.kind)
         return encoder
 
     @cached_property
@@ -115,15 +127,6 @@ class PatchEncoder(Encoder):
         )
         own, other = quarters.chunk(2, dim=3)
         return (own + other.flip(2)).reshape(len(x), -1) / 2
-
-
-def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    if len(shape) != 3 or min(shape[1:]) < SIZE + STRIDE:
-        raise PatebenchError(
-            f"patches of {SIZE}×{SIZE} pixels do not fit into each quarter of samples of shape {shape}; use the encoder"
-            " contrastive"
-        )
-    return shape
 
 
 def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:

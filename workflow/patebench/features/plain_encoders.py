@@ -6,14 +6,14 @@ for human detection*), is the baseline for learnt features.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
-from patebench.features import Encoder, check_input
+from patebench.features import Encoder
 
 #: Number of directions of a gradient, modulo 180°; width of a block in cells; and the clipping value of a block.
 DIRECTIONS, BLOCK, CUT = 9, 2, 0.2
@@ -25,7 +25,6 @@ _BATCH = 1000
 class _Plain(Encoder):
     """Encoder that learns nothing except the shape of samples."""
 
-    kind: ClassVar[str]
     exact = True  # no sum runs over more than one sample
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -36,11 +35,6 @@ class _Plain(Encoder):
         cls.check(tuple(pool.shape[1:]))
         report(1, 1)
         return cls(tuple(pool.shape[1:]))
-
-    @classmethod
-    @abstractmethod
-    def check(cls, shape: tuple[int, ...]) -> None:
-        """Raise PatebenchError for samples of an unsuitable shape."""
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.check_shape(x)
@@ -57,7 +51,7 @@ class _Plain(Encoder):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shape = tuple(int(size) for size in arrays["shape"])
+        shape = tuple(map(int, arrays["shape"]))
         cls.check(shape)
         if len(arrays["weights"]) != 1 or arrays["weights"].any():
             raise PatebenchError(f"its arrays are not those of the encoder {cls.kind}")
@@ -68,10 +62,6 @@ class Pixels(_Plain):
     """Encoder by pixel values from 0 to 1, divided by the square root of their number, so the length is at most 1."""
 
     kind = "pixels"
-
-    @classmethod
-    def check(cls, shape: tuple[int, ...]) -> None:
-        check_input(cls.kind, shape)
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
         flat = x.reshape(len(x), -1).astype(np.float64)
@@ -109,10 +99,6 @@ class TableColumns(_Plain):
     """
 
     kind = "columns"
-
-    @classmethod
-    def check(cls, shape: tuple[int, ...]) -> None:
-        check_input(cls.kind, shape)
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
         return _unit(x.astype(np.float64))

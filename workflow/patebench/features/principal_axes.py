@@ -8,7 +8,7 @@ similar.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
-from patebench.features import Encoder, check_input, one_by_one
+from patebench.features import Encoder, one_by_one
 
 #: Maximum number of axes.
 WIDTH = 600
@@ -84,19 +84,11 @@ class PrincipalAxes:
 class AxesEncoder(Encoder):
     """Encoder by the principal axes of numbers that a fixed function computes from each sample.
 
-    Only the axes are learnt from the pool. Subclasses set `kind`, their name in the registry, and define `outputs`.
+    Only the axes are learnt from the pool. Subclasses define `outputs`.
     """
 
-    kind: ClassVar[str]
-
     def __init__(self, shape: tuple[int, ...], axes: PrincipalAxes) -> None:
-        self.check(shape)
         self.shape, self.axes = shape, axes
-
-    @classmethod
-    def check(cls, shape: tuple[int, ...]) -> None:
-        """Raise PatebenchError for samples of an unsuitable shape."""
-        check_input(cls.kind, shape)
 
     @classmethod
     @abstractmethod
@@ -123,7 +115,7 @@ class AxesEncoder(Encoder):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shape = tuple(int(size) for size in arrays["shape"])
+        shape = tuple(map(int, arrays["shape"]))
         cls.check(shape)
         numbers = cls.outputs(np.zeros((0, *shape), np.uint8)).shape[1]
         return cls(shape, PrincipalAxes.of(torch.from_numpy(arrays["weights"]), arrays, numbers, cls.kind))
