@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patebench.models import epochs_of, make_learner
+from patebench.models import make_learner
 from patebench.models.architectures import require_network
 from patebench.models.network import Fitting, Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
@@ -30,11 +30,13 @@ LogProbabilities = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 class NetworkTrainer:
-    """Trainer of a registered network, epoch by epoch."""
+    """Trainer of a network, epoch by epoch; `model` and `recipe` are the names of its architecture and recipe."""
 
-    def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
-        self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
-        self.settings: dict[str, Any] = {}
+    def __init__(
+        self, network: Network, fitting: Fitting, model: str, recipe: str, settings: dict[str, Any] | None = None
+    ) -> None:
+        self.network, self.fitting, self.model, self.recipe = network, fitting, model, recipe
+        self.epochs, self.settings = network.recipe.epochs, settings or {}
 
     def epoch(self) -> dict[str, float]:
         return {"loss": self.fitting.epoch()}
@@ -85,8 +87,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     learner = make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
     x, y = data.pool[data.labelled], data.labels[data.labelled]
     if isinstance(learner, Network):
-        fitting = learner.begin(x, y, seed=seed)
-        return NetworkTrainer(learner, fitting, model, recipe, epochs_of(recipe, config.epochs))
+        return NetworkTrainer(learner, learner.begin(x, y, seed=seed), model, recipe)
 
     def fit() -> LogProbabilities:
         learner.fit(x, y, seed=seed)
@@ -119,9 +120,7 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
         settings = {"channel": "estimated", "wrong labels": rate}
     x, released = data.pool[data.labelled], torch.from_numpy(log_likelihood[data.labelled]).float()
     fitting = network.begin(x, np.arange(len(x)), seed=seed, loss=partial(negative_log_likelihood, released))
-    student = NetworkTrainer(network, fitting, model, recipe, epochs_of(recipe, config.epochs))
-    student.settings = settings
-    return student
+    return NetworkTrainer(network, fitting, model, recipe, settings)
 
 
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class MirrorTrainer(NetworkTrainer):
     def __init__(self, data: StudentData, model: str, build: Build, recipe: Recipe, loss: Loss, seed: int) -> None:
         network = Network(build, recipe, data.classes)
         fitting = network.begin(data.pool, np.arange(len(data.pool)), seed=seed, loss=loss)
-        super().__init__(network, fitting, model, "own", recipe.epochs)
+        super().__init__(network, fitting, model, "own")
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         mirrored = np.ascontiguousarray(x[..., ::-1])
