@@ -6,8 +6,6 @@ records. A value outside the declared range is clipped, and an undeclared catego
 
 import datetime
 import json
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -131,23 +129,13 @@ class TableDeclaration(Declaration):
     def _check(self) -> Self:
         if not self.features:
             raise mistake("no feature is declared; declare at least one feature", "features")
-        roles = [self.label.column, *self.features, *self.drop, *([self.owner] if self.owner is not None else [])]
+        roles = [*self.columns, *self.drop]
         twice = sorted({name for name in roles if roles.count(name) > 1})
         if twice:
             raise mistake(
                 f"the column '{twice[0]}' is declared twice; name it only once in label, owner, features and drop"
             )
         return self
-
-    def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
-        """Return the names in `columns`, the columns of a file, that match `pattern`.
-
-        A pattern with "*" does not match columns that are named elsewhere in the declaration. A pattern without "*" is
-        itself the name of a column.
-        """
-        if "*" not in pattern or pattern in columns:
-            return [pattern]
-        return [name for name in columns if fnmatchcase(name, pattern) and name not in (*self.columns, *self.drop)]
 
     @property
     def columns(self) -> list[str]:

@@ -5,6 +5,7 @@ The declaration (`data.declaration`) defines the meaning and the values of each 
 hashed character n-grams, scaled to norm 1. The encoding of a record does not depend on other records.
 """
 
+import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -188,11 +189,14 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
     """Return `declared` with each feature pattern, such as embedding_*, replaced by the columns of `public` it matches.
 
-    Raises ArtefactError, which mentions the file `path`, for a pattern without a match.
+    A pattern does not match columns that are named elsewhere in the declaration. Raises ArtefactError, which mentions
+    the file `path`, for a pattern without a match.
     """
     columns, features = list(map(str, public.columns)), dict[str, Feature]()
+    unnamed = [name for name in columns if name not in (*declared.columns, *declared.drop)]
     for pattern, feature in declared.features.items():
-        if not (names := declared.matching(pattern, columns)):
+        is_name = "*" not in pattern or pattern in columns
+        if not (names := [pattern] if is_name else fnmatch.filter(unnamed, pattern)):
             fault = f"no undeclared column matches the pattern '{pattern}'"
             raise ArtefactError(path, fault, "correct the declaration (table)", code="missing-column")
         features |= dict.fromkeys(names, feature)
