@@ -17,7 +17,6 @@ information.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -193,7 +192,7 @@ class Directions:
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
         return np.column_stack([along / np.maximum(length, 1), np.full(len(along), _CONSTANT)])
 
-    @cached_property
+    @property
     def total(self) -> Array:
         """Return the weights (queries,) with which the rows of a table add up to the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -122,7 +122,7 @@ def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, class
 def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers: int, sigma: float) -> Clustering:
     queries = nearest_samples(clustered(features, clusters)[1])
     member = nearest(features, centres(features, queries))
-    shares = np.bincount(member, minlength=clusters) / len(features)
+    shares = _measure_shares(member, clusters)
     votes = teachers * shares
     hidden = float(shares[votes < LEAST_VOTES * sigma].sum())
     return Clustering(clusters, float(votes.min()), float(np.median(votes)), hidden)
