@@ -14,7 +14,7 @@ from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Answering
 from patebench.mechanisms.noise_shares import plurality
 from patebench.release.conditions import refuse_second_release, table_facts
-from patebench.secure.shares import check_teachers, open_sums
+from patebench.secure.shares import check_teachers, sum_shares
 from patebench.stages.secure_sum import SHARED, check_agreement, query_arrays, shared_facts, stated_mechanism
 
 
@@ -45,7 +45,7 @@ def run(
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
     for out in (labels, counts):
         refuse_second_release(out, Mode(first.meta["mode"]))
-    noisy = open_sums((part["sum"] for part in parts), first["sum"].shape)
+    noisy = sum_shares(part["sum"] for part in parts).astype(np.int64)
     meta, queries = shared_facts(first), query_arrays(first)
     write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"], **queries}, meta)
     # No party has seen all votes, so their digest is unknown.

@@ -14,14 +14,15 @@ from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import may_abstain, partition_facts, protects_labels_only, voting_facts
 from patebench.cli.command import COUNT, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
-from patebench.core.entropy import Draws
+from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
-from patebench.mechanisms.base import check_labels_only
+from patebench.mechanisms.base import check_labels_only, json_parameters
+from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import check_protects, check_size_of_delta
 from patebench.release.ledger_file import Place
-from patebench.secure.shares import Party, secure_mechanisms
+from patebench.secure.shares import secure_mechanism, secure_mechanisms, split_votes
 from patebench.stages.secure_sum import query_arrays
 
 
@@ -48,7 +49,7 @@ def run(
         raise PatebenchError("a single aggregator would see every vote; give --out at least twice")
     draws = Draws.of(release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
-    party = Party.of(mechanism, parameters, teachers, draws)
+    noise_shares = secure_mechanism(mechanism, parameters, teachers)
     source = read_arrays(chunk, CHUNK)
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
@@ -56,21 +57,36 @@ def run(
         raise ArtefactError(chunk, fault, "give the total number of teachers")
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
-    votes = _votes(source, party)
+    votes = _votes(source, mechanism, noise_shares)
     # The worst-case cost does not depend on the votes, so dummy votes of all teachers suffice.
     zeros = np.zeros((teachers, votes.queries), dtype=np.int8)
     dummy = Votes.of(zeros, classes, abstentions=votes.abstentions)
-    who, session = (int(numbers.min()), int(numbers.max())), party.session()
-    place.write_down(source, out[0], mechanism, party.mechanism, dummy, key=session, teachers=who)
-    cut = party.cut(numbers, source["votes"], classes, len(out))
-    meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": session}
-    meta |= {"abstentions": votes.abstentions, **partition_facts(source), **voting_facts(source)}
+    who = int(numbers.min()), int(numbers.max())
+    # A random identifier, so that sets of shares are not mixed.
+    session = f"{int(uniform_words(draws.source('session'), 1)[0]):016x}"
+    place.write_down(source, out[0], mechanism, noise_shares, dummy, key=session, teachers=who)
+    shares = split_votes(
+        noise_shares, source["votes"], numbers, classes, draws, ensemble=teachers, aggregators=len(out)
+    )
+    meta = {
+        "pool": source.meta["pool"],
+        "classes": classes,
+        "mechanism": mechanism,
+        "parameters": json_parameters(noise_shares.parameters()),
+        "mode": str(draws.mode),
+        "ensemble": teachers,
+        "aggregators": len(out),
+        "session": session,
+        "abstentions": votes.abstentions,
+        **partition_facts(source),
+        **voting_facts(source),
+    }
     known = {"teachers": np.asarray(numbers, dtype=np.int64), **query_arrays(source)}
-    for i, (path, held) in enumerate(zip(out, cut, strict=True)):
+    for i, (path, held) in enumerate(zip(out, shares, strict=True)):
         write_arrays(path, SHARES, {"shares": held, **known}, {**meta, "aggregator": i + 1})
 
 
-def _votes(chunk: Artefact, party: Party) -> Votes:
+def _votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
     """Return the votes of a chunk, after checking that they can be aggregated securely."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
@@ -85,12 +101,12 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
             "use a single aggregating party",
         )
     if protects_labels_only(chunk):
-        check_labels_only(type(party.mechanism))
+        check_labels_only(type(mechanism))
     votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
-    if votes.abstentions and not party.mechanism.abstentions:
+    if votes.abstentions and not mechanism.abstentions:
         raise ArtefactError(
             chunk.path,
-            f"its teachers may abstain, but the proof of '{party.name}' is for teachers that vote on every query",
+            f"its teachers may abstain, but the proof of '{name}' is for teachers that vote on every query",
             f"use {' or '.join(secure_mechanisms(abstentions=True))}",
         )
     return votes

@@ -39,7 +39,7 @@ def run(
     teachers = np.concatenate([part["teachers"] for part in held])
     check_teachers(stated_mechanism(first), teachers, first.meta["ensemble"], str(first.path))
     refuse_second_release(out, Mode(first.meta["mode"]))
-    sums = sum_shares((part["shares"].sum(axis=0, dtype=np.uint64) for part in held), first["shares"].shape[1:])
+    sums = sum_shares(part["shares"].sum(axis=0, dtype=np.uint64) for part in held)
     meta = {**shared_facts(first), "aggregator": first.meta["aggregator"]}
     sessions = {str(part["teachers"].min()): part.meta["session"] for part in held}
     arrays = {"sum": sums, "teachers": np.sort(teachers), **query_arrays(first)}
