@@ -185,7 +185,7 @@ class _Expansion:
 
     def _aggregators(self, mechanism: str) -> int | None:
         """Return the number of aggregators, or None if a single party sums the votes."""
-        return self.run.aggregators if MECHANISMS.load(mechanism).secure else None
+        return self.run.aggregators if issubclass(MECHANISMS.load(mechanism), NoiseShares) else None
 
     def _queries(self) -> tuple[int, ...]:
         """Return the numbers of queries for which ε is computed, in ascending order."""

@@ -117,9 +117,6 @@ class Mechanism(ABC):
     #: for discrete noise and for any rule of breaking ties.
     discrete: ClassVar[bool] = False
 
-    #: True if `patebench.secure` can draw the same release without revealing any vote.
-    secure: ClassVar[bool] = False
-
     #: True if a query is answered only if a few votes cannot change its plurality.
     tests_stability: ClassVar[bool] = False
 

@@ -36,7 +36,6 @@ class NoiseShares(Mechanism):
 
     discrete = True
     cost_needs = ("teachers",)
-    secure = True
 
     sigma: float = parameter(low=0)
     tolerance: float = parameter(low=0, whole=True)
