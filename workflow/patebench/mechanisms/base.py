@@ -366,10 +366,15 @@ def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
-    """Raise PatebenchError if a keyword argument is True and no theorem of the mechanism covers such votes."""
-    if labels_only:
-        check_labels_only(type(mechanism))
+    """Raise PatebenchError if a keyword argument is True and no theorem of the mechanism covers such votes.
+
+    `labels_only` is for private labels of public samples.
+    """
     name = type(mechanism).__name__
+    if labels_only and not mechanism.labels:
+        able = _mechanisms_with("labels")
+        line = f"no theorem of {name} states the ε of a private label whose sample is public; use {able}"
+        raise PatebenchError(line, code="labels")
     if weights and not mechanism.weights:
         able = _mechanisms_with("weights")
         line = f"{name} has no theorem for votes with weights; mechanisms that accept weights: {able}"
@@ -381,16 +386,6 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
             f" that allow abstentions: {able}"
         )
         raise PatebenchError(line, code="abstentions")
-
-
-def check_labels_only(kind: type[Mechanism]) -> None:
-    """Raise PatebenchError if a mechanism has no theorem for private labels of public samples."""
-    if not kind.labels:
-        raise PatebenchError(
-            f"no theorem of {kind.__name__} states the ε of a private label whose sample is public; use "
-            f"{_mechanisms_with('labels')}",
-            code="labels",
-        )
 
 
 #: Number of queries so large that every teacher misses one if `participation`, of twelve digits, is below 1.

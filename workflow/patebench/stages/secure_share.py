@@ -18,7 +18,7 @@ from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
-from patebench.mechanisms.base import check_labels_only, json_parameters
+from patebench.mechanisms.base import check_covers, json_parameters
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import check_protects, check_size_of_delta
 from patebench.release.ledger_file import Place
@@ -100,8 +100,7 @@ def _votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
             "its votes have weights, which secure aggregation does not support",
             "use a single aggregating party",
         )
-    if protects_labels_only(chunk):
-        check_labels_only(type(mechanism))
+    check_covers(mechanism, abstentions=False, weights=False, labels_only=protects_labels_only(chunk))
     votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
     if votes.abstentions and not mechanism.abstentions:
         raise ArtefactError(
