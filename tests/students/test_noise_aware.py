@@ -8,10 +8,11 @@ import torch
 from tests.steps import aggregate
 from tests.students.world import images, student_data
 
+from patebench.artefacts.student_data import student_data as student_data_of
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import LABELS, VOTES
-from patebench.decoding.report_likelihood import log_likelihood, pool_log_likelihood
+from patebench.core.formats import LABELS, POOL, VOTES
+from patebench.decoding.report_likelihood import log_likelihood, report_log_likelihood
 from patebench.mechanisms.base import make_mechanism
 from patebench.models import make_learner
 from patebench.models.network import Network
@@ -51,28 +52,41 @@ def test_teachers_who_are_often_right_are_found_out() -> None:
     assert (silent == 0).all(), "who says nothing, tells nothing"
 
 
-def released(folder: Path, mechanism: str, parameters: dict[str, float]) -> Artefact:
+def a_pool(folder: Path) -> Artefact:
+    facts = {"dataset": "d", "classes": 4, "class_names": list("abcd"), "seed": 0, "split": {}}
+    write_arrays(folder / "pool.npz", POOL, {"x": np.zeros((70, 3), np.float32), "row": np.arange(70)}, facts)
+    return read_arrays(folder / "pool.npz", POOL)
+
+
+def released(folder: Path, mechanism: str, parameters: dict[str, float], pool: str = "p") -> Artefact:
     """Return labels of 50 queries, on each of which six teachers agree."""
     votes = np.tile(np.random.default_rng(0).integers(0, 4, 50), (6, 1)).astype(np.uint8)
-    facts = {"partition": "", "pool": "p", "test": "", "classes": 4, "chunks": []}
+    facts = {"partition": "", "pool": pool, "test": "", "classes": 4, "chunks": []}
     write_arrays(folder / "votes.npz", VOTES, {"votes": votes, "test_votes": votes[:, :3]}, facts)
     aggregate(folder / "votes.npz", mechanism, parameters, 0, "s", folder / "labels.npz")
     return read_arrays(folder / "labels.npz", LABELS)
 
 
 def test_local_labels_alone_come_with_all_that_was_sent(tmp_path: Path) -> None:
-    for mechanism in ("randomised-response", "truncated-geometric"):
-        found = released(tmp_path, mechanism, {"epsilon": 3.0, "unbiased": 1.0, "participation": 0.5, "spread": 2.0})
+    pool = a_pool(tmp_path)
+    for mechanism, epsilon in (
+        ("randomised-response", 3.0),
+        ("truncated-geometric", 3.0),
+        ("randomised-response", np.inf),
+    ):
+        parameters = {"epsilon": epsilon, "unbiased": 1.0, "participation": 0.5, "spread": 2.0}
+        found = released(tmp_path, mechanism, parameters, pool.digest)
         assert found["reports"].shape == (6, 50)
         assert 0 < np.mean(found["reports"] < 0) < 1, "half of them take part"
-        likelihood = pool_log_likelihood(found["reports"][:, :20], found.meta, 70)
+        likelihood = student_data_of(pool, found, 20).log_likelihood
+        assert likelihood is not None
         assert likelihood.shape == (70, 4)
         assert (likelihood[20:] == 0).all()
         assert np.mean(likelihood[:20].argmax(1) == found["labels"][:20]) > 0.7
     other = released(tmp_path, "lnmax", {"gamma": 1.0})
     assert set(other.arrays) == {"labels"}
     with pytest.raises(PatebenchError, match="lnmax is not a local mechanism"):
-        pool_log_likelihood(np.zeros((2, 3), int), other.meta, 3)
+        report_log_likelihood(np.zeros((2, 3), int), other.meta)
 
 
 def test_the_loss_is_the_likelihood_of_what_was_released() -> None:

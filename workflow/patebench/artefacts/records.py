@@ -19,7 +19,7 @@ from patebench.core.formats import LABELS, POOL
 from patebench.core.seeds import Mode
 from patebench.core.spelling import parameters_slug, slug
 from patebench.features import ENCODERS, data_seen
-from patebench.release.conditions import mechanism_of
+from patebench.mechanisms.base import mechanism_of
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records

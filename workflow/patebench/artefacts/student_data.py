@@ -10,7 +10,7 @@ from patebench.artefacts.reading import check_together, query_positions
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.text import plural
-from patebench.decoding.report_likelihood import pool_log_likelihood
+from patebench.decoding.report_likelihood import report_log_likelihood
 from patebench.decoding.table_likelihood import hidden, noise_of, read
 from patebench.features.query_clusters import QueryClusters
 from patebench.students.interface import NoisyTable, StudentData
@@ -53,8 +53,7 @@ def student_data(
     likelihood = None
     if "reports" in released.arrays:
         likelihood = np.zeros((len(labels), released.meta["classes"]))
-        reports = released["reports"][:, :queries]
-        likelihood[asked] = pool_log_likelihood(reports, released.meta, queries)
+        likelihood[asked] = report_log_likelihood(released["reports"][:, :queries], released.meta)
     table = _table(released, asked) if whole_table else None
     if "noisy_counts" in released.arrays and not whole_table:
         likelihood = np.zeros((len(labels), released.meta["classes"]))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.local_mechanisms import LocalMechanism
 
 Array = NDArray[np.float64]
@@ -22,32 +22,28 @@ Array = NDArray[np.float64]
 _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10
 
 
-def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], samples: int) -> Array:
-    """Return ln Pr[reports | class] (samples, classes) for all samples of a pool; the first samples are the queries.
+def report_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any]) -> Array:
+    """Return ln Pr[reports | class] (queries, classes) of the reports of a release.
 
     Parameters
     ----------
     reports : (teachers, queries) int array
     facts
         Metadata of the labels: "mechanism", its "parameters" and the number of "classes".
-    samples
-        Size of the pool; the result is 0 for samples that were not queried.
 
     Raises
     ------
     PatebenchError
         If the mechanism is not local.
     """
-    mechanism, classes = make_mechanism(facts["mechanism"], facts["parameters"]), int(facts["classes"])
+    mechanism = mechanism_of(facts)
     if not isinstance(mechanism, LocalMechanism):
         raise PatebenchError(
             f"{facts['mechanism']} is not a local mechanism, so it releases no teachers' reports; use a local one,"
             " such as randomised-response"
         )
-    channels = [channel.matrix for channel in mechanism.channels(len(reports), classes)]
-    result = np.zeros((samples, classes))
-    result[: reports.shape[1]] = log_likelihood(reports, channels)
-    return result
+    channels = mechanism.channels(len(reports), int(facts["classes"]))
+    return log_likelihood(reports, [channel.matrix for channel in channels])
 
 
 def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> Array:

@@ -17,7 +17,7 @@ from patebench.accounting.logspace import logsumexp
 from patebench.core.errors import PatebenchError
 from patebench.decoding import label_field
 from patebench.features.query_clusters import QueryClusters
-from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 from patebench.mechanisms.sparse_argmax import SparseArgmax
@@ -132,8 +132,7 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
     `facts["teachers"]` the number of those who sent shares; the noise may depend on both. Raises PatebenchError if the
     mechanism releases no table.
     """
-    parameters = {name: float(value) for name, value in facts["parameters"].items()}
-    mechanism = make_mechanism(facts["mechanism"], parameters)
+    mechanism = mechanism_of(facts)
     if not isinstance(mechanism, SparseArgmax):
         raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts; use sparse-gnmax")
     sent = facts.get("teachers")

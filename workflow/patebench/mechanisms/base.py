@@ -328,6 +328,11 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     return kind(**parameters)
 
 
+def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism named in `facts`, the metadata of a file, where an infinite parameter is the text "inf"."""
+    return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
+
+
 def _mechanisms_with(attribute: str) -> str:
     """List the registered mechanisms whose class attribute is true."""
     return ", ".join(name for name in MECHANISMS if getattr(MECHANISMS.load(name), attribute))

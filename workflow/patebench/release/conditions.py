@@ -1,6 +1,5 @@
 """Check the conditions of a release: its mechanism, noise, δ, partition and output file."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,7 @@ from patebench.core.files import Artefact
 from patebench.core.formats import VOTING_FACTS
 from patebench.core.seeds import Mode
 from patebench.data.partitions import Change, protecting
-from patebench.mechanisms.base import Answering, Mechanism, make_mechanism
-
-
-def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
-    """Create the mechanism named in `facts`, the metadata of a file, where an infinite parameter is the text "inf"."""
-    return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
+from patebench.mechanisms.base import Answering, Mechanism
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:

@@ -30,8 +30,9 @@ from patebench.mechanisms.base import (
     check_budget,
     check_releasable,
     labels_within,
+    mechanism_of,
 )
-from patebench.release.conditions import check_protects, check_size_of_delta, mechanism_of
+from patebench.release.conditions import check_protects, check_size_of_delta
 from patebench.release.ledger_file import Ledger, records_of, shards_of
 
 #: Metadata of the labels that the file of bounds stores too.

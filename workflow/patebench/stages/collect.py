@@ -28,8 +28,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import Mechanism, json_parameters
-from patebench.release.conditions import mechanism_of
+from patebench.mechanisms.base import Mechanism, json_parameters, mechanism_of
 from patebench.reporting.frames import check_record
 
 _FIX = "pass files that were made from the same votes, or run snakemake again"

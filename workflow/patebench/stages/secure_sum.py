@@ -13,8 +13,9 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, claim, read_arrays, write_arrays
 from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
+from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.noise_shares import NoiseShares
-from patebench.release.conditions import mechanism_of, refuse_second_release
+from patebench.release.conditions import refuse_second_release
 from patebench.secure.shares import check_teachers, sum_shares
 
 #: Metadata that is equal in all files of one release; `neighbours` is stored only for teachers that use it.
