@@ -69,7 +69,10 @@ def plain(votes):
     """Label the votes without secure aggregation, with the same random stream."""
     mechanism, said = make_mechanism("distributed-gnmax", SETTING), Votes.of(votes, CLASSES)
     draw = lambda: seeds.generator(0, STREAM)  # noqa: E731
-    return {"noisy_counts": mechanism.noisy_counts(said, draw()), "labels": mechanism.release(said, draw())}
+    return {
+        "noisy_counts": mechanism.noisy(said.counts, said.teachers, draw()),
+        "labels": mechanism.release(said, draw()),
+    }
 
 
 #: Mechanism with a table and a cap: teachers abstain on about half of the queries, two on all, and one on none.

@@ -6,7 +6,7 @@ the same shares without revealing any vote. The cost of the summed shares is in 
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,16 +63,43 @@ class NoiseShares(Mechanism):
         """Draw the noise share of one of `teachers` teachers, an array of this `shape`."""
         return discrete_normal(source, self.share_scale(teachers), shape)
 
-    def whole_noise(self, teachers: int) -> IntegerNoise:
+    def exact_noise(self, teachers: int) -> IntegerNoise:
         """Return the exact distribution of the noise on a count if all `teachers` teachers add their shares."""
         return log_sum_of_normals(self.share_scale(teachers), teachers)
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
-        """Return `counts` plus the noise shares of all `teachers` teachers, drawn from separate children of `rng`."""
+        """Return `counts` plus the noise shares of all `teachers` teachers, drawn from separate children of `rng`.
+
+        `patebench.secure` computes the same.
+        """
         noisy = counts.copy()
         for source in rng.spawn(teachers):
             noisy += self.share(teachers, noisy.shape, source)
         return noisy
+
+    def shared_accountants(
+        self, teachers: int, times: Callable[[int], int], losses: str, counts: str
+    ) -> list[Accountant]:
+        """Return the worst-case accountants of the noisy counts, which are revealed.
+
+        Parameters
+        ----------
+        times : function that returns the largest number of one teacher's votes that count in the first T queries
+        losses, counts : the privacy loss, and the counts that one teacher changes, in words
+        """
+        needed = self.needed(teachers)
+        return [
+            discrete_gaussian.accountant(
+                lambda T, delta: discrete_gaussian.shared_counts_epsilon(self.sigma, needed, times(T), delta),
+                f"{losses}; Kairouz, Liu, Steinke 2021, Corollary 12, for n − t shares",
+            ),
+            RenyiAccountant(
+                kind=Kind.WORST_CASE,
+                source=f"Kairouz, Liu, Steinke 2021, Theorem 1, for {counts} and n − t shares",
+                discrete=discrete_gaussian.DISCRETE,
+                totals=repeated(lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders), times),
+            ),
+        ]
 
 
 def plurality(noisy: Counts) -> Labels:
@@ -95,15 +122,11 @@ class DistributedGNMax(NoiseShares):
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
         return votes
 
-    def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
-        """Return the noisy counts (queries, classes), which are revealed; `patebench.secure` computes the same."""
-        return self.noisy(votes.counts, votes.teachers, rng)
-
     def release(self, votes: Votes, rng: Source) -> Labels:
-        return plurality(self.noisy_counts(votes, rng))
+        return plurality(self.noisy(votes.counts, votes.teachers, rng))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        answers = log_integer_argmax_probabilities(votes.counts, self.whole_noise(votes.teachers))
+        answers = log_integer_argmax_probabilities(votes.counts, self.exact_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
@@ -111,19 +134,8 @@ class DistributedGNMax(NoiseShares):
         return PerQueryCost(lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        needed = self.needed(votes.teachers)
-        return [
-            discrete_gaussian.accountant(
-                lambda T, delta: discrete_gaussian.shared_counts_epsilon(self.sigma, needed, T, delta),
-                "losses (T + Y)/σ², Y a sum of 2T draws; Kairouz, Liu, Steinke 2021, Corollary 12, for n − t shares",
-            ),
-            RenyiAccountant(
-                kind=Kind.WORST_CASE,
-                source="Kairouz, Liu, Steinke 2021, Theorem 1, for noisy counts (Δ₂ = √2, d = 2) and n − t shares",
-                discrete=discrete_gaussian.DISCRETE,
-                totals=repeated(self.per_query_cost(votes.teachers, votes.classes).answer),
-            ),
-        ]
+        losses, counts = "losses (T + Y)/σ², Y a sum of 2T draws", "noisy counts (Δ₂ = √2, d = 2)"
+        return self.shared_accountants(votes.teachers, lambda T: T, losses, counts)
 
 
 @dataclass(frozen=True)
@@ -153,30 +165,15 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
 
-    def exact_noise(self, teachers: int) -> IntegerNoise:
-        return self.whole_noise(teachers)
-
     def draws_per_count(self, teachers: int) -> int:
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute the probabilities of each query's label separately, since the noise of queries is independent."""
-        answers = log_integer_argmax_probabilities(self.counts(votes), self.whole_noise(votes.teachers))
+        answers = log_integer_argmax_probabilities(self.counts(votes), self.exact_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        needed = self.needed(teachers)
-        return [
-            discrete_gaussian.accountant(
-                lambda T, delta: discrete_gaussian.shared_counts_epsilon(self.sigma, needed, cells(T) // 2, delta),
-                "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py); Kairouz, Liu, Steinke 2021, "
-                "Corollary 12, for n − t shares",
-            ),
-            RenyiAccountant(
-                kind=Kind.WORST_CASE,
-                source="Kairouz, Liu, Steinke 2021, Theorem 1, for 2m cells (Δ₂ = √(2m), d = 2m; accounting/sparse.py) "
-                "and n − t shares",
-                discrete=discrete_gaussian.DISCRETE,
-                totals=repeated(lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders) / 2, cells),
-            ),
-        ]
+        losses = "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py)"
+        counts = "2m cells (Δ₂ = √(2m), d = 2m; accounting/sparse.py)"
+        return self.shared_accountants(teachers, lambda T: cells(T) // 2, losses, counts)
