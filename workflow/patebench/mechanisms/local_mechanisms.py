@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -197,10 +197,8 @@ class LocalMechanism(Mechanism):
         """
         if votes.teachers != 1:
             return None
-        table = np.zeros((votes.classes, votes.classes + 1))
-        for pairs in self.neighbours(np.eye(1, votes.classes, dtype=np.int64)):
-            table[pairs.loses, :-1] = np.exp(pairs.log_p)
-        return table[votes.plurality]
+        reports = self.channel(self.epsilon, votes.classes).matrix[votes.plurality]
+        return np.column_stack([reports, np.zeros(votes.queries)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield the report distributions of the teacher with the largest ε, for every ordered pair of different votes.
@@ -268,12 +266,9 @@ class LocalMechanism(Mechanism):
         return record
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
-        """Yield the public channel of each teacher, in order of the teachers' indices."""
-        known: dict[float, Channel] = {}
-        for epsilon in self.personal(teachers):
-            if epsilon not in known:
-                known[epsilon] = self.channel(float(epsilon), classes)
-            yield known[epsilon]
+        """Return the public channel of each teacher, in order of the teachers' indices."""
+        channel = cache(self.channel)  # teachers may have the same ε
+        return (channel(float(epsilon), classes) for epsilon in self.personal(teachers))
 
 
 @dataclass(frozen=True)
