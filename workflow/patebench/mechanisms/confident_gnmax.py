@@ -99,13 +99,6 @@ class ConfidentGNMax(Mechanism):
         test, counts = independent.cells_mu(self.sigma1, queries), independent.cells_mu(self.sigma2, 2 * queries)
         return math.hypot(test, counts)
 
-    def discrete_epsilon(self, queries: int, delta: float) -> float:
-        """Return the ε at `delta` of T = `queries` queries if all noise is discrete.
-
-        T noisy maxima and 2T noisy counts change by one each.
-        """
-        return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
-
     def test_cost(self, orders: Array) -> Array:
         """Return the worst-case Rényi curve of one query's test, α/(2σ₁²) (Mironov 2017, Corollary 3)."""
         return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
@@ -165,7 +158,9 @@ class ConfidentGNMax(Mechanism):
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(T/σ₁² + 2T/σ₂²)",
                 epsilon=lambda T, delta: independent.gaussian_dp(self.mu(T), delta),
                 discrete=discrete_gaussian.accountant(
-                    self.discrete_epsilon, "T draws of σ₁ and 2T of σ₂, together near a sum of continuous ones"
+                    # T noisy maxima and 2T noisy counts change by one each.
+                    lambda T, delta: discrete_gaussian.several([(self.sigma1, T), (self.sigma2, 2 * T)], delta),
+                    "T draws of σ₁ and 2T of σ₂, together near a sum of continuous ones",
                 ),
             ),
             label.accountant(

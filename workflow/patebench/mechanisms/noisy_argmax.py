@@ -58,10 +58,6 @@ class NoisyArgmax(Mechanism):
             return super().neighbours(counts)
         return of_noisy_argmax(counts, self.noise)
 
-    def exact_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the exact Rényi divergence of the labels for given `votes`; ∞ without noise."""
-        return exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None)
-
 
 @dataclass(frozen=True)
 class GNMax(NoisyArgmax):
@@ -101,7 +97,7 @@ class GNMax(NoisyArgmax):
                 source="Scalable PATE, Theorem 6 with Propositions 7, 8 and 10",
                 totals=summed(lambda rows, orders: rdp.gaussian_data_dependent(rows, self.sigma, orders), log_q),
             ),
-            *self.exact_accountants(votes),
+            *exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None),
         ]
 
     def _gdp(self, counts: int) -> Accountant:
@@ -178,7 +174,7 @@ class LNMax(NoisyArgmax):
                 source="PATE 2017, Theorem 1 and Lemma 4, at moment α − 1; Mironov 2017, Proposition 10",
                 totals=summed(lambda rows, orders: rdp.laplace_data_dependent(rows, self.gamma, orders), log_q),
             ),
-            *self.exact_accountants(votes),
+            *exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None),
         ]
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
