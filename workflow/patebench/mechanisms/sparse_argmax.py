@@ -108,14 +108,12 @@ class SparseArgmax(Mechanism):
         """Return the sum of the votes that count, (queries × classes), in units of 1/`votes.unit`; read-only."""
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
-            known[self] = self._sum(votes)
+            if votes.weighted is None:
+                known[self] = count(self.kept(votes), votes.classes, abstentions=True)
+            else:
+                known[self] = votes.weighted.limited(self.k).table(votes.classes)
             known[self].setflags(write=False)
         return known[self]
-
-    def _sum(self, votes: Votes) -> Counts:
-        if votes.weighted is not None:
-            return votes.weighted.limited(self.k).table(votes.classes)
-        return count(self.kept(votes), votes.classes, abstentions=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
 
