@@ -12,10 +12,9 @@ Derivation: docs/explanation/proofs-systems.md, "A field of labels".
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import logsumexp
+from patebench.accounting.logspace import Array, logsumexp
 from patebench.features.query_clusters import QueryClusters
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: Values of β and of ρ.

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.logspace import Array
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.local_mechanisms import LocalMechanism
-
-Array = NDArray[np.float64]
 
 #: Initial estimate of a teacher's probability of a correct vote, and the number of EM iterations.
 _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import logsumexp
+from patebench.accounting.logspace import Array, logsumexp
 from patebench.core.errors import PatebenchError
 from patebench.decoding import label_field
 from patebench.features.query_clusters import QueryClusters
@@ -21,8 +21,6 @@ from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 from patebench.mechanisms.sparse_argmax import SparseArgmax
-
-Array = NDArray[np.float64]
 
 #: Possible shares of a row's votes for its class.
 _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)

@@ -11,11 +11,10 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import hazard, log1mexp, logsumexp, rowwise
+from patebench.accounting.logspace import Array, hazard, log1mexp, logsumexp, rowwise
 from patebench.accounting.votes import multiplicities, ranks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: Gauss–Legendre nodes and ln weights on [0, 1], for each panel.
