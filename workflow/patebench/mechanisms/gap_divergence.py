@@ -175,8 +175,8 @@ class _Ties(NamedTuple):
     """Order of three classes' indices, which decides who wins a tie."""
 
     # t loses a vote to b, which is x votes behind; J has the largest noisy score y of all others.
-    t: tuple[int, int]  # steps (in y, in x) before `_Sums.first` is read
-    b: tuple[int, int]  # steps (in y, in x) before `_Sums.other` is read
+    t: tuple[int, int]  # steps (in y, in x) before the sums for t are read
+    b: tuple[int, int]  # steps (in y, in x) before the sums for b are read
     rest: tuple[int, int]  # steps in y in the distribution functions of t and of b if J wins
     either: bool  # sums also hold for J before t and b with Y = y − 1
 
@@ -190,67 +190,55 @@ _ORDERS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums over the winner's score if the first class loses the vote."""
+def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
+    """Return the outcomes [order of classes][winner] if the first class loses the vote.
 
-    window: _Window
-    x: Integers  # votes by which b is behind t (rows); columns are y
-    first: Array  # ln Σ_{z ≥ y} p(z)F(z + x): t beats b or ties
-    other: Array  # ln Σ_{z ≥ y} p(z + x)F(z): b beats t or ties
+    Orders of classes are those in `_ORDERS`, and winners t, b and J. Without `other_classes`, J never wins. Arrays are
+    (x, y), with x from `low` to `high` the votes by which b is behind t.
+    """
+    # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
+    x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
+    rows, columns = high - low + 1, window.high - window.low + 1
 
-    @classmethod
-    def of(cls, window: _Window, low: int, high: int) -> "_Sums":
-        """Compute the sums for x from `low` − 3 to `high` + 1; results for x from `low` to `high` need all of these."""
-        x = np.arange(low - 3, high + 2)
-        z = np.arange(window.low - 1, window.summed + 1)
-        tables = (window.pmf(z) + window.cdf(z + x[:, None]), window.pmf(z + x[:, None]) + window.cdf(z))
-        return cls(window, x, *(np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1] for table in tables))
+    def sum_above(table: Array) -> Array:
+        return np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1]
 
-    def ways(self, other_classes: bool) -> list[list[list[_Side]]]:
-        """Return the terms of the divergence as lists [direction][order of classes][winner].
+    first = sum_above(window.pmf(z) + window.cdf(z + x))  # ln Σ_{z ≥ y} p(z)F(z + x): t beats b or ties
+    other = sum_above(window.pmf(z + x) + window.cdf(z))  # ln Σ_{z ≥ y} p(z + x)F(z): b beats t or ties
 
-        Directions are D to D′ and D′ to D, orders those in `_ORDERS`, and winners t, b and J. Without `other_classes`,
-        J never wins.
-        """
-        outcomes = [self._outcomes(ties, other_classes) for ties in _ORDERS]
-        return [
-            [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
-        ]
+    def read(table: Array, dy: int, dx: int) -> Array:
+        return table[3 + dx : 3 + dx + rows, 1 + dy : 1 + dy + columns]
 
-    def _outcomes(self, ties: _Ties, other_classes: bool) -> list[_Outcome]:
-        """Return the outcomes in which t, b or another class wins."""
+    def log_probabilities(ties: _Ties, dy: int, dx: int) -> list[Array]:
+        """Return ln Pr of each winner, read at y + `dy` and x + `dx`."""
+        y = np.arange(window.low, window.high + 1) + dy
+        rest = window.cdf(y + ties.rest[0]) + window.cdf(y + x[3:-1] + dx + ties.rest[1])
+        t, b = read(first, dy + ties.t[0], dx + ties.t[1]), read(other, dy + ties.b[0], dx + ties.b[1])
+        return [t, b, rest if other_classes else np.full_like(rest, -np.inf)]
+
+    result = []
+    for ties in _ORDERS:
         # On D′, with a vote moved from t to b, sums are read at y + 1 and x − 2.
-        here, there = self._logs(ties, 0, 0), self._logs(ties, 1, -2)
-        if not other_classes:
-            here[2][:], there[2][:] = -np.inf, -np.inf
-        small = [_outcome(self.window, *pair) for pair in zip(here[1:], there[1:], strict=True)]
-        return [self._most_probable(here[0], there[0], small), *small]
+        (here, *here_small), (there, *there_small) = log_probabilities(ties, 0, 0), log_probabilities(ties, 1, -2)
+        small = [_outcome(window, *pair) for pair in zip(here_small, there_small, strict=True)]
+        result.append([_most_probable(window, here, there, small), *small])
+    return result
 
-    def _logs(self, ties: _Ties, dy: int, dx: int) -> tuple[Array, Array, Array]:
-        y, x = np.arange(self.window.low, self.window.high + 1) + dy, self.x[3:-1, None] + dx
-        rest = self.window.cdf(y + ties.rest[0]) + self.window.cdf(y + x + ties.rest[1])
-        return self._at(self.first, ties.t, dy, dx), self._at(self.other, ties.b, dy, dx), rest
 
-    def _at(self, table: Array, step: tuple[int, int], dy: int, dx: int) -> Array:
-        rows, columns = len(self.x) - 4, self.window.high - self.window.low + 1
-        row, column = 3 + dx + step[1], 1 + dy + step[0]
-        return table[row : row + rows, column : column + columns]
-
-    def _most_probable(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """Return the outcome in which t wins, from the others if these are improbable."""
-        others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
-        plain = _outcome(self.window, here, there)
-        near = np.maximum(others, others_neighbour) < 0.5
-        error = 4 * (small[0].error + small[1].error) * np.maximum(others, others_neighbour)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_p, log_p_neighbour = np.log1p(-others), np.log1p(-others_neighbour)
-        return _Outcome(
-            np.where(near, log_p, here),
-            np.where(near, log_p_neighbour, there),
-            np.where(near, error, plain.error),
-            np.where(near, error, plain.error_of_ratio),
-        )
+def _most_probable(window: _Window, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
+    """Return the outcome in which t wins, from the others if these are improbable."""
+    others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
+    plain = _outcome(window, here, there)
+    near = np.maximum(others, others_neighbour) < 0.5
+    error = 4 * (small[0].error + small[1].error) * np.maximum(others, others_neighbour)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_p, log_p_neighbour = np.log1p(-others), np.log1p(-others_neighbour)
+    return _Outcome(
+        np.where(near, log_p, here),
+        np.where(near, log_p_neighbour, there),
+        np.where(near, error, plain.error),
+        np.where(near, error, plain.error_of_ratio),
+    )
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
@@ -260,9 +248,11 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
     outside = ((classes - 2) * math.exp(-_ABOVE) + math.exp(-_BELOW)) * math.exp(-window.exponent)
     for start in range(0, window.teachers + 1, rows):
-        sums = _Sums.of(window, start, min(start + rows - 1, window.teachers))
-        ways = sums.ways(classes > 2)
-        x = sums.x[3:-1]
+        x = np.arange(start, min(start + rows, window.teachers + 1))
+        outcomes = _outcomes_first_loses(window, start, int(x[-1]), classes > 2)
+        ways = [
+            [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
+        ]
         reached = _tail_probabilities(window, classes, int(x[-1]))
         for row, (order, cap) in enumerate(zip(orders, caps, strict=True)):
             for way in ways:
