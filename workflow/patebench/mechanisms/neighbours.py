@@ -20,7 +20,6 @@ from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import LOG_WEIGHTS, NODES, Histograms, Panels, log_argmax_probabilities, panels
 
 Integers = NDArray[np.int64]
-Triple = tuple[Integers, Integers, Integers]
 
 #: Largest ln of the factor by which one vote changes terms on shared nodes; products of two stay far from overflow.
 _LARGEST_FACTOR = 300.0
@@ -69,21 +68,14 @@ def one_by_one(
     rank = ranks(counts)
     block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
     for portion in _group_by_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
-        yield from _compute_separately(portion, counts[portion], rank[portion], log_probabilities, block)
-
-
-def _compute_separately(
-    number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
-) -> Iterator[Pairs]:
-    """Yield the distributions of histograms and neighbours, each computed separately."""
-    multiplicity = multiplicities(rank)
-    row, loses, gains = _list_changes(multiplicity, counts[:, -1])
-    log_p = log_probabilities(counts)
-    for start in range(0, len(row), block):
-        one, less, more = row[start : start + block], loses[start : start + block], gains[start : start + block]
-        log_p_neighbour = log_probabilities(_apply_changes(counts[one], multiplicity[one], less, more))
-        once = np.ones(log_p_neighbour.shape, dtype=np.int64)
-        yield Pairs(number[one], less, more, log_p[one], log_p_neighbour, once)
+        histograms, multiplicity = counts[portion], multiplicities(rank[portion])
+        row, loses, gains = _list_changes(multiplicity, histograms[:, -1])
+        log_p = log_probabilities(histograms)
+        for start in range(0, len(row), block):
+            one, less, more = row[start : start + block], loses[start : start + block], gains[start : start + block]
+            log_p_neighbour = log_probabilities(_apply_changes(histograms[one], multiplicity[one], less, more))
+            once = np.ones(log_p_neighbour.shape, dtype=np.int64)
+            yield Pairs(portion[one], less, more, log_p[one], log_p_neighbour, once)
 
 
 def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
@@ -94,7 +86,7 @@ def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int
         yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
-def _list_changes(multiplicity: Integers, least: Counts) -> Triple:
+def _list_changes(multiplicity: Integers, least: Counts) -> tuple[Integers, Integers, Integers]:
     """List the histogram, the losing rank and the gaining rank of every neighbour."""
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False
