@@ -26,8 +26,11 @@ class SoftVotes:
 
     def add(self, teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
         """Add to `sums` the softened probabilities of fitted `teachers` for the samples `queries` (queries, …)."""
-        for log_probabilities in finite_opinions(teachers, queries) if self.temperatures else ():
-            self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
+        from scipy.special import softmax
+
+        for log_p in finite_opinions(teachers, queries) if self.temperatures else ():
+            logits = log_p.astype(np.float64)  # up to a constant
+            self.sums += np.stack([softmax(logits / temperature, axis=-1) for temperature in self.temperatures])
 
     def arrays(self) -> Mapping[str, NDArray[np.float32]]:
         """Return {"soft": `sums`} for the chunk's file, or an empty mapping if there are no temperatures."""
@@ -41,13 +44,6 @@ def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArr
     """
     log_p = teachers.log_probabilities(queries)
     return np.where(np.isnan(log_p).any(axis=2, keepdims=True), -np.log(log_p.shape[2]), log_p).astype(log_p.dtype)
-
-
-def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """Return softmax(logits / temperature) (…, classes); `log_probabilities` are the logits up to a constant."""
-    from scipy.special import softmax
-
-    return softmax(log_probabilities.astype(np.float64) / temperature, axis=-1)
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
