@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
     assert enter_draw(tmp_path, PRIVATE, entry(), LIMIT, "patients").path == first.path
     for path, name, fault in (
         (second.path, "patients", "the name 'patients' belongs to the data of this ledger; choose another name"),
+        (second.path, "Patients", "the name 'Patients' belongs to the data of this ledger; choose another name"),
         (first.path, "clients", "its data already has the permanent name 'patients', not 'clients'"),
         (tmp_path, "clients", "give the path of the ledger whose data you want to name"),
         (second.path, "../clients", "cannot be the name of a folder"),
@@ -206,3 +208,10 @@ def test_the_command_shows_draws_and_their_sum(tmp_path: Path) -> None:
     (found,) = json.loads(CliRunner().invoke(cli, ["ledger", str(tmp_path), "--json"]).output)
     assert found["epsilon"] == pytest.approx(spending.epsilon([entry().spent] * 2, 1e-5))
     assert len(found["draws"]) == 2
+
+
+def test_the_command_shows_an_infinite_parameter(tmp_path: Path) -> None:
+    enter_draw(tmp_path, PRIVATE, replace(entry(), parameters={"threshold": np.inf}), LIMIT)
+    shown = CliRunner().invoke(cli, ["ledger", str(tmp_path)], terminal_width=200)
+    assert shown.exit_code == 0
+    assert "threshold=inf" in shown.output

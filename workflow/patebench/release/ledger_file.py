@@ -366,7 +366,7 @@ def name_ledger(path: Path, private: str) -> None:
     with file_lock(path.parent / "ledgers"):
         ledger = Ledger.read(path)
         for other in Ledger.read_all(path.parent):
-            if other.path.name != path.name and other.private == private:
+            if other.path.name != path.name and other.has_name(private):
                 raise ArtefactError(
                     other.path,
                     f"the name '{private}' belongs to the data of this ledger",

@@ -59,7 +59,8 @@ def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
 def _show(ledger: Ledger, summary: dict[str, Any]) -> None:
     rows = []
     for draw in summary["draws"]:
-        setting = " ".join([draw["mechanism"], *(f"{name}={value:g}" for name, value in draw["parameters"].items())])
+        parameters = [f"{name}={float(value):g}" for name, value in draw["parameters"].items()]  # ∞ is the text "inf"
+        setting = " ".join([draw["mechanism"], *parameters])
         epsilon = four_digits(float(draw["epsilon"]))
         rows.append([draw["when"], draw["what"], setting, str(draw["queries"]), epsilon])
     title = f"{ledger.private} ({ledger.path})" if ledger.private else str(ledger.path)
