@@ -31,7 +31,7 @@ from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
 from patebench.core.text import plural
-from patebench.mechanisms.noise import IntegerNoise, Noise
+from patebench.mechanisms.noise import Gaussian, IntegerNoise, Noise
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Table = NDArray[np.float64]
@@ -202,7 +202,8 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
     """
     if noise.is_none:
         return math.inf if difference.any() else 0.0
-    if (mu := noise.mu(difference)) is not None:
+    if isinstance(noise, Gaussian):
+        mu = float(np.linalg.norm(difference)) / noise.scale
         return independent.gaussian_dp(mu, delta) * (1 - 1e-9)
     epsilon = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):

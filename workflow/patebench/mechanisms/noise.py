@@ -62,10 +62,6 @@ class Noise(ABC):
     def is_none(self) -> bool:
         return self.scale == 0
 
-    def mu(self, difference: Array) -> float | None:
-        """Return the μ of Gaussian DP of noisy counts if true counts differ by `difference`; None for other noise."""
-        return None
-
     def one_count(self, size: int) -> tuple[Array, Array]:
         """Return ln Pr[noisy count in interval] for intervals that cover all numbers, if the true count is 0.
 
@@ -125,9 +121,6 @@ class Gaussian(Noise):
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.normal(scale=self.scale, size=shape)
 
-    def mu(self, difference: Array) -> float:
-        return float(np.linalg.norm(difference)) / self.scale
-
     def log_density(self, x: Array) -> Array:
         return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
 
@@ -164,9 +157,6 @@ class IntegerNoise:
     @property
     def is_none(self) -> bool:
         return self.reach == 0
-
-    def mu(self, difference: Array) -> None:
-        """Return None, since no μ of Gaussian DP is exact for integer noise."""
 
     def one_count(self, size: int) -> tuple[Array, Array]:
         """Return ln Pr[noisy count = x], (values,), if the true count is 0, and the same if it is `size`."""
