@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from patebench.accounting import conversion, exact, exact_accountant
 from patebench.accounting.accountant import (
     Accountant,
-    DirectAccountant,
     check_queries,
     valid_for_adaptive_queries,
     valid_for_discrete_noise,
@@ -25,7 +24,7 @@ from patebench.accounting.accountant import (
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, best_order, queries_within
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.votes import Counts, Votes, WeightedVotes
-from patebench.core.bound import Adjacency, Bound, Conversion, Kind, check_delta
+from patebench.core.bound import Adjacency, Bound, Conversion, check_delta
 from patebench.core.checks import check_real, quote
 from patebench.core.entropy import Rehearsal
 from patebench.core.errors import PatebenchError
@@ -467,18 +466,6 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
     allowed = labels.copy()
     allowed[asked:] = NO_ANSWER
     return allowed, asked
-
-
-def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return one bound per T in `queries`: `epsilon`, the budget at `delta` that the Rényi filter guarantees."""
-    promise = DirectAccountant(
-        name="rdp-filter",
-        label="Rényi filter",
-        kind=Kind.WORST_CASE,
-        source="Feldman & Zrnic 2021, section 3; Lécuyer 2021: the budget that the release was stopped at",
-        epsilon=lambda T, delta: epsilon,
-    )
-    return promise.bounds(queries, delta)
 
 
 def fault_of(kind: object) -> str | None:

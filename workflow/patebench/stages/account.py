@@ -25,7 +25,6 @@ from patebench.core.seeds import Mode
 from patebench.core.text import plural
 from patebench.mechanisms.base import (
     Mechanism,
-    budget_bounds,
     check_adaptive,
     check_budget,
     check_releasable,
@@ -267,7 +266,14 @@ def _budget_bounds(
             f"its answered queries are not exactly those that its budget of ε = {budget['epsilon']:g} allows",
             "give the unchanged file that was drawn",
         )
-    return budget_bounds(budget["epsilon"], queries, delta) if delta >= budget["delta"] else []
+    guaranteed = DirectAccountant(
+        name="rdp-filter",
+        label="Rényi filter",
+        kind=Kind.WORST_CASE,
+        source="Feldman & Zrnic 2021, section 3; Lécuyer 2021: the budget that the release was stopped at",
+        epsilon=lambda T, delta: budget["epsilon"],
+    )
+    return guaranteed.bounds(queries, delta) if delta >= budget["delta"] else []
 
 
 def spaced_numbers(queries: int, most: int = 40) -> list[int]:
