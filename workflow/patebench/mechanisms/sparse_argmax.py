@@ -23,6 +23,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise, Laplace, Noise
+from patebench.mechanisms.quadrature import log_argmax_probabilities
 
 #: Function of the number of queries that returns the maximum number of cells in which the tables of neighbours differ.
 Cells = Callable[[int], int]
@@ -87,8 +88,6 @@ class SparseArgmax(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Compute the probabilities of each query's label separately, since the noise of queries is independent."""
-        from patebench.mechanisms.quadrature import log_argmax_probabilities
-
         answers = log_argmax_probabilities(self.counts(votes) / votes.unit, self.noise_of(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
