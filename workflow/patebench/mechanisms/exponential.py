@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from patebench.accounting import exact_accountant, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.independent import pure_accountants
-from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
+from patebench.accounting.logspace import exp_multiple
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.neighbours import refine_near_certain
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,7 @@ class PermuteAndFlip(Mechanism):
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
-        first = votes.plurality[:, None]
-        others = log_p.copy()
-        np.put_along_axis(others, first, -np.inf, axis=1)
-        rest = logsumexp(others)
-        own = np.take_along_axis(log_p, first, axis=1)[:, 0]
-        np.put_along_axis(log_p, first, np.where(rest < -1, log1mexp(np.minimum(rest, 0.0)), own)[:, None], axis=1)
+        log_p = refine_near_certain(log_p, np.ones(log_p.shape, dtype=np.int64))
         return np.column_stack([log_p, np.full(votes.queries, -np.inf)])
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -17,7 +17,15 @@ from patebench.accounting.exact import Pairs
 from patebench.accounting.logspace import Array, log1mexp, logsumexp
 from patebench.accounting.votes import Counts, multiplicities, ranks
 from patebench.mechanisms.noise import Noise
-from patebench.mechanisms.quadrature import LOG_WEIGHTS, NODES, Histograms, Panels, log_argmax_probabilities, panels
+from patebench.mechanisms.quadrature import (
+    LOG_WEIGHTS,
+    NODES,
+    Histograms,
+    Panels,
+    group_by_ranks,
+    log_argmax_probabilities,
+    panels,
+)
 
 Integers = NDArray[np.int64]
 
@@ -49,7 +57,7 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
         factor = shift * noise.steepest(shift * spread + _BEYOND)
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
     nodes = int(_USUAL_NODES * np.sqrt(counts.shape[1]))
-    for rows in _group_by_ranks(np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)):
+    for rows in group_by_ranks(np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)):
         yield _share_nodes(rows, counts[rows], rank[rows], noise)
     yield from one_by_one(counts, lambda table: log_argmax_probabilities(table, noise), np.flatnonzero(~small))
 
@@ -67,7 +75,7 @@ def one_by_one(
     """
     rank = ranks(counts)
     block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
-    for portion in _group_by_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
+    for portion in group_by_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
         histograms, multiplicity = counts[portion], multiplicities(rank[portion])
         row, loses, gains = _list_changes(multiplicity, histograms[:, -1])
         log_p = log_probabilities(histograms)
@@ -76,14 +84,6 @@ def one_by_one(
             log_p_neighbour = log_probabilities(_apply_changes(histograms[one], multiplicity[one], less, more))
             once = np.ones(log_p_neighbour.shape, dtype=np.int64)
             yield Pairs(portion[one], less, more, log_p[one], log_p_neighbour, once)
-
-
-def _group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
-    """Yield batches of rows whose histograms have the same number of ranks."""
-    for most in np.unique(rank[rows, -1]):
-        chosen = rows[rank[rows, -1] == most]
-        step = max(1, portion(int(most) + 1))
-        yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
 def _list_changes(multiplicity: Integers, least: Counts) -> tuple[Integers, Integers, Integers]:
@@ -118,7 +118,7 @@ def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise)
     multiplicity = np.hstack([unchanged, same])
     log_p = np.hstack([own[row], own[row, loses, None], own[row, gains, None]])
     log_p, log_p_neighbour = (
-        _refine_near_certain(table, multiplicity) for table in (log_p, other[row, :, loses, gains])
+        refine_near_certain(table, multiplicity) for table in (log_p, other[row, :, loses, gains])
     )
     return Pairs(number[row], loses, gains, log_p, log_p_neighbour, multiplicity)
 
@@ -172,8 +172,11 @@ def _products(left: Array, right: Array) -> Array:
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
-def _refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Recompute probabilities near 1 from the other outcomes, which is more precise."""
+def refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
+    """Return `log_p` (rows, outcomes) with probabilities near 1 recomputed from the others, which is more precise.
+
+    `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
+    """
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

@@ -5,6 +5,7 @@ of its mass can be predicted. Gauss–Legendre panels cover these locations for 
 terms have a small relative error, however small P(j) is. Distances are in units of the noise scale.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -64,9 +65,6 @@ class Histograms:
         np.put_along_axis(values, rank, behind, axis=1)
         return cls(values, multiplicities(rank))
 
-    def __getitem__(self, rows: slice) -> "Histograms":
-        return Histograms(self.values[rows], self.multiplicity[rows])
-
     def __len__(self) -> int:
         return len(self.values)
 
@@ -103,9 +101,9 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
     rank = ranks(counts)
     result = np.empty(counts.shape)
     # Classes with equal counts are integrated once.
-    for last in np.unique(rank[:, -1]):
-        rows = np.flatnonzero(rank[:, -1] == last)
-        log_p = _integrate(Histograms.of(counts[rows], rank[rows], noise.scale), noise)
+    for rows in group_by_ranks(np.arange(len(counts)), rank, lambda r: _CELLS // (32 * len(NODES) * r)):
+        histograms = Histograms.of(counts[rows], rank[rows], noise.scale)
+        log_p = _sum_panels(histograms, panels(noise, histograms), noise)
         result[rows] = np.take_along_axis(log_p, rank[rows], axis=1)
     # For a nearly certain plurality, the complement of the other classes is more precise.
     others = logsumexp(result[:, 1:])
@@ -114,17 +112,19 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
     return result
 
 
-def _integrate(histograms: Histograms, noise: Noise) -> Array:
-    """Return the log probability that one class of each distinct count wins."""
-    result = np.empty(histograms.values.shape)
-    block = max(1, _CELLS // (32 * len(NODES) * histograms.values.shape[1]))
-    for start in range(0, len(histograms), block):
-        part = histograms[start : start + block]
-        result[start : start + block] = _sum_panels(part, panels(noise, part), noise)
-    return result
+def group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
+    """Yield batches of `rows` whose histograms have the same number of ranks.
+
+    `portion` is a function of this number that returns the size of a batch.
+    """
+    for most in np.unique(rank[rows, -1]):
+        chosen = rows[rank[rows, -1] == most]
+        step = max(1, portion(int(most) + 1))
+        yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
 def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
+    """Return the log probability that one class of each distinct count wins."""
     width = (where.high - where.low)[:, None]
     x = where.low[:, None] + width * NODES
     distance = x[:, :, None] - histograms.values[where.row, None, :]
