@@ -14,7 +14,7 @@ from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import in_one_line
 from patebench.core.text import above_zero, at_least, at_most, listing, plural
 
 #: Number of queries of each checked matrix of votes, and number of queries that is audited besides one query.
@@ -55,11 +55,11 @@ class Conformance(AuditSetting):
             try:
                 yield Check(what, *check())
             except Exception as fault:  # a third-party mechanism may raise anything
-                yield Check(what, False, _message(fault))
+                yield Check(what, False, in_one_line(fault))
         try:
             audited = run_audit(self, [1, _TOGETHER])
         except Exception as fault:
-            yield Check("the audit", False, _message(fault))
+            yield Check("the audit", False, in_one_line(fault))
             return
         yield self._check_drawn(audited)
         yield self._check_private(audited)
@@ -173,8 +173,3 @@ class Conformance(AuditSetting):
         largest = max((finding.exact for finding in audited.findings), default=0.0)
         evidence = listing(broken, 2) if broken else f"ε ≥ {at_least(largest)} on the worst votes found"
         return Check(what, not broken, evidence)
-
-
-def _message(fault: Exception) -> str:
-    words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
-    return " ".join(words.split())

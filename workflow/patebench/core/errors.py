@@ -52,6 +52,12 @@ def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
     return results
 
 
+def in_one_line(fault: Exception) -> str:
+    """Return the message of any exception as one line; unless it is a PatebenchError, its type comes first."""
+    words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
+    return " ".join(words.split())
+
+
 class ArtefactError(PatebenchError):
     """Error about a file that is missing, damaged, or not the file that the stage needs.
 

@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -25,9 +25,9 @@ from patebench.cli.command import COUNT, FILE, Json, show_on_terminal, stage_com
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
-from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_facts, read_json
-from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, TRUTH, VOTES
+from patebench.core.errors import PatebenchError, in_one_line
+from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_json
+from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES
 from patebench.core.progress import progress
 from patebench.core.registry import imported
 from patebench.core.seeds import Mode, generator
@@ -57,7 +57,7 @@ _PRIVATE = {
 }
 
 #: Files with private arrays and public metadata, except the chunks of teachers; every other file is public.
-_LAYOUTS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
+_PRIVATE_ARRAYS = {"private.npz", "partition.npz", "votes.npz"}
 
 
 def run(
@@ -130,15 +130,27 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
         yield ensemble, list({each.selection.slug: each for each in reversed(rounds)}.values())
 
 
-@dataclass(frozen=True)
 class Rerun:
-    """A run of all stages up to the votes, in this process.
+    """A run in this process, in `folder`, of the stage `data` and of all stages up to the votes of an ensemble.
 
-    `run` contains the options of each stage, and `folder` the files that the stages write.
+    The run loads `data`. The `ensemble`, if given, is trained on it and has the first `rounds` of query selection.
+    `prepared` holds the traces (outputs) of the stages before training.
     """
 
-    run: Run
-    folder: Path
+    def __init__(
+        self, config: Run, data: Data, folder: Path, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()
+    ) -> None:
+        self.folder = folder
+        self.run = Run("", str(folder), config.data_root, config.download, Mode.SEEDED, None, None)
+        self.run.add_data(data)
+        if ensemble is not None:
+            # The changed copies have a column of owners, so the partition reads no file of owners.
+            partition = ensemble.partition.model_copy(update={"owners": None})
+            ensemble = replace(ensemble, split=replace(ensemble.split, data=data), partition=partition)
+            self.run.add_ensemble(ensemble)
+            for first in rounds:
+                self.run.add_round(replace(first, ensemble=ensemble))
+        self.prepared = Traces({})
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **more: Any) -> None:
         """Run the command of a stage, with inputs from the nearest folder that contains them."""
@@ -158,8 +170,8 @@ class Rerun:
                 options[name] = nearest_file(folder, f"{name}.npz")
         command.main([*words, *command_words(options)], standalone_mode=False)
 
-    def prepare(self) -> Traces:
-        """Run the stages before training; return the traces: public outputs and a digest of each teacher's shard."""
+    def prepare(self) -> "Rerun":
+        """Run the stages before training, and store their traces: public outputs and a digest of each shard."""
         for stage, outputs in _BEFORE_TRAINING.items():
             for target in self.run.options:
                 if Path(target).name == next(iter(outputs.values())):
@@ -170,13 +182,13 @@ class Rerun:
             private = read_arrays(nearest_file(path.parent, "private.npz"), SAMPLES)
             for teacher in range(partition.meta["teachers"]):
                 shards[teacher] = digest_records(*read_shard(private, partition, teacher))
-        return Traces(self.public_traces(), shards)
+        self.prepared = Traces(self.public_traces(), shards)
+        return self
 
-    def vote(self, before: Traces, chunks: Sequence[str]) -> Traces:
-        """Train the teachers of `chunks` that are not trained yet, and return the traces (outputs) of all stages.
+    def vote(self, chunks: Sequence[str]) -> Traces:
+        """Train the teachers of `chunks` that are not trained yet, and return the traces of all stages.
 
-        `before` holds the traces of the stages before training. If `chunks` lists all chunks, the stage `join_votes`
-        also joins their votes into one matrix.
+        If `chunks` lists all chunks, the stage `join_votes` also joins their votes into one matrix.
         """
         votes: dict[int, str] = {}
         for voters, names in self.run.chunks.items():
@@ -198,7 +210,7 @@ class Rerun:
             if len(names) == len(chunks):
                 outputs = {"out": "votes.npz", "summary": "ensemble.json"}
                 self._make("join_votes", f"{voters}/votes.npz", outputs, chunk=files)
-        return Traces(self.public_traces(chunks), before.shards, votes)
+        return Traces(self.public_traces(chunks), self.prepared.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
         """Return all public outputs by name: file names, digests of public files, public metadata of private files.
@@ -207,15 +219,15 @@ class Rerun:
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
-        layouts = {**_LAYOUTS, "truth.npz": TRUTH} if self.run.label_splits else _LAYOUTS  # labels of private data
+        private = _PRIVATE_ARRAYS | ({"truth.npz"} if self.run.label_splits else set())  # labels of private data
         public = {"the names of files": "\n".join(str(path.relative_to(self.folder)) for path in files)}
         for path in files:
             name = "/".join(path.parts[-2:]) if path.parent.name.startswith("round-") else path.name
-            facts: dict[str, Any] = {}
+            facts: Mapping[str, Any] = {}
             if path.name == "ensemble.json":
                 facts = read_json(path, "join_votes")
-            elif path.name in layouts or path.parent.name == "chunks":
-                facts = read_facts(path, layouts.get(path.name, CHUNK))
+            elif path.name in private or path.parent.name == "chunks":
+                facts = read_any_arrays(path, LAYOUTS).meta
             else:
                 public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
             shown = sorted(facts.keys() - _PRIVATE)
@@ -238,32 +250,13 @@ def _as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """A data set of the configuration; changed copies of it are written to `folder`.
-
-    `traces` holds the outputs that the stages before training compute from the unchanged data.
-    """
+    """A data set of the configuration, loaded unchanged by the run `given`; changed copies are written to `folder`."""
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
-        self.traces = self.rerun(folder / "given", data).prepare()
-        given = folder / "given" / data.name
-        self.private, self.public = (_as_loaded(given / f"{role}.npz") for role in ("private", "public"))
-
-    def rerun(self, folder: Path, data: Data, ensemble: Ensemble | None = None, rounds: Sequence[Round] = ()) -> Rerun:
-        """Return a run in `folder` of the stages for `data`.
-
-        With `ensemble`, the run includes the stages of this ensemble and of its first `rounds` of query selection.
-        """
-        run = Run("", str(folder), self.config.data_root, self.config.download, Mode.SEEDED, None, None)
-        run.add_data(data)
-        if ensemble is not None:
-            # The own copy has a column of owners, so the partition reads no file of owners.
-            partition = ensemble.partition.model_copy(update={"owners": None})
-            ensemble = replace(ensemble, split=replace(ensemble.split, data=data), partition=partition)
-            run.add_ensemble(ensemble)
-            for first in rounds:
-                run.add_round(replace(first, ensemble=ensemble))
-        return Rerun(run, folder)
+        self.given = Rerun(config, data, folder / "given").prepare()
+        loaded = self.given.folder / data.name
+        self.private, self.public = (_as_loaded(loaded / f"{role}.npz") for role in ("private", "public"))
 
     def with_records(self, ours: Records, name: str) -> Data:
         """Write a copy of the data set with private records `ours` to files named after `name`; return the copy."""
@@ -279,8 +272,8 @@ class DataSet:
 
     def audit(self) -> AuditedData:
         """Return findings on whether a private record unlike all others changes a public output of the stage `data`."""
-        own = self.rerun(self.folder / "own", self.with_records(self.private.arrays, "own")).prepare()
-        if moved := differing_keys(self.traces.public, own.public):
+        own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
+        if moved := differing_keys(self.given.prepared.public, own.prepared.public):
             raise PatebenchError(
                 f"{self.data.name}: an unchanged copy of its samples is loaded with differences in {', '.join(moved)}, "
                 "so changes cannot be audited; audit another data set"
@@ -295,34 +288,37 @@ class DataSet:
             for kind, what, private in imported(copies)(self.folder, **sources, **dict(self.data.declared)):
                 own_files = {**sources, "private": str(private)}
                 changes.append((kind, what, replace(self.data, sources=tuple(own_files.items()))))
-        findings = []
-        for kind, what, data in changes:
-            changed = self.rerun(self.folder / "changed", data)
-            findings.append(_finding(kind, what, False, changed, lambda run: (self.traces, run.prepare())))
+        findings = [
+            compare_runs(kind, what, False, self.given, Rerun(self.config, data, self.folder / "changed"))
+            for kind, what, data in changes
+        ]
         return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
 
 
-def _finding(
-    kind: str, what: str, claims: bool, changed: Rerun, traces: Callable[[Rerun], tuple[Traces, Traces]]
+def compare_runs(
+    kind: str, what: str, claims: bool, before: Rerun, after: Rerun, near: Callable[[int], Sequence[str]] | None = None
 ) -> ChangeFinding:
-    """Return the finding on a change; an error in the rerun is a refusal."""
+    """Return the finding on a change, from runs `before` and `after` it; an error in the latter is a refusal.
+
+    If the stages before training show no fault, both runs train the chunks that `near` returns for the teacher whose
+    shard changed; None: no teachers.
+    """
     try:
-        return ChangeFinding.of(kind, what, claims, *traces(changed))
+        finding = ChangeFinding.of(kind, what, claims, before.prepared, after.prepare().prepared)
+        if near is not None and not finding.moved:
+            chunks = near(next(iter(finding.shards_moved), 0))
+            finding = ChangeFinding.of(kind, what, claims, before.vote(chunks), after.vote(chunks))
+        return finding
     except Exception as fault:
-        why = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
         # A refusal leaks information about the data, so it is a violation if `claims` is True.
-        return ChangeFinding.refused(
-            kind, what, claims, " ".join(why.replace(f"{changed.folder.parents[1]}/", "").split())
-        )
+        why = in_one_line(fault).replace(f"{after.folder.parents[1]}/", "")
+        return ChangeFinding.refused(kind, what, claims, why)
     finally:
-        shutil.rmtree(changed.folder, ignore_errors=True)
+        shutil.rmtree(after.folder, ignore_errors=True)
 
 
 class Comparison:
-    """Comparison of one ensemble's stages on unchanged and on changed data.
-
-    `base` is the run on unchanged data, and `prepared` holds the traces of its stages before training.
-    """
+    """Comparison of one ensemble's stages on changed data with the run `base` on unchanged data."""
 
     def __init__(
         self, data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, thorough: bool
@@ -336,8 +332,7 @@ class Comparison:
         self.data, self.ensemble, self.folder, self.thorough = data, ensemble, folder, thorough
         ours, owners = dict(data.private.arrays), ensemble.partition.owners
         ours |= {"owner": read_owners(Path(owners))} if owners else {}
-        self.base = self._rerun("as-it-is", ours)
-        self.prepared = self.base.prepare()
+        self.base = self._rerun("as-it-is", ours).prepare()
         partition = read_arrays(self.base.folder / ensemble.name / "partition.npz", PARTITION)
         holders = np.full(partition.meta["samples"], NOBODY)
         holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
@@ -347,7 +342,7 @@ class Comparison:
 
     def _rerun(self, name: str, ours: Records) -> Rerun:
         data = self.data.with_records(self._as_written(ours), name)
-        return self.data.rerun(self.folder / name, data, self.ensemble, self.rounds)
+        return Rerun(self.data.config, data, self.folder / name, self.ensemble, self.rounds)
 
     def _as_written(self, ours: Records) -> Records:
         """Sort records by label if only labels are private, as if read class by class."""
@@ -369,26 +364,16 @@ class Comparison:
                     rng = generator(seed, *stream, kind, repeat)
                     at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
                     # Train the holder of the record first, so that a failure on unchanged data is not attributed to it.
-                    self.base.vote(self.prepared, self._chunks(int(self.world.holders[at])))
+                    self.base.vote(self._chunks(int(self.world.holders[at])))
                     what, ours = self.world.change(kind, at, rng)
                     claims, changed = self.world.claims_one_shard(kind), self._rerun("changed", ours)
-                    findings.append(_finding(kind, what, claims, changed, self._traces))
+                    findings.append(compare_runs(kind, what, claims, self.base, changed, self._chunks))
                     done(len(findings))
         retrained, teachers = {i for finding in findings for i in finding.retrained}, self.ensemble.teachers
         thorough = "--thorough retrains all, joins their votes and selects queries by features of the pool"
         notes = [f"Retrained: {len(retrained)} of {teachers} teachers; {thorough}."]
         facts = {"dataset": self.data.data.name, "teachers": teachers, "partition": self.ensemble.partition.slug}
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
-
-    def _traces(self, changed: Rerun) -> tuple[Traces, Traces]:
-        """Return the traces before and after a change."""
-        before, after = self.prepared, changed.prepare()
-        shards = differing_keys(before.shards, after.shards)
-        # Teachers are trained only if the stages before training show no violation.
-        if differing_keys(before.public, after.public) or len(shards) > 1:
-            return before, after
-        chunks = self._chunks(next(iter(shards), 0))
-        return self.base.vote(before, chunks), changed.vote(after, chunks)
 
     def _chunks(self, teacher: int) -> list[str]:
         """Return the chunks to retrain: all, or the changed teacher's and a distant one."""
