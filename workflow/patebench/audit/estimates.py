@@ -8,8 +8,7 @@ these probabilities.
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,72 +125,60 @@ def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queri
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
         return single
-    step = _Losses.of(log_p, log_p_neighbour, multiplicity)
-    certain = -math.expm1(queries * math.log1p(-step.certain))
+    lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
+    infinite = float(np.sum(np.exp(lower[np.isneginf(upper)])))
+    certain = -math.expm1(queries * math.log1p(-infinite))
     if certain > delta:
         return math.inf
-    return max(single, _on_grid(step, queries, delta, certain))
+    finite = (lower > -np.inf) & (upper > -np.inf)
+    # The probabilities may sum to a little less than 1, which lowers ε.
+    return max(single, _on_grid(lower[finite] - upper[finite], np.exp(lower[finite]), queries, delta, certain))
 
 
-@dataclass(frozen=True, eq=False)
-class _Losses:
-    """Privacy losses of one query with their probabilities on D."""
-
-    loss: Array
-    # The sum may be a little less than 1, which lowers ε.
-    probability: Array
-    # Probability of an infinite loss.
-    certain: float
-
-    @classmethod
-    def of(cls, log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> "_Losses":
-        lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
-        certain = float(np.sum(np.exp(lower[np.isneginf(upper)])))
-        finite = (lower > -np.inf) & (upper > -np.inf)
-        return cls(lower[finite] - upper[finite], np.exp(lower[finite]), certain)
-
-    def tail(self, queries: int, log_probability: float) -> float:
-        """Return a value that the sum of `queries` losses exceeds with probability ≤ e^`log_probability` (Chernoff)."""
-        largest = max(float(np.max(np.abs(self.loss))), 1e-300)
-        deviation = max(math.sqrt(queries * float(self.probability @ self.loss**2)), 1e-300)
-        s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
-        with np.errstate(divide="ignore", over="ignore"):
-            cumulants = logsumexp(np.log(self.probability) + s[:, None] * self.loss)
-        bounds = (queries * cumulants - log_probability) / s
-        return float(min(np.min(bounds), queries * np.max(self.loss)))
+def _tail(loss: Array, probability: Array, queries: int, log_probability: float) -> float:
+    """Return a value that the sum of `queries` losses exceeds with probability ≤ e^`log_probability` (Chernoff)."""
+    largest = max(float(np.max(np.abs(loss))), 1e-300)
+    deviation = max(math.sqrt(queries * float(probability @ loss**2)), 1e-300)
+    s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
+    with np.errstate(divide="ignore", over="ignore"):
+        cumulants = logsumexp(np.log(probability) + s[:, None] * loss)
+    bounds = (queries * cumulants - log_probability) / s
+    return float(min(np.min(bounds), queries * np.max(loss)))
 
 
-def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on ε from the total privacy loss on a grid."""
+def _on_grid(loss: Array, probability: Array, queries: int, delta: float, certain: float) -> float:
+    """Return a lower bound on ε from the total privacy loss on a grid.
+
+    `loss` and `probability` are the finite losses of one query and their probabilities on D. `certain` is the
+    probability that at least one of the losses is infinite.
+    """
     given_up = _GIVEN_UP * delta
-    high = step.tail(queries, math.log(given_up))
-    low = -replace(step, loss=-step.loss).tail(queries, math.log(given_up))
+    high = _tail(loss, probability, queries, math.log(given_up))
+    low = -_tail(-loss, probability, queries, math.log(given_up))
     if high <= 0:
         return 0.0
     off = min(math.sqrt(queries * math.log(1 / given_up) / 2), queries)
     spare = math.ceil(off) + 2
     width = max(high - low, 1e-9 * high) / (_CELLS - 2 * spare)
     index = math.floor(low / width) - spare + np.arange(_CELLS)
-    masses = _power(step, width, queries)[index % _CELLS]
+    masses = _power(loss / width, probability, queries)[index % _CELLS]
     error = 16 * _EPS * math.sqrt(_CELLS) * (queries + math.log2(_CELLS)) * float(np.linalg.norm(masses))
     losses, masses = index[index > 0][::-1] * width, masses[index > 0][::-1]
     with np.errstate(divide="ignore"):
         rare = np.logaddexp.accumulate(np.log(np.maximum(masses, 0.0)) - losses)
-    # `certain` is the probability that at least one of the losses is infinite.
     likely = np.cumsum(masses) - 3 * given_up - error + certain
     above = likely > delta
     epsilon = np.log(likely[above] - delta) - np.logaddexp(rare[above], math.log(error) - losses[above])
     return max(0.0, float(np.max(epsilon, initial=0.0)) - off * width)
 
 
-def _power(step: _Losses, width: float, queries: int) -> Array:
-    """Return the distribution of the total loss on a cyclic grid (cells,)."""
-    place = step.loss / width
+def _power(place: Array, probability: Array, queries: int) -> Array:
+    """Return the distribution of the total loss on a cyclic grid (cells,); `place` is the loss in cells."""
     below = np.floor(place)
     share = place - below
     one = np.zeros(_CELLS)
-    np.add.at(one, below.astype(np.int64) % _CELLS, step.probability * (1 - share))
-    np.add.at(one, (below.astype(np.int64) + 1) % _CELLS, step.probability * share)
+    np.add.at(one, below.astype(np.int64) % _CELLS, probability * (1 - share))
+    np.add.at(one, (below.astype(np.int64) + 1) % _CELLS, probability * share)
     return np.fft.irfft(np.fft.rfft(one) ** queries, _CELLS)
 
 
@@ -223,14 +210,6 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
     level = np.asarray(alpha, dtype=np.float64)
     return np.asarray(betainccinv(successes + 1, runs - successes, level)) if successes < runs else np.ones_like(level)
-
-
-class _Corners(NamedTuple):
-    """Pairs of bounds on an event's probabilities on D and on D′."""
-
-    # Lower bounds on P, and upper bounds on Q.
-    likely: Array
-    rare: Array
 
 
 @dataclass(frozen=True)
@@ -265,10 +244,10 @@ class Rates:
         """
         from scipy.special import ndtri
 
-        corners = self._corners()
+        likely, rare = self._corners()
         with np.errstate(invalid="ignore"):
-            run = np.clip((corners.likely - (1 - rate) * corners.rare) / rate, 0.0, 1.0)
-            least = ndtri(run) - ndtri(corners.rare)
+            run = np.clip((likely - (1 - rate) * rare) / rate, 0.0, 1.0)
+            least = ndtri(run) - ndtri(rare)
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
@@ -281,8 +260,8 @@ class Rates:
         rare = [clopper_pearson(event.false_positives, event.runs, part)[1] for event in events]
         return np.array(likely), np.array(rare)
 
-    def _corners(self) -> _Corners:
-        """Return pairs of bounds on the event's probabilities (pairs,)."""
+    def _corners(self) -> tuple[Array, Array]:
+        """Return lower bounds on P and upper bounds on Q, (pairs,) each."""
         from scipy.special import ndtr, ndtri
 
         # With probability `confidence`, (P, Q) is in the joint region, and both bounds of at least one pair hold.
@@ -290,13 +269,12 @@ class Rates:
         if not _LITTLE <= w <= 1 - _LITTLE:
             of_likely = _LITTLE if w < _LITTLE else 1 - _LITTLE
             of_p, of_q = np.array([alpha * of_likely]), np.array([alpha * (1 - of_likely)])
-            return _Corners(_low(self.positives, self.runs, of_p), _high(self.false_positives, self.runs, of_q))
+            return _low(self.positives, self.runs, of_p), _high(self.false_positives, self.runs, of_q)
         both, each = -ndtri((1 - _BOX) * alpha), -ndtri(_BOX * alpha / 2)
         of_p = np.linspace((both - math.sqrt(1 - w) * each) / math.sqrt(w), each, _POINTS + 1)
         of_q = (both - math.sqrt(w) * of_p) / math.sqrt(1 - w)
-        return _Corners(
-            _low(self.positives, self.runs, ndtr(-of_p[1:])), _high(self.false_positives, self.runs, ndtr(-of_q[:-1]))
-        )
+        likely = _low(self.positives, self.runs, ndtr(-of_p[1:]))
+        return likely, _high(self.false_positives, self.runs, ndtr(-of_q[:-1]))
 
 
 def weight(likely: float, rare: float) -> float:
@@ -305,8 +283,8 @@ def weight(likely: float, rare: float) -> float:
     return of_p / (of_p + of_q)
 
 
-def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Corners:
-    """Return the approximate bounds on P and Q that `Rates` gives after `runs` runs.
+def expected(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
+    """Return the approximate bounds on P and on Q, (events,) each, that `Rates` gives after `runs` runs.
 
     `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event.
     """
@@ -318,7 +296,7 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Cor
     z = float(ndtri(confidence)) / np.sqrt(np.maximum(of_p + of_q, 1e-300))
     lower = likely * np.exp(-z * of_p)
     upper = np.minimum((rare + np.where(rare * runs < 1, -math.log(1 - confidence) / runs, 0)) * np.exp(z * of_q), 1.0)
-    return _Corners(lower, upper)
+    return lower, upper
 
 
 def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
