@@ -185,13 +185,6 @@ class Search:
     def local(self) -> bool:
         return self.mechanism.answering is Answering.BY_TEACHER
 
-    def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """Return the worst pairs for `queries` independent queries, among the pairs that contain one of `histograms`.
-
-        D or D′ of each pair has the counts of a histogram; these must be in descending order.
-        """
-        return [pair for _, pair in self._best(histograms, self._score(queries))]
-
     def shapes(self) -> Counts:
         """Return counts (histograms, classes) of many shapes, to compare releases with stated probabilities."""
         if self.local:
@@ -259,7 +252,7 @@ class Search:
         gaps = np.unique(np.linspace(0, self.teachers, _RUNGS).astype(int))
         tops = [(self.teachers + gap + 1) // 2 for gap in gaps]
         shapes = _distinct([[top, self.teachers - top, *[0] * (self.classes - 2)] for top in tops])
-        return [self.among(shape[None], queries)[0] for shape in shapes]
+        return [self._best(shape[None], self._score(queries))[0][1] for shape in shapes]
 
     def removed(self, pair: Pair, queries: int) -> float:
         """Return a lower bound on the ε of `queries` queries between D with and without the vote that D′ changes."""
