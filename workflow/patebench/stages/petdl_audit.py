@@ -46,7 +46,8 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
         sum(release.count * max(release.by_means.audited, release.by_runs.audited) ** 2 for release in audits)
     )
     epsilon = max(reaches.audited, gaussian_dp(mu, delta))
-    verdicts = [reaches.verdict, *(verdict for release in audits for verdict in release.verdicts)]
+    every = [reaches, *(audited for release in audits for audited in (release.by_means, release.by_runs))]
+    verdicts = {audited.verdict for audited in every}
     order = (Verdict.VIOLATED, Verdict.VACUOUS, Verdict.HOLDS)
     return {
         "audited": in_json(epsilon),
@@ -63,10 +64,6 @@ class _ReleaseAudit:
     count: int  # releases of this kind in a training
     by_means: Audited  # from the difference between the means on both data sets
     by_runs: Audited  # from many runs
-
-    @property
-    def verdicts(self) -> tuple[Verdict, Verdict]:
-        return self.by_means.verdict, self.by_runs.verdict
 
     def to_json(self) -> dict[str, Any]:
         mu = {"means": self.by_means.to_json(), "runs": self.by_runs.to_json()}
