@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.votes import Counts
 from patebench.audit import agreement
 from patebench.audit.agreement import TwoTallies
 from patebench.audit.runs import (
     AuditSetting,
     CountingGenerator,
-    Histogram,
-    Histograms,
     Outcomes,
     Sampled,
     count_outcomes,
@@ -99,11 +98,10 @@ class ReleaseNoiseAudit(AuditSetting):
         sides = []
         for side, name in enumerate(("here", "there")):
             source = DiscreteNoise(self.streams(f"discrete/{sampled.queries}/{name}"))
-            counts = self.count(lambda T, side=side: event.pair.votes(T)[side], source, self.runs)  # type: ignore[misc]
-            sides.append(dict(enumerate(counts.tolist())))
+            sides.append(self.count(lambda T, side=side: event.pair.votes(T)[side], source, self.runs))  # type: ignore[misc]
         return event.count(sides, self.confidence, sampled.queries, self.delta)
 
-    def disagreements(self, pair: Pair, shapes: Histograms, agreements: Sequence[Agreement] = ()) -> list[str]:
+    def disagreements(self, pair: Pair, shapes: Counts, agreements: Sequence[Agreement] = ()) -> list[str]:
         """Return a list with one line about a difference between release mode and seeded noise, or an empty list.
 
         Parameters
@@ -145,7 +143,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(whole.where, *groups, names=GROUPS)]
 
     def disagreements_of_transcripts(
-        self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
+        self, pairs: Mapping[int, Pair], shapes: Counts, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
         """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
 
@@ -205,7 +203,7 @@ class ReleaseNoiseAudit(AuditSetting):
             again = agreement.count_repeats(reference, lag)
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
-    def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
+    def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
         """Return the histogram whose outcomes are least often equal, which best reveals reused noise."""
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -217,7 +215,7 @@ class ReleaseNoiseAudit(AuditSetting):
         shown = [count_outcomes(tried(counts), len(counts)) for counts in shapes]
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
-    def _compare_shifts(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
+    def _compare_shifts(self, asked: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Return tests of outcomes, for each cyclic shift of the classes and for all together."""
         classes = len(asked[0])
         tallies = [
@@ -236,7 +234,7 @@ class ReleaseNoiseAudit(AuditSetting):
         self._rows([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
-    def _rows(self, asked: Sequence[Histogram], source: Source | DiscreteNoise, labels: int) -> Outcomes:
+    def _rows(self, asked: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
         """Return the outcomes of histograms queried in turn in one release (rounds, histograms)."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))

@@ -1,7 +1,7 @@
 """Runs of a mechanism on given votes, and the choice of events that distinguish two adjacent data sets."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Counts, Votes
 from patebench.audit.estimates import Rates, binary, compose_nested, composed, expected, expected_apart, weight
 from patebench.audit.worst_pairs import Pair
 from patebench.core.seeds import Source
@@ -18,12 +18,6 @@ from patebench.mechanisms.base import Mechanism
 
 #: Labels; the number of classes stands for "no answer".
 Outcomes = NDArray[np.int64]
-
-#: (classes,) counts of one query.
-Histogram = NDArray[np.int64]
-
-#: (histograms, classes) counts.
-Histograms = NDArray[np.int64]
 
 #: Function that returns the generator of a named random stream.
 Streams = Callable[[str], np.random.Generator]
@@ -84,8 +78,52 @@ class AuditSetting:
             log_p, log_p_neighbour = np.log(here[0]), np.log(there[0])
         return composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, self.delta)
 
+    def choose_event(
+        self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int, view: int = 0
+    ) -> "Event":
+        """Return the event with the largest expected ε lower bound.
 
-def votes_in_turn(histograms: Histograms, queries: int) -> Votes:
+        The events are the sets of the k outcomes with the largest P/Q, for k = 1, 2, …
+
+        Parameters
+        ----------
+        labels : number of answers on each of D and D′ in which the event will be counted
+        pair : the data sets D and D′
+        likely, rare : estimated probabilities P on D and Q on D′ of the outcomes
+        times, view : see `Event`
+        """
+        order = _by_ratio(likely, rare)
+        low, high = likely.low(order), rare.high(order)
+        differ = np.cumsum(likely.probability[order] - rare.probability[order])
+        corners = expected(low, high, labels, self.confidence)
+        epsilons = [binary(float(p), float(q), times, self.delta) for p, q in zip(*corners, strict=True)]
+        size = max(range(len(order)), key=lambda k: (epsilons[k], float(differ[k])))
+        of_p = weight(float(low[size]), float(high[size]))
+        return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
+
+    def choose_nested_events(
+        self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int
+    ) -> Iterator["Event"]:
+        """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither D nor D′).
+
+        Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
+        between D and D′. The middle group improves composed bounds if noise is large, but its probabilities must be
+        bounded too, which uses up a part of the failure probability. Nothing is yielded for fewer than three outcomes.
+        The parameters are those of `choose_event`.
+        """
+        order = _by_ratio(likely, rare)
+        p, q = likely.low(order), rare.high(order)
+        cuts = [(i, j) for i in range(len(order) - 1) for j in range(i + 1, len(order) - 1)]
+        if not cuts:
+            return
+        inner, outer = max(cuts, key=lambda cut: _apart(p, q, cut))
+        corners = expected_apart(p[[inner, outer]], q[[inner, outer]], labels, self.confidence)
+        predicted = compose_nested(*corners, times, self.delta), float(p[inner] - q[inner])
+        of_p = weight(float(p[inner]), float(q[inner]))
+        yield Event(pair, order[: inner + 1], times, of_p, predicted, 0, order[: outer + 1])
+
+
+def votes_in_turn(histograms: Counts, queries: int) -> Votes:
     """Return votes on `queries` queries whose counts cycle through the rows of `histograms` (histograms, classes)."""
     classes = np.arange(histograms.shape[1])
     matrix = np.stack([np.repeat(classes, counts) for counts in histograms], axis=1)
@@ -120,9 +158,6 @@ class CountingGenerator:
 #: Minimum confidence of a verdict against a stated bound, so that sampling almost never rejects a sound mechanism.
 SURE = 1 - 1e-6
 
-#: Number of times that each outcome occurred.
-OutcomeCounts = Mapping[int, int]
-
 
 @dataclass(frozen=True, eq=False)
 class Event:
@@ -147,12 +182,12 @@ class Event:
     view: int = 0
     wider: Outcomes | None = None
 
-    def count(self, sides: Sequence[OutcomeCounts], confidence: float, queries: int, delta: float) -> "Sampled":
-        """Return the result of counting this event; `sides` map each outcome to its count, on D and on D′."""
+    def count(self, sides: Sequence[NDArray[np.int64]], confidence: float, queries: int, delta: float) -> "Sampled":
+        """Return the result of counting this event; `sides` are the counts of all outcomes on D and on D′."""
 
         def rates(outcomes: Outcomes) -> Rates:
-            times = [sum(counts.get(int(outcome), 0) for outcome in outcomes) for counts in sides]
-            return Rates(times[0], times[1], sum(sides[0].values()), confidence, self.weight)
+            times = [int(counts[outcomes].sum()) for counts in sides]
+            return Rates(times[0], times[1], int(sides[0].sum()), confidence, self.weight)
 
         wider = None if self.wider is None else rates(self.wider)
         return Sampled(queries, delta, rates(self.outcomes), self.pair, self, wider)
@@ -217,60 +252,6 @@ class Known:
         """Return the probability of the first k outcomes in `order`, for k = 1, 2, …, plus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Choice of the event with the largest expected ε lower bound.
-
-    Parameters
-    ----------
-    labels : number of answers on each of D and D′ in which the event will be counted
-    confidence, delta : confidence and δ of the lower bound
-    """
-
-    labels: int
-    confidence: float
-    delta: float
-
-    def choose_event(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Return the event of largest expected ε.
-
-        The events are the sets of the k outcomes with the largest P/Q, for k = 1, 2, …
-
-        Parameters
-        ----------
-        pair : the data sets D and D′
-        likely, rare : estimated probabilities P on D and Q on D′ of the outcomes
-        times, view : see `Event`
-        """
-        order = _by_ratio(likely, rare)
-        low, high = likely.low(order), rare.high(order)
-        differ = np.cumsum(likely.probability[order] - rare.probability[order])
-        corners = expected(low, high, self.labels, self.confidence)
-        epsilons = [binary(float(p), float(q), times, self.delta) for p, q in zip(*corners, strict=True)]
-        size = max(range(len(order)), key=lambda k: (epsilons[k], float(differ[k])))
-        of_p = weight(float(low[size]), float(high[size]))
-        return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
-
-    def choose_nested_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
-        """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither D nor D′).
-
-        Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
-        between D and D′. The middle group improves composed bounds if noise is large, but its probabilities must be
-        bounded too, which uses up a part of the failure probability. Nothing is yielded for fewer than three outcomes.
-        The parameters are those of `choose_event`.
-        """
-        order = _by_ratio(likely, rare)
-        p, q = likely.low(order), rare.high(order)
-        cuts = [(i, j) for i in range(len(order) - 1) for j in range(i + 1, len(order) - 1)]
-        if not cuts:
-            return
-        inner, outer = max(cuts, key=lambda cut: _apart(p, q, cut))
-        corners = expected_apart(p[[inner, outer]], q[[inner, outer]], self.labels, self.confidence)
-        predicted = compose_nested(*corners, times, self.delta), float(p[inner] - q[inner])
-        of_p = weight(float(p[inner]), float(q[inner]))
-        yield Event(pair, order[: inner + 1], times, of_p, predicted, 0, order[: outer + 1])
 
 
 def _by_ratio(likely: Known, rare: Known) -> Outcomes:

@@ -6,13 +6,13 @@ bound depends only on outcomes of `release`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Counts, Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
 from patebench.audit.estimates import Rates, clopper_pearson
@@ -20,8 +20,6 @@ from patebench.audit.runs import (
     AuditSetting,
     CountingGenerator,
     Event,
-    Goal,
-    Histograms,
     Known,
     Outcomes,
     Sampled,
@@ -71,17 +69,6 @@ _CREDIBLE = 1e-4
 _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """The results of all runs.
-
-    `largest` maps each number of queries to the result of largest ε. `tallies` test the stated probabilities.
-    """
-
-    largest: dict[int, Sampled]
-    tallies: list[Tally] = field(default_factory=list)
-
-
 class SampledAudit(AuditSetting):
     """Sampled audit of a mechanism that answers queries, on pairs of data sets."""
 
@@ -89,9 +76,9 @@ class SampledAudit(AuditSetting):
         self,
         pairs: Sequence[Pair],
         queries: Sequence[int],
-        shapes: Histograms | None = None,
+        shapes: Counts | None = None,
         agreements: Sequence[Agreement] = (),
-    ) -> Seen:
+    ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return the result of largest ε for each number of queries, and tests of the stated probabilities.
 
         Parameters
@@ -105,18 +92,18 @@ class SampledAudit(AuditSetting):
         pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
             rates = Rates(0, 0, _FRESH_RUNS, self.confidence)
-            return Seen({T: Sampled(T, self.delta, rates, pairs[0], None) for T in queries})
+            return {T: Sampled(T, self.delta, rates, pairs[0], None) for T in queries}, []
         if not self.mechanism.independent_queries:
             tallies = [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
             for i, (counts, _) in enumerate(agreements):
                 votes = repeated_votes(counts, _SHORT_WITH_STATE)
                 tallies += self._tally_positions(on_counts(counts), votes, f"agreement/{i}", _AGREEING_WITH_STATE)
-            return Seen({T: self._with_state(pairs, T) for T in queries}, tallies)
+            return {T: self._with_state(pairs, T) for T in queries}, tallies
         shapes = np.stack([pair.counts for pair in pairs]) if shapes is None else shapes
-        result = self._independent(pairs, queries, shapes)
+        largest, tallies = self._independent(pairs, queries, shapes)
         for i, agreed in enumerate(agreements):
-            result.tallies.extend(self._tally_agreement(agreed, f"agreement/{i}"))
-        return result
+            tallies += self._tally_agreement(agreed, f"agreement/{i}")
+        return largest, tallies
 
     @property
     def _local(self) -> bool:
@@ -124,7 +111,9 @@ class SampledAudit(AuditSetting):
 
     # Independent queries.
 
-    def _independent(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms) -> Seen:
+    def _independent(
+        self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
+    ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return the results for a mechanism whose queries are independent."""
         views = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
@@ -138,11 +127,11 @@ class SampledAudit(AuditSetting):
                 for side, name in enumerate(("here", "there"))
             )
             known += [(pair, likely, rare), (pair.reversed(), rare, likely)]
-        goals = {
-            T: Goal(max(1000, (labels - labels // _CHOOSING) * query_factor(self.runs, T)), self.confidence, self.delta)
-            for T in queries
-        }
-        return Seen({T: self._estimate(self._best(goals[T], known, T), goals[T], T, tallies) for T in queries}, tallies)
+        largest = {}
+        for T in queries:
+            counting = max(1000, (labels - labels // _CHOOSING) * query_factor(self.runs, T))
+            largest[T] = self._estimate(self._best(counting, known, T), counting, T, tallies)
+        return largest, tallies
 
     def _queries_per_run(self, votes: Votes) -> int:
         """Return the number of queries of one run, fewer if releases draw many random numbers."""
@@ -164,25 +153,25 @@ class SampledAudit(AuditSetting):
             return Known(seen / seen.sum(), float(seen.sum()))
         return Known(stated[0], 1e15)
 
-    def _best(self, goal: Goal, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
-        """Return the event with the largest expected ε on any pair."""
+    def _best(self, labels: int, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
+        """Return the event with the largest expected ε on any pair, if it is counted in `labels` labels."""
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
         few = known if times == 1 else _most_different(known)
-        events = [goal.choose_event(*pair, times) for pair in few]
+        events = [self.choose_event(labels, *pair, times) for pair in few]
         if times > 1:
-            events += [event for pair in few[:_NESTED] for event in goal.choose_nested_events(*pair, times)]
+            events += [event for pair in few[:_NESTED] for event in self.choose_nested_events(labels, *pair, times)]
         return max(events, key=lambda event: event.predicted)
 
-    def _estimate(self, event: Event, goal: Goal, queries: int, tallies: list[Tally]) -> Sampled:
+    def _estimate(self, event: Event, labels: int, queries: int, tallies: list[Tally]) -> Sampled:
         """Count an event in new labels, and append tests of these labels."""
         sides = [
-            self._count(event.pair, side, goal.labels, f"{queries}/count/{name}", tallies)
+            self._count(event.pair, side, labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
         ]
         return event.count(sides, self.confidence, queries, self.delta)
 
-    def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
+    def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> NDArray[np.int64]:
         """Count each outcome on one side of a pair, and append tests."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
@@ -194,9 +183,9 @@ class SampledAudit(AuditSetting):
                 tallies += agreement.tally_neighbours(_on_side(pair, side), shown, stated[0])
         if stated is not None:
             tallies.append(agreement.tally_labels(_on_side(pair, side), seen, stated[0]))
-        return dict(enumerate(seen.tolist()))
+        return seen
 
-    def _tally_shapes(self, shapes: Histograms) -> Iterator[Tally]:
+    def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
         """Yield tests of whether histograms that are queried in turn are answered as if alone."""
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
@@ -248,7 +237,6 @@ class SampledAudit(AuditSetting):
         # The event is about the first answers of a release.
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
-        goal = Goal(count, self.confidence, self.delta)
         events: list[Event] = []
         for i, pair in enumerate(pairs):
             for view, sides in enumerate(zip(*self._views(pair, f"{queries}/{i}", runs_per_pair, length), strict=True)):
@@ -258,7 +246,7 @@ class SampledAudit(AuditSetting):
                 ]
                 likely, rare = (Known(share, runs_per_pair) for share in shares)
                 for ways in ((pair, likely, rare), (pair.reversed(), rare, likely)):
-                    event = goal.choose_event(*ways, 1, view)
+                    event = self.choose_event(count, *ways, 1, view)
                     events.append(replace(event, outcomes=values[event.outcomes]))
         best = max(events, key=lambda event: event.predicted)
         views = self._views(best.pair, f"{queries}/count", count, length)

@@ -26,7 +26,7 @@ from patebench.audit import agreement
 from patebench.audit.agreement import Tally, TwoTallies
 from patebench.audit.estimates import composed
 from patebench.audit.release_noise import DiscreteNoise
-from patebench.audit.runs import AuditSetting, Event, Goal, Known, Sampled
+from patebench.audit.runs import AuditSetting, Event, Known, Sampled
 from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
@@ -270,7 +270,7 @@ class TableAudit(AuditSetting):
         and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
-        goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
+        counting = max(1000, self._runs - choosing)
         tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]
         distances = [self._distance(*pair, few, f"{queries}/{i}") for i, pair in enumerate(tried)]
         world, cells = tried[int(np.argmax(distances))]
@@ -278,11 +278,11 @@ class TableAudit(AuditSetting):
         edges = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, _SUMS + 1)[1:-1]))
         groups = [np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) for sums in (here, there)]
         one, two = (Known(counts / choosing, choosing) for counts in groups)
-        ways = [goal.choose_event(world.pair, one, two, 1), goal.choose_event(world.reversed().pair, two, one, 1)]
-        best = int(np.argmax([event.predicted[0] for event in ways]))
-        chosen = world.reversed() if best else world
-        sides = self._count_sums(chosen, cells, edges, goal.labels, f"{queries}/count")
-        return ways[best].count(sides, self.confidence, queries, self.delta)
+        ways = (world, one, two), (world.reversed(), two, one)
+        events = {way: self.choose_event(counting, way.pair, likely, rare, 1) for way, likely, rare in ways}
+        chosen = max(events, key=lambda way: events[way].predicted[0])
+        sides = self._count_sums(chosen, cells, edges, counting, f"{queries}/count")
+        return events[chosen].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
         """Return the distance between the mean sums on D and on D′, in standard deviations."""
@@ -299,8 +299,9 @@ class TableAudit(AuditSetting):
         assert event is not None
         both_ways = [way for world in self.worlds(queries) for way in (world, world.reversed())]
         world = next(way for way in both_ways if way.words == event.pair.words)
-        runs = max(1000, self._runs // _CHOOSING)
-        sides = self._count_sums(world, self._directions(world)[0], np.array([0.5]), runs, "discrete", discrete=True)
+        cells, runs = self._directions(world)[0], max(1000, self._runs // _CHOOSING)
+        ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
+        sides = self._count_sums(world, cells, np.array([sum(ends) / 2]), runs, "discrete", discrete=True)
         upper = Event(event.pair, np.array([1]), 1, 0.5, (0.0, 0.0))
         return upper.count(sides, self.confidence, queries, self.delta)
 
@@ -358,14 +359,10 @@ class TableAudit(AuditSetting):
 
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
-    ) -> list[dict[int, int]]:
+    ) -> list[NDArray[np.int64]]:
         """Count the runs in each group of sums, on D and on D′."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
-        if discrete:  # halfway between the expected sums of D and D′
-            ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
-            edges = np.array([sum(ends) / 2])
-        groups = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
-        return [dict(enumerate(counts.tolist())) for counts in groups]
+        return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
         """Return released minus true counts on D (runs, queries, classes)."""

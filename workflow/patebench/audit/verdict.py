@@ -94,13 +94,6 @@ class Finding:
     discrete: Sampled | None = None
     weighted: "Finding | None" = None
 
-    def with_weights(self, weighted: "Finding") -> "Finding":
-        """Return a copy of this finding with `weighted`, the finding for votes with weights.
-
-        A bound that is violated more for votes with weights replaces the same bound in `stated`.
-        """
-        return replace(self, stated=_worst_of_each(self.stated, weighted.stated), weighted=weighted)
-
 
 @dataclass(frozen=True)
 class Audit(AuditSetting):
@@ -191,7 +184,9 @@ def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[F
     weighted, most = tables.with_weights(), wanted[-1]
     lines += disagreements(weighted, [most])
     *findings, last = (_audit_tables(tables, T, sound=not lines) for T in wanted)
-    return [*findings, last.with_weights(_audit_tables(weighted, most, sound=not lines))], lines
+    further = _audit_tables(weighted, most, sound=not lines)
+    # A bound that is violated more for votes with weights replaces the same bound.
+    return [*findings, replace(last, stated=_worst_of_each(last.stated, further.stated), weighted=further)], lines
 
 
 def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
@@ -215,22 +210,20 @@ def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Findi
         for T in wanted
     }
     agreements = searches[wanted[-1]].agreements()
-    seen = SampledAudit(**vars(how))(pairs, wanted, search.shapes(), agreements)
-    lines = agreement.disagreements(seen.tallies)
+    largest, tallies = SampledAudit(**vars(how))(pairs, wanted, search.shapes(), agreements)
+    lines = agreement.disagreements(tallies)
     if mechanism.independent_queries:
-        lines += _more_than_stated(how, search, seen.largest)
+        lines += _more_than_stated(how, search, largest)
     discrete: dict[int, Sampled] = {}
-    if mechanism.discrete and all(sampled.event is not None for sampled in seen.largest.values()):
+    if mechanism.discrete and all(sampled.event is not None for sampled in largest.values()):
         release = ReleaseNoiseAudit(**vars(how))
         if mechanism.independent_queries:
-            lines += release.disagreements(seen.largest[1].pair, search.shapes(), agreements)
-            discrete = {T: release.seeded(seen.largest[T]) for T in wanted}
+            lines += release.disagreements(largest[1].pair, search.shapes(), agreements)
+            discrete = {T: release.seeded(largest[T]) for T in wanted}
         else:
-            by_queries = {T: seen.largest[T].pair for T in wanted}
+            by_queries = {T: largest[T].pair for T in wanted}
             lines += release.disagreements_of_transcripts(by_queries, search.shapes(), agreements)
-    findings = [
-        _compare(searches[T], T, worst[T], seen.largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted
-    ]
+    findings = [_compare(searches[T], T, worst[T], largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted]
     return findings, lines
 
 
