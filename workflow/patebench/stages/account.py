@@ -114,12 +114,10 @@ def run(
                 "it contains labels of the whole pool, not of queries selected in rounds",
                 "leave --selected out",
             )
-        noise: SanitisingNoise | None = None
-        if seed is not None and stream is not None:
-            noise = seeded_noise(seed, stream)
-        elif (seed, stream) != (None, None):
+        if (seed is None) != (stream is None):
             line = "only one of --seed and --stream is given; give both to draw sanitised bounds, or neither"
             raise PatebenchError(line)
+        noise = None if seed is None or stream is None else seeded_noise(seed, stream)
         if noise is not None and release:
             line = (
                 "sanitised bounds of a release need secret noise, not noise from a seed; leave --seed and --stream out"
@@ -276,9 +274,9 @@ def _budget_bounds(
     return guaranteed.bounds(queries, delta) if delta >= budget["delta"] else []
 
 
-def spaced_numbers(queries: int, most: int = 40) -> list[int]:
-    """Return at most `most` whole numbers from 1 to `queries`, evenly spaced on a logarithmic scale."""
-    return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
+def spaced_numbers(queries: int) -> list[int]:
+    """Return at most 40 whole numbers from 1 to `queries`, evenly spaced on a logarithmic scale."""
+    return sorted({round(T) for T in np.geomspace(1, queries, min(40, 2 + queries // 20))})
 
 
 command = stage_command(run, *table_options, processes)
