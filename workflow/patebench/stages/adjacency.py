@@ -257,18 +257,18 @@ class DataSet:
         self.given = Rerun(config, data, folder / "given").prepare()
         loaded = self.given.folder / data.name
         self.private, self.public = (_as_loaded(loaded / f"{role}.npz") for role in ("private", "public"))
+        names, public = self.public.meta["class_names"], dict[str, Any](self.public.arrays)
+        # Store the names only if the labels do not imply them, so that a wrong number of classes is detected.
+        if names != list(map(str, range(int(public["y"].max()) + 1))):
+            public["class_names"] = np.array(names)
+        np.savez(folder / "own-public.npz", **public)
 
     def with_records(self, ours: Records, name: str) -> Data:
-        """Write a copy of the data set with private records `ours` to files named after `name`; return the copy."""
-        names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
-        # Store the names only if the labels do not imply them, so that a wrong number of classes is detected.
-        public: dict[str, Any] = dict(self.public.arrays)
-        if names != list(map(str, shown)):
-            public["class_names"] = np.array(names)
-        files = {role: str(self.folder / f"{name}-{role}.npz") for role in ("private", "public")}
+        """Write private records `ours` to a file named after `name`; return the data set with these records."""
+        files = {"private": self.folder / f"{name}-private.npz", "public": self.folder / "own-public.npz"}
         np.savez(files["private"], **dict[str, Any](ours))
-        np.savez(files["public"], **public)
-        return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
+        sources = tuple((role, str(path)) for role, path in files.items())
+        return replace(self.data, loader="npz", sources=sources, declared=())
 
     def audit(self) -> AuditedData:
         """Return findings on whether a private record unlike all others changes a public output of the stage `data`."""
