@@ -5,7 +5,7 @@ as mean ± standard deviation over the seeds; a dash marks a missing value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
@@ -132,35 +132,25 @@ class Table:
     #: Section of the report page, for tables of other packages; the registry states it for built-in tables.
     section: str = ""
 
-    def all_columns(self, frame: pd.DataFrame) -> Sequence[Column]:
-        """Return the visible columns for `frame`, including those without a value.
+    def shown(self, frame: pd.DataFrame) -> list[Column]:
+        """Return the visible columns that have a value in `frame`; all visible columns if `frame` has no row.
 
         A column for the split is added if a data set has several splits, or if ε protects only labels in a split.
         """
+        frame = in_text(frame)
         columns = list(self.columns(frame) if callable(self.columns) else self.columns)
         fields = [column.field for column in columns]
         if "dataset" in fields and "setting" in frame:
             several = (frame.groupby("dataset")["setting"].nunique() > 1).any()
             if several or frame["setting"].map(of_labels).any():
                 columns.insert(fields.index("dataset") + 1, Column("setting", "Split"))
-        return columns
-
-    def shown(self, frame: pd.DataFrame) -> list[Column]:
-        """Return the visible columns with a value in `frame`; `deviation` is False where all deviations are missing."""
-        frame = in_text(frame)
-        columns = [column for column in self.all_columns(frame) if frame.empty or _has_value(frame[column.value])]
-        deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
-        return [
-            column if column in deviating else replace(column, field=column.value, deviation=False)
-            for column in columns
-        ]
+        return [column for column in columns if frame.empty or _has_value(frame[column.value])]
 
     def rows(self, frame: pd.DataFrame) -> list[list[str]]:
         """Return the headings, and then the formatted cells of each row of `frame`."""
-        frame = in_text(frame)
         columns = self.shown(frame)
-        headings = [column.heading for column in columns]
-        return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
+        rows: list[dict[Any, Any]] = in_text(frame).to_dict("records")
+        return [[column.heading for column in columns], *([column.cell(row) for column in columns] for row in rows)]
 
     def csv(self, frame: pd.DataFrame) -> str:
         """Return all columns of `frame` as CSV text, at full precision and with empty cells for missing values."""
