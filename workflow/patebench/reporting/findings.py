@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -42,7 +42,7 @@ def findings(tables: Tables) -> list[str]:
     """
     filled = {name: frame for name, frame in tables.items() if not frame.empty}
     sentences = [
-        [line for table, state in finding if table in filled for line in state(filled[table], filled)]
+        [line for state, *names in finding if names[0] in filled for line in state(*map(filled.get, names))]
         for finding in _FINDINGS
     ]
     texts = [" ".join(lines) for lines in sentences if lines]
@@ -70,7 +70,7 @@ def setup(tables: Tables) -> str:
     return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples."
 
 
-def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _best_students(students: pd.DataFrame) -> Iterator[str]:
     """Yield sentences on the most accurate student of each data set."""
     students = students[students["accuracy_mean"].notna()]
     labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
@@ -102,7 +102,7 @@ def _best_students(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
             )
 
 
-def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _private_models(models: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the most accurate private model of each data set."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
@@ -113,7 +113,7 @@ def _private_models(models: pd.DataFrame, tables: Tables) -> Iterator[str]:
         )
 
 
-def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _uncovered(students: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence per data set on the classes without released labels."""
     if "uncovered" not in students:
         return
@@ -130,7 +130,7 @@ def _uncovered(students: pd.DataFrame, tables: Tables) -> Iterator[str]:
             )
 
 
-def _public_alone(bits: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence per data set on the best accuracy without private data."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
@@ -152,15 +152,14 @@ def _short_otherwise(numbers: float) -> str:
     return f" (other settings fell short of {numbers:.0f})" if numbers else ""
 
 
-def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str]:
     """Yield a sentence that counts the printed numbers of all papers by verdict."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
     results = 0
-    if "verdicts" in tables:
-        measured = tables["verdicts"]["measured_mean"].notna() & tables["verdicts"]["copy_of"].isna()
-        results = tables["verdicts"].loc[measured, "result"].nunique()
+    if verdicts is not None:
+        results = verdicts.loc[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna(), "result"].nunique()
     by = f" by {plural(results, 'result')} of this run" if 0 < results < judged else ""  # papers quote each other
     yield (
         f"Of {plural(total['printed'] - count[Verdict.NOT_COMPARABLE], 'comparable number')} in"
@@ -171,7 +170,7 @@ def _papers(papers: pd.DataFrame, tables: Tables) -> Iterator[str]:
     )
 
 
-def _proofs(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _proofs(audit: pd.DataFrame) -> Iterator[str]:
     """Yield sentences that count the proven bounds that audits tested or contradicted."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
@@ -186,14 +185,14 @@ def _proofs(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
         yield f"The code of {names} does not match its specification, so {plural(unlike, 'bound')} may not hold."
 
 
-def _broken_claims(audit: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _broken_claims(audit: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the mechanisms whose claimed ε an audit contradicts."""
     broken = {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if broken:
         yield f"The ε that papers claim for {join(sorted(broken))} does not hold: {_LARGER}"
 
 
-def _broken_petdl(petdl: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _broken_petdl(petdl: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the forms of PET-DL whose claimed ε an audit contradicts."""
     violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
     if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
@@ -201,13 +200,14 @@ def _broken_petdl(petdl: pd.DataFrame, tables: Tables) -> Iterator[str]:
 
 
 _LARGER = "the audit found a larger one."
-#: The findings in order. Each consists of pairs: a table that must have rows, and a function that yields sentences.
-_FINDINGS: tuple[tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], ...], ...] = (
-    (("utility-privacy", _best_students), ("utility-privacy", _uncovered)),
-    (("private-models", _private_models),),
-    (("bits", _public_alone),),
-    (("audit", _proofs), ("audit", _broken_claims), ("petdl", _broken_petdl)),
-    (("papers", _papers),),
+#: The findings in order. Each consists of functions that yield sentences, with the names of the tables that they take;
+#: the first table must have rows.
+_FINDINGS: tuple[tuple[tuple[Any, ...], ...], ...] = (
+    ((_best_students, "utility-privacy"), (_uncovered, "utility-privacy")),
+    ((_private_models, "private-models"),),
+    ((_public_alone, "bits"),),
+    ((_proofs, "audit"), (_broken_claims, "audit"), (_broken_petdl, "petdl")),
+    ((_papers, "papers", "verdicts"),),
 )
 
 
@@ -252,27 +252,22 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return the mean accuracy of `row` as text, followed by the text of `base_rate` in brackets, if there is one.
+    """Return the mean accuracy of `row` as text, with the accuracy of predicting the largest class in brackets.
 
-    `accuracy` is the name of the accuracy's column without `_mean`.
+    The brackets also contain the balanced accuracy, if known. If always predicting the largest class is at least as
+    accurate, the text says so. Without the share of the largest class, there are no brackets. `accuracy` is the name of
+    the accuracy's column without `_mean`.
     """
-    beside = base_rate(row, accuracy)
-    return percent(row[f"{accuracy}_mean"]) + (f" ({beside})" if beside else "")
-
-
-def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return a text with the balanced accuracy of `row`, if known, and the accuracy of predicting the largest class.
-
-    If always predicting the largest class is at least as accurate as the column `<accuracy>_mean`, the text says so.
-    The text is "" if the share of the largest class is unknown.
-    """
-    largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
+    reached, largest = row[f"{accuracy}_mean"], row.get("largest_class_mean", math.nan)
     if largest != largest:
-        return ""
+        return percent(reached)
+    balanced = row.get("balanced_accuracy_mean", math.nan)
     known = "" if balanced != balanced else f"balanced accuracy {percent(balanced)}; "
-    if row[f"{accuracy}_mean"] <= largest:
-        return f"{known}no better than predicting the largest class, which gives {percent(largest)}"
-    return f"{known}predicting the largest class gives {percent(largest)}"
+    if reached <= largest:
+        beside = f"no better than predicting the largest class, which gives {percent(largest)}"
+    else:
+        beside = f"predicting the largest class gives {percent(largest)}"
+    return f"{percent(reached)} ({known}{beside})"
 
 
 def percent(value: float) -> str:
