@@ -99,17 +99,11 @@ def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
     """Return verdict and reason for a value that no kept run measured."""
-    if value.not_comparable:
-        return {"verdict": str(Verdict.NOT_COMPARABLE), "why": value.not_comparable}
-    if value.not_run:
-        return {"verdict": str(Verdict.NOT_RUN), "why": value.not_run}
+    verdict = Verdict.NOT_COMPARABLE if value.not_comparable else Verdict.NOT_RUN
+    lacks = "has this setting" if value.dataset in datasets else f"uses the data set {in_words(value.dataset)}"
     where = f"config/papers/{value.configuration}.yaml, {listing(value.experiments)}"
-    if value.dataset not in datasets:
-        return {
-            "verdict": str(Verdict.NOT_RUN),
-            "why": f"no kept run uses the data set {in_words(value.dataset)} ({where})",
-        }
-    return {"verdict": str(Verdict.NOT_RUN), "why": f"no kept run has this setting ({where})"}
+    why = value.not_comparable or value.not_run or f"no kept run {lacks} ({where})"
+    return {"verdict": str(verdict), "why": why}
 
 
 def records_of_tables(reference: Path) -> Records:

@@ -140,12 +140,10 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
     """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
-    if quantity == "answered":
-        near = abs(mean - published) <= tolerance(quantity, published, deviation)
-        return Verdict.REPRODUCED if near else Verdict.BETTER if mean > published else Verdict.SHORT
     if abs(mean - published) <= tolerance(quantity, published, deviation):
         return Verdict.REPRODUCED
-    return Verdict.BETTER if (mean > published) == is_accuracy(quantity) else Verdict.SHORT
+    larger_is_better = is_accuracy(quantity) or quantity == "answered"
+    return Verdict.BETTER if (mean > published) == larger_is_better else Verdict.SHORT
 
 
 def at_epsilon(spent: float, printed: float | None) -> bool:
