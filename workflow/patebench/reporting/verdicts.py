@@ -198,17 +198,6 @@ def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str
 _LABELLED = ("dataset", "teachers", "mechanism", "noise")
 _TEACHERS = ("model", "recipe", "partition")
 _LEARNER = ("model", "recipe")
-#: Columns by quantity: the column of the measured number, the columns that must equal the fields of the printed number,
-#: and the columns that describe a setting. Quantities with their own rules are left out.
-_WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
-    "teacher_accuracy": ("teacher_accuracy_mean", ("dataset", "teachers"), _TEACHERS),
-    "plurality_accuracy": ("plurality_accuracy_pool", ("dataset", "teachers"), _TEACHERS),
-    "label_accuracy": ("label_accuracy", _LABELLED, (*_TEACHERS, "setting")),
-    "student_accuracy": ("accuracy", (*_LABELLED, "queries"), ("method", "student_model", "strategy", *_TEACHERS)),
-    "ground_truth_student_accuracy": ("accuracy", ("dataset", "queries"), _LEARNER),
-    "baseline_accuracy": ("accuracy", ("dataset",), _LEARNER),
-    "answered": ("answered", (*_LABELLED, "queries"), _TEACHERS),
-}
 
 
 @dataclass(frozen=True)
@@ -236,9 +225,9 @@ class _Measures:
             rows = self._private_model(value, SYSTEMS.get(mechanism, SYSTEMS[DP_SGD]))
         elif quantity == "accuracy_at_epsilon":
             rows = self._students_at(value)
-        elif quantity in _WAYS:
-            column, keys, how = _WAYS[quantity]
-            rows = _rows_of_setting(self._frames[quantity], value, column, keys, how)
+        elif quantity in self._ways:
+            frame, column, keys, how = self._ways[quantity]
+            rows = _rows_of_setting(frame, value, column, keys, how)
             # Students of the same labels have the same number of answers.
             rows = rows.drop_duplicates(["how", "seed"]) if quantity == "answered" else rows
         else:
@@ -250,18 +239,25 @@ class _Measures:
         return {str(name) for frame in vars(self.records).values() for name in frame["dataset"]}
 
     @cached_property
-    def _frames(self) -> dict[str, pd.DataFrame]:
-        """Return the frame of records that contains each quantity of `_WAYS`."""
-        records = self.records
-        baselines = records.baselines.rename(columns={"true_labels": "queries"})
+    def _ways(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
+        """Return, by quantity, where its measured numbers are; quantities with their own rules are left out.
+
+        These are the frame, the column of the measured number, the columns that must equal the fields of the printed
+        number, and the columns that describe a setting.
+        """
+        ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
+        labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
+        true_labels = baselines[~all_labels].rename(columns={"true_labels": "queries"})
+        of_teachers, of_queries = ("dataset", "teachers"), (*_LABELLED, "queries")
+        of_student = ("method", "student_model", "strategy", *_TEACHERS)
         return {
-            "teacher_accuracy": records.ensembles,
-            "plurality_accuracy": records.ensembles,
-            "label_accuracy": records.of_whole_pool().label_sets,
-            "student_accuracy": records.students,
-            "ground_truth_student_accuracy": baselines[baselines["queries"].notna()],
-            "baseline_accuracy": records.baselines[records.baselines["true_labels"].isna()],
-            "answered": records.students.drop(columns="student"),
+            "teacher_accuracy": (ensembles, "teacher_accuracy_mean", of_teachers, _TEACHERS),
+            "plurality_accuracy": (ensembles, "plurality_accuracy_pool", of_teachers, _TEACHERS),
+            "label_accuracy": (labels, "label_accuracy", _LABELLED, (*_TEACHERS, "setting")),
+            "student_accuracy": (students, "accuracy", of_queries, of_student),
+            "ground_truth_student_accuracy": (true_labels, "accuracy", ("dataset", "queries"), _LEARNER),
+            "baseline_accuracy": (baselines[all_labels], "accuracy", ("dataset",), _LEARNER),
+            "answered": (students.drop(columns="student"), "answered", of_queries, _TEACHERS),
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
