@@ -72,9 +72,8 @@ def outcomes(records: Records) -> pd.DataFrame:
     largest class, the balanced accuracy and the recall of each class. Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
-    students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
-    sizes = records.students.groupby(STUDENT, dropna=False)["private_records"].min().reset_index()
-    students = students.merge(sizes, on=STUDENT, how="left")
+    further = records.students.groupby(STUDENT, dropna=False).agg({"uncovered": _uncovered, "private_records": "min"})
+    students = students.merge(further.reset_index(), on=STUDENT, how="left")
     key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
     bounds = over_seeds(records.bounds, [*settings, "adjacency"], ["epsilon"])
@@ -88,11 +87,9 @@ def outcomes(records: Records) -> pd.DataFrame:
     return sort_rows(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
 
-def _uncovered(students: pd.DataFrame) -> pd.DataFrame:
-    """Return the classes without a released label in some seed, per student setting."""
-    classes = students.groupby(STUDENT, dropna=False)["uncovered"]
-    text = classes.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
-    return text.reset_index()
+def _uncovered(seeds: "pd.Series[Any]") -> str:
+    """Return the classes without a released label in some seed as text."""
+    return ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ()))
 
 
 def private_models(records: Records) -> pd.DataFrame:
@@ -237,8 +234,8 @@ AUDITED = [
     *("queries", "runs", "confidence"),
 ]
 
-#: Columns of stated ε, each with its kind; they contain the smallest ε of that kind.
-STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}
+#: Kinds of stated ε, which name the columns with the smallest ε of each kind.
+STATED = (Kind.CLAIMED, Kind.WORST_CASE, Kind.DATA_DEPENDENT)
 #: Prefix of the columns of audited ε; the label of the audit method follows.
 _FOUND = f"{Kind.AUDITED_LOWER}: "
 
@@ -255,8 +252,9 @@ def audited(records: Records) -> pd.DataFrame:
     """
     audits = records.audits
     frame = audits[AUDITED].drop_duplicates()
-    for column, kind in STATED.items():
-        frame = frame.merge(smallest_epsilon(audits[audits["kind"] == kind], AUDITED, column), on=AUDITED, how="left")
+    for kind in STATED:
+        stated = smallest_epsilon(audits[audits["kind"] == kind], AUDITED, str(kind))
+        frame = frame.merge(stated, on=AUDITED, how="left")
     lower = audits[audits["kind"] == Kind.AUDITED_LOWER]
     for label in sorted(lower["label"].unique(), key=natural_key):
         most = lower[lower["label"] == label].groupby(AUDITED, dropna=False)["epsilon"].max()
