@@ -157,12 +157,11 @@ _NOTHING, _ZERO = 1e-3, 4e-4
 #: Columns that identify a block of rows; `most` is the largest number of queries of a row.
 _BLOCK = ("dataset", "teachers", "delta", "most")
 _ROW = ("mechanism", "noise", "parameters")
-#: For each column of ε: label, kind, marker size, and hollow marker ("" for the filled marker of the kind).
-Marks = dict[str, tuple[str, Kind, int, str]]
-_STATED_MARKS: Marks = {
-    "worst_case": ("proven, worst case", Kind.WORST_CASE, 46, ""),
-    "data_dependent": ("proven, for the audited votes", Kind.DATA_DEPENDENT, 30, ""),
-    "claimed": ("claimed by a paper", Kind.CLAIMED, 52, ""),
+#: Label and marker size of each kind of stated ε.
+_STATED = {
+    Kind.WORST_CASE: ("proven, worst case", 46),
+    Kind.DATA_DEPENDENT: ("proven, for the audited votes", 30),
+    Kind.CLAIMED: ("claimed by a paper", 52),
 }
 #: Descriptions of audit methods by label; other methods are described by their label.
 _WAYS = {
@@ -229,20 +228,22 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
-def _marks(frame: pd.DataFrame) -> Marks:
-    """Return label, kind, size and hollow marker of each column of ε."""
+def _marks(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the settings of matplotlib's `scatter` for each column of ε."""
+    marks = {str(kind): _mark(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
     hollow = cycle(("v", "d", "<", ">"))
-    marks = dict(_STATED_MARKS)
     for name, label in audit_methods(frame).items():
         marker = "" if label == "exact" else next(hollow)
-        marks[name] = f"audited lower bound: {_WAYS.get(label, label)}", Kind.AUDITED_LOWER, 46, marker
+        marks[name] = _mark(Kind.AUDITED_LOWER, f"audited lower bound: {_WAYS.get(label, label)}", 46, marker)
     return marks
 
 
-def _settings(kind: Kind, hollow: str) -> dict[str, Any]:
+def _mark(kind: Kind, label: str, size: int, hollow: str = "") -> dict[str, Any]:
+    """Return the settings of a marker: the filled one of the kind, unless `hollow` names another."""
     style = KINDS[kind]
     colors = {"facecolors": "white" if hollow else style.color, "edgecolors": style.color, "linewidths": 1.4}
-    return {**colors, "marker": hollow or style.marker, "zorder": 4 if kind is Kind.AUDITED_LOWER else 3}
+    zorder = 4 if kind is Kind.AUDITED_LOWER else 3
+    return {**colors, "marker": hollow or style.marker, "s": size, "zorder": zorder, "label": label}
 
 
 def _dress_block(axis: Axes, infinity: float) -> None:
@@ -263,7 +264,7 @@ def _dress_block(axis: Axes, infinity: float) -> None:
     axis.tick_params(labelbottom=True)
 
 
-def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
+def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: dict[str, Any], infinity: float) -> None:
     """Draw the stated ε just above the audited ε, and shade a contradicted row."""
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO
@@ -278,20 +279,16 @@ def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: Marks, infini
             arrow: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
             axis.annotate("", (found, height + 0.15), (places[wrong], height - 0.15), arrowprops=arrow, zorder=1.5)
     for name, place in places.items():
-        _, kind, size, hollow = marks[name]
         beside = -0.15 if name in STATED else 0.15
-        axis.scatter([place], [height + beside], clip_on=False, s=size, **_settings(kind, hollow))
+        axis.scatter([place], [height + beside], clip_on=False, **marks[name])
 
 
-def _audit_entries(frame: pd.DataFrame, marks: Marks) -> dict[str, Any]:
+def _audit_entries(frame: pd.DataFrame, marks: dict[str, dict[str, Any]]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
-    for name, (words, kind, _, hollow) in marks.items():
+    for name, mark in marks.items():
         if frame[name].notna().any():
-            drawn = _settings(kind, hollow)
-            face, edge = drawn["facecolors"], drawn["edgecolors"]
-            entries[words] = Line2D(
-                [], [], linestyle="", marker=drawn["marker"], markerfacecolor=face, markeredgecolor=edge
-            )
+            colors = {"markerfacecolor": mark["facecolors"], "markeredgecolor": mark["edgecolors"]}
+            entries[mark["label"]] = Line2D([], [], linestyle="", marker=mark["marker"], **colors)
     if (frame[["claim", "verdict"]] == "violated").any(axis=None):
         entries["stated ε contradicted by the audit"] = Patch(color=VERMILLION, alpha=0.25, linewidth=0)
     entries["ε ≈ 0 (left) and ε = ∞ (right)"] = Patch(color=GREY, alpha=0.2, linewidth=0)
