@@ -6,8 +6,8 @@ and kind of bound has the same style in every figure.
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -108,14 +108,13 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
-    taken = [fixed[thing] for thing in wanted if thing in fixed]
-    colors, marks = {style.color for style in taken}, {(style.color, style.marker) for style in taken}
+    styles = {thing: fixed[thing] for thing in wanted if thing in fixed}
+    colors = {style.color for style in styles.values()}
+    marks = {(style.color, style.marker) for style in styles.values()}
     free = [style for style in _STYLES if style.color not in colors]
     free = free or [style for style in _STYLES if (style.color, style.marker) not in marks] or list(_STYLES)
-    rest = [thing for thing in wanted if thing not in fixed]
-    return {thing: fixed[thing] for thing in wanted if thing in fixed} | {
-        thing: _nth(free, index) for index, thing in enumerate(rest)
-    }
+    rest = [thing for thing in wanted if thing not in styles]
+    return styles | {thing: _nth(free, index) for index, thing in enumerate(rest)}
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
@@ -130,11 +129,9 @@ def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
     return replace(styles[place], marker=other.marker, line=other.line)
 
 
-@contextmanager
-def themed() -> Iterator[None]:
+def themed() -> AbstractContextManager[None]:
     """Use the common matplotlib settings for all figures drawn and saved inside the `with` block."""
-    with mpl.rc_context(_RC):
-        yield
+    return mpl.rc_context(_RC)
 
 
 #: Width and height in inches of a figure with one panel, and of one with text next to its points.
@@ -197,13 +194,13 @@ def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
 
 
-def finished(figure: Figure, axes: Iterable[Axes], last: str = "\0") -> Figure:
-    """Return `figure` with one legend for its panels `axes`; labels that start with `last` come at the end."""
+def finished(figure: Figure, axes: Iterable[Axes]) -> Figure:
+    """Return `figure` with one legend for its panels `axes`; those that start with "printed:" come last."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    legend(figure, dict(sorted(entries.items(), key=lambda entry: entry[0].startswith(last))))
+    legend(figure, dict(sorted(entries.items(), key=lambda entry: entry[0].startswith("printed:"))))
     return figure
 
 

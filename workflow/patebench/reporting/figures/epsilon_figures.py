@@ -15,7 +15,7 @@ from patebench.core.bound import Kind
 from patebench.core.text import plural
 from patebench.reporting.figures.drawing import FAMILY, means, members, titles
 from patebench.reporting.frames import Records, distinct, over_seeds, smallest_epsilon, worst_case_bounds
-from patebench.reporting.outcomes import STATED, audit_methods, audited
+from patebench.reporting.outcomes import audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     GREY,
@@ -275,11 +275,11 @@ def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: dict[str, Any
         axis.axhspan(height - 0.42, height + 0.42, color=VERMILLION, alpha=0.13, linewidth=0, zorder=0.5)
         wrong = "claimed" if row["claim"] == "violated" else "worst_case"
         if wrong in places:
-            found = max(places[name] for name in places if name not in STATED)
+            found = max(places[name] for name in places if name not in _STATED)
             arrow: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
             axis.annotate("", (found, height + 0.15), (places[wrong], height - 0.15), arrowprops=arrow, zorder=1.5)
     for name, place in places.items():
-        beside = -0.15 if name in STATED else 0.15
+        beside = -0.15 if name in _STATED else 0.15
         axis.scatter([place], [height + beside], clip_on=False, **marks[name])
 
 

@@ -116,7 +116,7 @@ def draw_table(frame: pd.DataFrame) -> Figure:
             float
         )
         stretch(axis, float(np.nanmin(reached)), float(np.nanmax(reached)))
-    return finished(figure, axes, last="printed")
+    return finished(figure, axes)
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
