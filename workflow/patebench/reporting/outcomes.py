@@ -234,8 +234,6 @@ AUDITED = [
     *("queries", "runs", "confidence"),
 ]
 
-#: Kinds of stated ε, which name the columns with the smallest ε of each kind.
-STATED = (Kind.CLAIMED, Kind.WORST_CASE, Kind.DATA_DEPENDENT)
 #: Prefix of the columns of audited ε; the label of the audit method follows.
 _FOUND = f"{Kind.AUDITED_LOWER}: "
 
@@ -246,13 +244,13 @@ _ORDER = ("violated", "disagrees", "holds", "vacuous")
 def audited(records: Records) -> pd.DataFrame:
     """Return one row per audited mechanism, setting and number of queries, sorted.
 
-    The columns are `AUDITED`; the smallest stated ε of each kind in `STATED`; the largest ε lower bound of each audit
-    method (see `audit_methods`); `claim`, the verdict on the claimed ε; and `verdict`, the worst verdict on the proven
-    ε. Missing ε are NaN.
+    The columns are `AUDITED`; the smallest `claimed`, `worst_case` and `data_dependent` ε; the largest ε lower bound of
+    each audit method (see `audit_methods`); `claim`, the verdict on the claimed ε; and `verdict`, the worst verdict on
+    the proven ε. Missing ε are NaN.
     """
     audits = records.audits
     frame = audits[AUDITED].drop_duplicates()
-    for kind in STATED:
+    for kind in (Kind.CLAIMED, Kind.WORST_CASE, Kind.DATA_DEPENDENT):
         stated = smallest_epsilon(audits[audits["kind"] == kind], AUDITED, str(kind))
         frame = frame.merge(stated, on=AUDITED, how="left")
     lower = audits[audits["kind"] == Kind.AUDITED_LOWER]

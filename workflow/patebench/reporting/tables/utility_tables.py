@@ -135,7 +135,6 @@ PRIVATE_MODELS = Table(
 _SPLIT = ["dataset", "setting"]
 _METHOD = ["dataset", "setting", "teachers", "system", "way", "learner", "queries", "adjacency", "delta"]
 _PUBLIC = ["public_use", "public_samples", "encoder_data"]
-_NAMED, _MATCHED = means_and_deviations(["named_accuracy"]), means_and_deviations(["matched_accuracy"])
 _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"]), "seeds"]
 
 
@@ -148,14 +147,13 @@ def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
-    rows = rows.merge(records.namings.groupby(_SPLIT)["clusters"].max().rename("most").reset_index(), on=_SPLIT)
-    rows["named_clusters"] = rows["clusters"].where(rows["clusters"].notna(), rows.pop("most")).astype("Int64")
-    named = over_seeds(records.namings, [*_SPLIT, "clusters"], ["accuracy", "matched_accuracy"])
-    named = named.rename(columns={"clusters": "named_clusters"})
-    named = named.rename(columns={f"accuracy_{what}": f"named_accuracy_{what}" for what in ("mean", "std")})
-    matched = named[named["matched_accuracy_mean"].notna()]
-    rows = rows.merge(named[[*_SPLIT, "named_clusters", *_NAMED]], on=[*_SPLIT, "named_clusters"], how="left")
-    rows = rows.merge(matched[[*_SPLIT, *_MATCHED]], on=_SPLIT, how="left")
+    namings = records.namings.rename(columns={"clusters": "named_clusters", "accuracy": "named_accuracy"})
+    rows = rows.merge(namings.groupby(_SPLIT)["named_clusters"].max().reset_index(), on=_SPLIT)
+    rows["named_clusters"] = rows["clusters"].fillna(rows["named_clusters"]).astype("Int64")
+    by = [*_SPLIT, "named_clusters"]
+    rows = rows.merge(over_seeds(namings, by, ["named_accuracy"]).drop(columns="seeds"), on=by, how="left")
+    matched = over_seeds(namings[namings["matched_accuracy"].notna()], _SPLIT, ["matched_accuracy"])
+    rows = rows.merge(matched.drop(columns="seeds"), on=_SPLIT, how="left")
     rows = rows.merge(base_rates(records), on=_SPLIT, how="left")
     numbers = ["epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"])]
     return sort_rows(rows.astype(dict.fromkeys(numbers, float)), [*_METHOD, "epsilon"])
