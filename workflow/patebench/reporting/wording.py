@@ -32,10 +32,8 @@ _NAMES: Mapping[str, str] = {
     **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
     **{"mnist-scattering": "MNIST, encoded", "fashion-mnist-encoded": "Fashion-MNIST, encoded"},
     **{"cifar10-jpeg-imagenet": "CIFAR-10 after JPEG, encoded"},
-    **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
+    **{"adult": "UCI Adult", "breast_cancer": "breast cancer"},
 }
-#: Whole parts of names, with their text.
-_PARTS = {LABELS: "ε per label"}
 #: Words within names, with their text.
 _PIECES = {
     **{"pld": "PLD", "rdp": "Rényi", "gdp": "Gaussian DP"},
@@ -112,11 +110,7 @@ def _in_words(value: float) -> str:
 
 def name_words(name: str) -> list[str]:
     """Return a text for each part of a name from a configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
-    return (
-        [_NAMES[name]]
-        if name in _NAMES
-        else [_PARTS.get(part) or _label(part) or _piece(part) for part in re.split("_|, ", name)]
-    )
+    return [_NAMES[name]] if name in _NAMES else [_part_in_words(part) for part in re.split("_|, ", name)]
 
 
 def in_words(name: str) -> str:
@@ -124,18 +118,17 @@ def in_words(name: str) -> str:
     return ", ".join(name_words(name))
 
 
-def _label(name: str) -> str:
-    """Return the label of a mechanism, empty for other names."""
-    return str(MECHANISMS.load(name).shown.label) if name in MECHANISMS else ""
+def _part_in_words(part: str) -> str:
+    """Return the label of a mechanism; spell other names in words, with spaces for hyphens except in 1e-05."""
+    if part == LABELS:
+        return "ε per label"
+    if part in MECHANISMS and (label := MECHANISMS.load(part).shown.label):
+        return str(label)
 
+    def spell(name: re.Match[str]) -> str:
+        return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name[0]))
 
-def _piece(part: str) -> str:
-    return re.sub(r"(?<![\w-])[a-z]+(?:-[\w.+]+)*(?![\w-])", lambda name: _spelt(name[0]), part)
-
-
-def _spelt(name: str) -> str:
-    """Spell a name in words, with spaces for hyphens except in 1e-05."""
-    return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
+    return re.sub(r"(?<![\w-])[a-z]+(?:-[\w.+]+)*(?![\w-])", spell, part)
 
 
 def owners_in_words(partition: object) -> str:

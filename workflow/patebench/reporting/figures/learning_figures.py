@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -144,11 +145,10 @@ def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, 
     """Draw the share of queries whose two largest vote counts differ by at least k."""
     if ensembles.empty:
         return
-    curves = [[gap_share(gaps, k) for k in range(len(gaps))] for gaps in ensembles["gap_histogram"]]
-    low, high = ([extreme(column) for column in zip(*curves, strict=True)] for extreme in (min, max))
-    middle = [sum(column) / len(curves) for column in zip(*curves, strict=True)]
-    axis.step(range(len(middle)), middle, where="mid", color=style.color, label=name)
-    axis.fill_between(range(len(middle)), low, high, step="mid", color=style.color, alpha=0.18, linewidth=0)
+    curves = np.array([[gap_share(gaps, k) for k in range(len(gaps))] for gaps in ensembles["gap_histogram"]])
+    k, low, high = range(curves.shape[1]), curves.min(axis=0), curves.max(axis=0)
+    axis.step(k, curves.mean(axis=0), where="mid", color=style.color, label=name)
+    axis.fill_between(k, low, high, step="mid", color=style.color, alpha=0.18, linewidth=0)
 
 
 def _draw_published(axis: Axes, paper: Published, dataset: str) -> set[int]:

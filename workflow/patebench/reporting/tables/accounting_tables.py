@@ -1,6 +1,7 @@
 """Tables of bounds by every accountant, of costs per teacher under local privacy, and of audits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -39,11 +40,13 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
     bounds = bounds[bounds["kind"].isin(list(_GROUPS)) & ~bounds["variant"]]
     bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
-    for kind, heading in _sorted(set(zip(bounds["kind"], bounds["heading"], strict=True))):
-        field = f"{kind}{_OF}{heading}"
-        chosen = bounds[(bounds["kind"] == kind) & (bounds["heading"] == heading)]
-        tightest = over_seeds(smallest_epsilon(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
-        frame = frame.merge(tightest.drop(columns="seeds"), on=SUBJECT, how="left")
+    for kind in _GROUPS:
+        of_kind = bounds[bounds["kind"] == kind]
+        for heading in sorted(of_kind["heading"].unique(), key=_place):
+            field = f"{kind}{_OF}{heading}"
+            chosen = of_kind[of_kind["heading"] == heading]
+            tightest = over_seeds(smallest_epsilon(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
+            frame = frame.merge(tightest.drop(columns="seeds"), on=SUBJECT, how="left")
     return sort_rows(frame, SUBJECT)
 
 
@@ -70,12 +73,9 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     return named
 
 
-def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Sort pairs of kind and heading in the order of the columns."""
-    kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
-    return sorted(
-        pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural_key(pair[1]))
-    )
+def _place(heading: str) -> tuple[Any, ...]:
+    """Return a sort key of a heading."""
+    return (_ORDER.index(heading), ()) if heading in _ORDER else (len(_ORDER), natural_key(heading))
 
 
 ACCOUNTANTS = Table(
