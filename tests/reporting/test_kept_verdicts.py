@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from patebench.reporting.kept_verdicts import best_evidence, count_verdicts, measured_verdicts
+from patebench.reporting.kept_verdicts import best_evidence, measured_verdicts
 from patebench.reporting.published import read_published
-from patebench.reporting.verdicts import NUMBER
+from patebench.reporting.verdicts import NUMBER, count_by_paper
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +46,8 @@ def test_every_published_value_has_one_verdict_with_a_run_or_a_reason(evidence: 
 
 
 def test_counts_are_those_of_the_values_and_missing_data_are_named(evidence: pd.DataFrame) -> None:
-    counts = count_verdicts(evidence).set_index("paper")
-    assert counts["published"].sum() == len(PUBLISHED.values)
+    counts = count_by_paper(evidence).set_index("paper")
+    assert counts["printed"].sum() == len(PUBLISHED.values)
     unsound = evidence.loc[evidence["verdict"] == "unsound", "paper"]
     assert counts.loc["PET-DL 2019", "unsound"] == (unsound == "PET-DL 2019").sum() > 0
     lacking = evidence[(evidence["dataset"] == "svhn") & (evidence["verdict"] == "not run")]

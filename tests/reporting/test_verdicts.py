@@ -11,7 +11,7 @@ from patebench.core.errors import PatebenchError
 from patebench.reporting.findings import findings
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
-from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
+from patebench.reporting.verdicts import Verdict, compare, verdicts
 
 #: Verdicts on a thousand numbers take seconds, so most tests use one paper.
 PUBLISHED = made.PRINTED
@@ -94,7 +94,7 @@ def test_verdicts_by_hand(tmp_path):
     assert set(gaps["verdict"]) == {Verdict.NOT_COMPARABLE}, "it cannot be right, so none beats it"
     assert not frame.loc[frame["measured_mean"].isna(), "why"].eq("").any()
     counts = TABLES.load("papers").build(_records(tmp_path), printed).set_index("paper").loc["PATE 2017"]
-    assert counts[[str(each) for each in COUNTING]].sum() == counts["printed"] == len(_of(frame, paper="PATE 2017"))
+    assert counts[[str(each) for each in Verdict]].sum() == counts["printed"] == len(_of(frame, paper="PATE 2017"))
     assert counts["reproduced"] == 3  # one number that stands in two sections and Figure 4
 
 

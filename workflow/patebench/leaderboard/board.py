@@ -20,13 +20,13 @@ from patebench.core.text import at_least, at_most, listing, plural
 from patebench.leaderboard.assessment import Assessed, Status
 from patebench.leaderboard.entry import Accuracy, Data, Origin
 from patebench.reporting.figures.drawing import SMALLER, accuracy_over, clip_accuracy, stretch
-from patebench.reporting.kept_verdicts import best_evidence, count_verdicts, kept_runs
+from patebench.reporting.kept_verdicts import best_evidence, kept_runs
 from patebench.reporting.pages import slug, templates
 from patebench.reporting.published import is_accuracy, read_published
 from patebench.reporting.significance import CONFIDENCE, ENOUGH_SEEDS, Ranks, difference_interval, rank_methods
 from patebench.reporting.style import GREY, WIDE, finished, panels, styles_in_order, svg, themed
 from patebench.reporting.tables.table import DASH
-from patebench.reporting.verdicts import COUNTING, Verdict
+from patebench.reporting.verdicts import Verdict, count_by_paper
 from patebench.reporting.wording import in_words
 
 #: Target ε at which the best entries are shown and methods are ranked; target ε of the sentences on leads.
@@ -215,7 +215,7 @@ def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
         if (ranks := rank_over_datasets(datasets, unit, target))
     ]
     files["index.md"] = _render(
-        "leaderboard.md", datasets=sections, targets=TARGETS, papers=papers, verdicts=list(map(str, COUNTING)),
+        "leaderboard.md", datasets=sections, targets=TARGETS, papers=papers, verdicts=list(map(str, Verdict)),
         meanings=MEANINGS, ranked=ranks,
     )  # fmt: skip
     return files
@@ -344,12 +344,12 @@ def _plain(content: Mapping[str, Any]) -> str:
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
     """Return counts of verdicts, entries and corrections per paper for the template."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
-    counts = {str(row["paper"]): row for row in count_verdicts(evidence).to_dict("records")}
+    counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
     papers = []
     named = [name for name in corrected if name[-4:].isdigit()]  # other corrections are about software
     for name in dict.fromkeys([*counts, *named, *others]):
-        row: dict[Any, Any] = counts.get(name, {"paper": name, "published": 0, **dict.fromkeys(map(str, COUNTING), 0)})
+        row: dict[Any, Any] = counts.get(name, {"paper": name, "printed": 0, **dict.fromkeys(map(str, Verdict), 0)})
         mine = [one for one in entries if one.entry.paper.title == name]
         statuses = {status: sum(one.status is status for one in mine) for status in Status}
         papers.append(

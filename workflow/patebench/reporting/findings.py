@@ -12,7 +12,7 @@ from patebench.core.bound import Kind
 from patebench.data.partitions import PROTECTS_LABEL
 from patebench.reporting.frames import of_labels
 from patebench.reporting.outcomes import account_of_paper
-from patebench.reporting.verdicts import COUNTING, Verdict
+from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import (
     WEAK,
     WEAK_SOURCE,
@@ -143,7 +143,7 @@ def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
 
 def paper_line(row: Mapping[Any, Any]) -> str:
     """Return a sentence that counts a paper's printed numbers by verdict; `row` is its row of the table `papers`."""
-    counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in COUNTING if row[str(verdict)]]
+    counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in Verdict if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")
     return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
 

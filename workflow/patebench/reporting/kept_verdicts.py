@@ -1,4 +1,4 @@
-"""Find the best evidence on every published value among all kept runs, and count verdicts per paper.
+"""Find the best evidence on every published value among all kept runs.
 
 A kept run may store its table of verdicts. Verdicts on students and private models are also computed from the other
 tables of kept runs, which contain means over seeds.
@@ -17,7 +17,7 @@ from patebench.reporting.frames import Records, Settings, records_of
 from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, STUDENT
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Published, Value
 from patebench.reporting.tables.table import read_csv
-from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
+from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, verdicts
 from patebench.reporting.wording import in_words
 
 #: Columns of `best_evidence`; those from `run` to `seeds` are missing for values that no kept run measured.
@@ -34,7 +34,7 @@ def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
     """Return one row per value in `published`, in the same order: its verdict and the measurement behind it.
 
     The columns are `EVIDENCE`. If a value was measured in several settings or kept runs (runs whose results are
-    stored), the row contains the verdict that comes first in `COUNTING`. A value that was not measured has the verdict
+    stored), the row contains the verdict that comes first in `Verdict`. A value that was not measured has the verdict
     `not comparable` or `not run`, with the reason.
 
     Parameters
@@ -52,15 +52,6 @@ def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
         evidence = None if value.not_comparable else found.get(tuple(place[name] for name in NUMBER))
         rows.append({**place, "published": value.value, **(evidence or _without_evidence(value, datasets))})
     return pd.DataFrame(rows, columns=list(EVIDENCE))
-
-
-def count_verdicts(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper, with one column per verdict: the number of the paper's values that have this verdict.
-
-    The column `published` contains the total. `evidence` is the frame of `best_evidence`.
-    """
-    counts = count_by_paper(evidence, list(dict.fromkeys(evidence["paper"])))
-    return counts.assign(published=counts.drop(columns="paper").sum(axis=1))
 
 
 def kept_runs(reference: Path) -> list[Path]:

@@ -44,22 +44,17 @@ from patebench.reporting.wording import (
 class Verdict(StrEnum):
     """Verdict on a number printed in a paper, compared with this run's measurement.
 
-    The docstring of the module defines each verdict.
+    The docstring of the module defines each verdict. Of several verdicts on one number, the first in this order counts:
+    a claim that one setting contradicts is unsound.
     """
 
+    UNSOUND = "unsound"
     REPRODUCED = "reproduced"
     BETTER = "better"
     SHORT = "short"
-    UNSOUND = "unsound"
     NOT_COMPARABLE = "not comparable"
     NOT_RUN = "not run"
 
-
-#: Precedence of verdicts on one number: a claim that one setting contradicts is unsound.
-COUNTING = (
-    *(Verdict.UNSOUND, Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT),
-    *(Verdict.NOT_COMPARABLE, Verdict.NOT_RUN),
-)
 
 #: Minimum tolerance of an accuracy (a fraction); for other quantities, the tolerance relative to the printed number,
 #: and its minimum, which covers rounding in print.
@@ -104,22 +99,24 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of `frame` per printed number: the row whose verdict is first in the order of `COUNTING`.
+    """Return one row of `frame` per printed number: the row whose verdict is first in the order of `Verdict`.
 
     `frame` is the result of `verdicts`.
     """
-    ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
+    ranks = {str(verdict): rank for rank, verdict in enumerate(Verdict)}
     ranked = frame.sort_values("verdict", key=lambda verdicts: verdicts.map(ranks), kind="stable")
-    return ranked.drop_duplicates(NUMBER)
+    return ranked.drop_duplicates(NUMBER).sort_index()
 
 
-def count_by_paper(best: pd.DataFrame, papers: Sequence[str]) -> pd.DataFrame:
-    """Return one row per paper in `papers`, with the number of its rows in `best` by verdict, one column per verdict.
+def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per paper in `best`, with the number of its rows by verdict, one column per verdict.
 
-    `best` has one row per printed number.
+    The column `printed` contains the total. `best` has one row per printed number.
     """
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
-    counts = counts.reindex(index=list(papers), columns=[str(verdict) for verdict in COUNTING], fill_value=0)
+    papers, columns = list(dict.fromkeys(best["paper"])), [str(verdict) for verdict in Verdict]
+    counts = counts.reindex(index=papers, columns=columns, fill_value=0)
+    counts = counts.assign(printed=counts.sum(axis=1))
     return counts.rename_axis(index="paper", columns=None).reset_index()
 
 

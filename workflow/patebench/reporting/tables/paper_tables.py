@@ -31,24 +31,24 @@ from patebench.reporting.tables.table import (
     Column,
     Table,
 )
-from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
+from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, count_by_paper, verdicts
 
 
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper, with a column per verdict: the number of its printed numbers with this verdict.
 
-    If several settings measured one printed number, the first of their verdicts in the order of `COUNTING` counts.
+    If several settings measured one printed number, the first of their verdicts in the order of `Verdict` counts.
     Measurements on a changed copy of a data set are not counted. `short_otherwise` is the number of printed numbers
     that are reproduced or better in one setting, but short in another.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
     best = best_of_each_number(frame)
-    counts = count_by_paper(best, list(dict.fromkeys(frame["paper"])))
+    counts = count_by_paper(best)
     short = frame.loc[frame["verdict"] == Verdict.SHORT, NUMBER].drop_duplicates()
     reached = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])].merge(short, on=NUMBER)
     otherwise = counts["paper"].map(reached["paper"].value_counts()).fillna(0).astype(int)
-    return counts.assign(printed=counts.drop(columns="paper").sum(axis=1), short_otherwise=otherwise)
+    return counts.assign(short_otherwise=otherwise)
 
 
 PAPERS = Table(
@@ -56,7 +56,7 @@ PAPERS = Table(
     columns=(
         Column("paper", "Paper"),
         Column("printed", "Numbers printed", "count"),
-        *(Column(str(verdict), str(verdict), "count") for verdict in COUNTING),
+        *(Column(str(verdict), str(verdict), "count") for verdict in Verdict),
         Column("short_otherwise", "short by another setting", "count"),
     ),
     build=build_papers,
