@@ -187,19 +187,17 @@ def _proofs(audit: pd.DataFrame) -> Iterator[str]:
 
 def _broken_claims(audit: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the mechanisms whose claimed ε an audit contradicts."""
-    broken = {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
-    if broken:
-        yield f"The ε that papers claim for {join(sorted(broken))} does not hold: {_LARGER}"
+    if broken := {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}:
+        yield f"The ε that papers claim for {join(sorted(broken))} does not hold: the audit found a larger one."
 
 
 def _broken_petdl(petdl: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the forms of PET-DL whose claimed ε an audit contradicts."""
     violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
     if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
-        yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: {_LARGER}"
+        yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: the audit found a larger one."
 
 
-_LARGER = "the audit found a larger one."
 #: The findings in order. Each consists of functions that yield sentences, with the names of the tables that they take;
 #: the first table must have rows.
 _FINDINGS: tuple[tuple[tuple[Any, ...], ...], ...] = (

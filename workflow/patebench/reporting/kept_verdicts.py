@@ -140,6 +140,5 @@ def _like(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with the columns of an empty frame, and missing recalls."""
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:
-        rows[name] = [None] * len(rows)
-        rows[name] = rows[name].astype(object)
+        rows[name] = pd.Series([None] * len(rows), dtype=object)
     return rows

@@ -46,17 +46,16 @@ BRIEF = 40
 #: Maximum number of rows of a table on the page; the files next to the page contain all rows.
 MOST_ROWS = 600
 
-#: Sections of the page in their order, with their headings; each paper is a part of "papers".
-SECTIONS: Mapping[str, str] = {
-    "papers": "The papers",
-    "results": "Accuracy and ε",
-    "audit": "Audit: is the stated ε true?",
-    "accounting": "Accounting: what the queries cost",
-    "learning": "Teachers and students",
-    "further": "Further results",
+#: Sections of the page in their order, with their headings on the page and in the navigation; each paper is a part of
+#: "papers".
+SECTIONS: Mapping[str, tuple[str, str]] = {
+    "papers": ("The papers", "Papers"),
+    "results": ("Accuracy and ε", "Results"),
+    "audit": ("Audit: is the stated ε true?", "Audit"),
+    "accounting": ("Accounting: what the queries cost", "Accounting"),
+    "learning": ("Teachers and students", "Learning"),
+    "further": ("Further results", "Further"),
 }
-#: Headings in the navigation.
-_SHORT = dict(zip(SECTIONS, ("Papers", "Results", "Audit", "Accounting", "Learning", "Further"), strict=True))
 #: Papers in the order of the page; other papers with numbers of the run follow.
 PAPERS = (PATE_2017, SCALABLE_2018, DISTRIBUTED_2018, PETDL_2019, NZC_2020, PRIVATE_KNN_2020, *DPSGD)
 #: Section whose first figure with content is shown at the top of the page.
@@ -161,7 +160,7 @@ def _sections(
         return {"id": slug(place), "title": title, "parts": [], **content, **more}
 
     lines = {} if papers is None else {str(row["paper"]): paper_line(row) for row in papers.to_dict("records")}
-    sections = [part(place, title, short=_SHORT[place]) for place, title in SECTIONS.items()]
+    sections = [part(place, title, short=short) for place, (title, short) in SECTIONS.items()]
     places = {*lines, *(content["place"] for content in (*figures, *tables))}
     papers_in_order = [*(paper for paper in PAPERS if paper in places), *sorted({*lines} - {*PAPERS})]
     for section in sections:
