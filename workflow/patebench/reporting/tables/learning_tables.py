@@ -57,7 +57,7 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
         {"teacher_accuracy_min": "min", "teacher_accuracy_max": "max"}
     )
     frame = frame.merge(extremes.reset_index(), on=ENSEMBLE)
-    labels = of_labels(records.of_whole_pool().label_sets, LNMAX, "label_accuracy")
+    labels = mean_label_accuracy(records.of_whole_pool().label_sets, LNMAX, "label_accuracy")
     frame = sort_rows(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
     for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", LNMAX)):
         printed = published.of(PATE_2017).beside(frame, quantity, ["dataset", "teachers"], **keys)
@@ -74,7 +74,7 @@ def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
-def of_labels(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
+def mean_label_accuracy(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
     """Return mean and standard deviation over the seeds of the label accuracy of each setting of an ensemble.
 
     They are in the columns `<name>_mean` and `<name>_std`. `keys` selects the label sets by mechanism and noise.

@@ -22,7 +22,7 @@ from patebench.reporting.outcomes import (
     stated_by_paper,
 )
 from patebench.reporting.published import IMMUTABLE, NZC_2020, Published, is_accuracy
-from patebench.reporting.tables.learning_tables import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
+from patebench.reporting.tables.learning_tables import LNMAX, TEACHER_COLUMNS, mean_label_accuracy, of_ensembles
 from patebench.reporting.tables.table import (
     ACCURACY_COLUMNS,
     BALANCE_COLUMNS,
@@ -230,7 +230,7 @@ def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
         ensembles, ["teacher_accuracy_mean", "plurality_accuracy_pool", "plurality_largest_class_pool", "far"]
     )
     for name, keys in _LABELS.items():
-        frame = frame.merge(of_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
+        frame = frame.merge(mean_label_accuracy(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
     frame = sort_rows(frame, ENSEMBLE)
     for column, quantity, keys in (
         ("teacher_accuracy", "teacher_accuracy", {}),
