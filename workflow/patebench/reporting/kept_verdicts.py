@@ -20,12 +20,9 @@ from patebench.reporting.tables.table import read_csv
 from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, verdicts
 from patebench.reporting.wording import in_words
 
-#: Columns of `best_evidence`; those from `run` to `seeds` are missing for values that no kept run measured.
-EVIDENCE = (
-    *(*NUMBER, "dataset", "quantity", "published"),
-    *("run", "how", "measured_mean", "measured_std", "seeds", "verdict", "why"),
-)
 _MEASURED = ("run", "how", "measured_mean", "measured_std", "seeds")
+#: Columns of `best_evidence`; those in `_MEASURED` are missing for values that no kept run measured.
+EVIDENCE = (*NUMBER, "dataset", "quantity", "published", *_MEASURED, "verdict", "why")
 #: Columns of kept tables that records lack: the run, standard deviations and the number of seeds.
 _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 

@@ -90,9 +90,8 @@ _STATED = (Column("queries", "Queries", "count"), Column("delta", "δ", "number"
 
 #: Columns that identify a worst-case ε.
 SETTING_COLUMNS = (*SIZE_COLUMNS, *NOISE_COLUMNS, *_STATED)
-#: Columns that identify a label set, and the subject of a data-dependent ε.
-LABEL_SET_COLUMNS = (*SIZE_COLUMNS, Column("model", "Teacher"), Column("recipe", "Recipe"), *NOISE_COLUMNS)
-SUBJECT_COLUMNS = (*LABEL_SET_COLUMNS, *_STATED)
+#: Columns that identify the subject of a data-dependent ε.
+SUBJECT_COLUMNS = (*SIZE_COLUMNS, Column("model", "Teacher"), Column("recipe", "Recipe"), *NOISE_COLUMNS, *_STATED)
 
 #: Accuracy of labels and students.
 ACCURACY_COLUMNS = (
