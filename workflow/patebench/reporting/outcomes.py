@@ -213,9 +213,9 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 def compared_bounds(records: Records) -> pd.DataFrame:
     """Return the bounds on labels of the whole pool, limited to labels with a student if the run has students.
 
-    Further columns are `least_sound`, the smallest worst-case ε, and `least_exact`, the smallest exact data-dependent
-    ε, for the same labels, number of queries, δ and seed; NaN if there is none. The frame is cached and must not be
-    changed.
+    Further columns are `worst_case_epsilon`, the smallest worst-case ε, and `exact_epsilon`, the smallest exact
+    data-dependent ε, for the same labels, number of queries, δ and seed; NaN if there is none. The frame is cached and
+    must not be changed.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -223,7 +223,7 @@ def compared_bounds(records: Records) -> pd.DataFrame:
     used = records.students[[*LABEL_SET, "seed"]].drop_duplicates()
     bounds = bounds if used.empty else bounds.merge(used, on=[*LABEL_SET, "seed"])
     exact = bounds[bounds["exact"] & (bounds["kind"] == Kind.DATA_DEPENDENT)]
-    for name, chosen in (("least_sound", worst_case_bounds(bounds)), ("least_exact", exact)):
+    for name, chosen in (("worst_case_epsilon", worst_case_bounds(bounds)), ("exact_epsilon", exact)):
         bounds = bounds.merge(smallest_epsilon(chosen, by, name), on=by, how="left")
     return bounds
 

@@ -181,7 +181,7 @@ def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str
     if accuracy and "method" in group:
         judged |= {"student": group["method"].iloc[0], "strategy": group["strategy"].iloc[0]}
     judged["result"] = (accuracy, how, mean, *sorted(group.index))
-    for name, column in (("worst_case", "least_sound"), ("exact", "least_exact"), ("audited", "audited")):
+    for name, column in (("worst_case", "worst_case_epsilon"), ("exact", "exact_epsilon"), ("audited", "audited")):
         if column in group and group[column].notna().any():
             judged[name] = float(group[column].max())
     lost = max(judged.get("exact", 0.0), judged.get("audited", 0.0))

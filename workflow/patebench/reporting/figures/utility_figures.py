@@ -206,7 +206,8 @@ def draw_frontier(records: Records, published: Published) -> Figure:
         return empty()
     names = titles(pd.concat([students[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
     by = "method" if students["method"].nunique() > students["mechanism"].nunique() else "mechanism"
-    students = students.assign(style=students[by].map(line_styles(students[by], mechanism_styles())))
+    styles = students[by].map(line_styles(students[by], mechanism_styles()))
+    students = students.assign(style=styles, on_frontier=frontier(students))
     models = models.assign(style=models["name"].map(line_styles(models["name"], PRIVATE_MODELS)))
     figure, axes = panels(list(names.values()), sharey=False, alone=WIDE)
     for axis, panel in zip(axes, names, strict=True):
@@ -216,7 +217,7 @@ def draw_frontier(records: Records, published: Published) -> Figure:
         _draw_naming(axis, members(records.namings, panel, _PANEL))
         _draw_models(axis, own_models)
         _draw_students(axis, own, "mechanism" if by == "method" else "method")
-        best = own[frontier(own)].sort_values("worst_case_epsilon_mean")
+        best = own[own["on_frontier"]].sort_values("worst_case_epsilon_mean")
         if len(best) > 1:
             dashed: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
             x, y = best["worst_case_epsilon_mean"], best["accuracy_mean"]
@@ -253,7 +254,6 @@ def _named(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
     """Draw students at their worst-case ε, each joined to its data-dependent ε."""
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
-    on_frontier = finite.index[frontier(finite)]
     for index, words in _notes(finite, other).items():
         row = finite.loc[index]
         x, y, style = row["worst_case_epsilon_mean"], row["accuracy_mean"], row["style"]
@@ -266,7 +266,7 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
             axis.plot([x, leaky], [y, y], color=style.color, linewidth=0.6, alpha=0.5, zorder=1)
             small = {"markersize": 4.5, "alpha": 0.7, "x_deviation": row["data_dependent_epsilon_std"]}
             mark(axis, leaky, y, row["accuracy_std"], style, False, **small)
-        if index in on_frontier:
+        if row["on_frontier"]:
             note(axis, x, y, words)
 
 

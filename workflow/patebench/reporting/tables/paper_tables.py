@@ -163,9 +163,7 @@ def _is_compared(mechanism: str) -> bool:
 
 def _epsilons(records: Records) -> pd.DataFrame:
     """Return stated, worst-case and exact ε over the seeds."""
-    bounds = compared_bounds(records).rename(
-        columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
-    )
+    bounds = compared_bounds(records)
     stated = bounds[stated_by_paper(bounds)]
     # A worst-case ε is stated only where the paper's accountant has no data-dependent one.
     stated = stated.assign(last=stated["kind"] == Kind.WORST_CASE).sort_values("last")
