@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -44,7 +43,7 @@ from patebench.leaderboard.entry import (
     Unit,
     VoteMechanism,
 )
-from patebench.mechanisms.base import Mechanism, check_adaptive, make_mechanism
+from patebench.mechanisms.base import check_adaptive, make_mechanism
 from patebench.reporting.published import PRINTED
 
 #: Maximum relative difference between a reported ε and a larger worst-case ε that counts as rounding.
@@ -325,10 +324,10 @@ def _worst_case(entry: Entry) -> Bound | None:
                 # A record added to a shard may change the votes of its teacher in any way.
                 alone = mechanism.teachers is not None and mechanism.teachers == entry.data.records
                 added = change is Change.ADDED_OR_REMOVED and (unit is Unit.SHARD or (unit is Unit.RECORD and alone))
-                bound = _votes_bound(mechanism.model_dump_json(), added, delta)
-                if bound is None:
+                bounds = _votes_bounds(mechanism, added, delta)
+                if not bounds:
                     raise _no_theorem(mechanism.name, unit, change)
-                return bound
+                return min(bounds, key=lambda bound: bound.epsilon)
             case SampledGaussian() if any(part.sampling is None and part.rate < 1 for part in mechanism.parts):
                 return None
             case SampledGaussian():
@@ -360,11 +359,8 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
     )
 
 
-@lru_cache(maxsize=4096)
-def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
-    """Return the smallest worst-case bound of a mechanism on votes."""
-    # JSON text can be a key of the cache.
-    of = VoteMechanism.model_validate_json(stated)
+def _votes_bounds(of: VoteMechanism, added: bool, delta: float) -> list[Bound]:
+    """Return all worst-case bounds of a mechanism on votes; if `added`, for an added or removed teacher."""
     values = dict(of.parameters)
     if of.rounds > 1 and "k" in values:
         values["k"] *= of.rounds  # several rounds compose like one round with more votes per teacher
@@ -372,9 +368,8 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
     if of.rounds > 1:
         check_adaptive(of.name, mechanism)
     bounds = worst_case(mechanism, of.queries, delta, of.classes, of.teachers)
-    if added:  # or removed; None if no theorem covers this
-        stating = [replace(each, epsilon=each.add_or_remove) for each in bounds if each.add_or_remove is not None]
-        return min(stating, key=lambda bound: bound.epsilon, default=None)
+    if added:  # only some theorems cover this
+        return [replace(bound, epsilon=bound.add_or_remove) for bound in bounds if bound.add_or_remove is not None]
     cost = mechanism.per_query_cost(of.teachers or 1, of.classes or 2)
     if of.answers is not None and of.answers < of.queries and cost is not None and cost.threshold_test is not None:
         most, test, answer = of.answers, cost.threshold_test, cost.answer
@@ -386,7 +381,7 @@ def _votes_bound(stated: str, added: bool, delta: float) -> Bound | None:
             ),
         )
         bounds += accountant.bounds([of.queries], delta)
-    return min(bounds, key=lambda bound: bound.epsilon)
+    return bounds
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
@@ -451,12 +446,7 @@ def _lower_bound(entry: Entry) -> float | None:
     if not checked.independent_queries:
         return None
     # Exact ε on the worst pair of adjacent vote histograms that a search finds.
-    return _searched(checked, teachers, classes, mechanism.queries, delta)
-
-
-@lru_cache(maxsize=1024)
-def _searched(mechanism: Mechanism, teachers: int, classes: int, queries: int, delta: float) -> float:
-    search = Search(mechanism, teachers, classes, delta)
+    search, queries = Search(checked, teachers, classes, delta), mechanism.queries
     return max(pair.epsilon(search.independent(queries), delta) for pair in search.worst(queries))
 
 
