@@ -162,22 +162,23 @@ def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Asses
     bound = _worst_case(entry)
     if bound is not None:  # drop the digits that depend on the number of threads
         bound = replace(bound, epsilon=float(f"{bound.epsilon:.10g}"))
-    claim, least, lower = entry.claim, bound.epsilon if bound else None, entry.audited
-    if bound is None or least is None:
+    claim, lower = entry.claim, entry.audited
+    if bound is None:
         status = Status.UNCHECKED
         if entry.mechanism is None:
             problems.append(Problem("no-mechanism", "the mechanism is not stated, so no ε can be computed"))
-    elif claim.epsilon >= least * (1 - ROUNDED):
+    elif claim.epsilon >= bound.epsilon * (1 - ROUNDED):
         status = Status.PROVED
     else:
         status = Status.UNPROVED
         text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but the worst-case bound for all data is ε ≤ "
-        problems.append(Problem("below-worst-case", f"{text}{at_most(least)} ({bound.accountant}: {bound.source})"))
+        text += f"{at_most(bound.epsilon)} ({bound.accountant}: {bound.source})"
+        problems.append(Problem("below-worst-case", text))
         problems.extend(_data_dependent(entry, votes))
         found = _lower_bound(entry)
         lower = max([value for value in (lower, found and float(f"{found:.10g}")) if value is not None], default=None)
-    if lower is not None and least is not None and lower > least * (1 + ROUNDED):
-        text = f"the lower bound ε ≥ {at_least(lower)} contradicts the worst-case bound ε ≤ {at_most(least)}"
+    if lower is not None and bound is not None and lower > bound.epsilon * (1 + ROUNDED):
+        text = f"the lower bound ε ≥ {at_least(lower)} contradicts the worst-case bound ε ≤ {at_most(bound.epsilon)}"
         problems.append(Problem("contradiction", f"{text}; correct audited or the mechanism", rejected=True))
     if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
         status = Status.VIOLATED
@@ -218,14 +219,15 @@ def _flags(entry: Entry) -> Iterator[Problem]:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
     if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):
         yield Problem("large-delta", fault)
-    by_seed = list(((entry.accuracy and entry.accuracy.by_seed) or {}).values())
-    if entry.accuracy and by_seed and abs(fmean(by_seed) - entry.accuracy.mean) > _MEAN_ROUNDED:
-        text = f"accuracy.by_seed has the mean {fmean(by_seed):.4f}, and accuracy.mean is {entry.accuracy.mean:.4f}"
-        yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
-    if entry.accuracy and entry.accuracy.seeds is None:
-        yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
-    elif entry.accuracy and entry.accuracy.seeds and entry.accuracy.seeds > 1 and entry.accuracy.std is None:
-        yield Problem("missing-spread", f"accuracy.std over {plural(entry.accuracy.seeds, 'seed')} is missing")
+    if accuracy := entry.accuracy:
+        mean = fmean(accuracy.by_seed.values()) if accuracy.by_seed else accuracy.mean
+        if abs(mean - accuracy.mean) > _MEAN_ROUNDED:
+            text = f"accuracy.by_seed has the mean {mean:.4f}, and accuracy.mean is {accuracy.mean:.4f}"
+            yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
+        if accuracy.seeds is None:
+            yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
+        elif accuracy.seeds > 1 and accuracy.std is None:
+            yield Problem("missing-spread", f"accuracy.std over {plural(accuracy.seeds, 'seed')} is missing")
     sampled = entry.mechanism.parts if isinstance(entry.mechanism, SampledGaussian) else []
     if any(part.sampling is None and part.rate < 1 for part in sampled):
         yield Problem(
@@ -461,9 +463,9 @@ def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
         if mechanism.queries * mechanism.classes > _MOST_CELLS:
             return
         # Unanimous votes stand for unknown ones.
-        agreed = np.zeros((1, mechanism.classes), dtype=np.int64)
-        agreed[0, 0] = mechanism.teachers
-        votes = Votes(np.repeat(agreed, mechanism.queries, axis=0))
+        unanimous = np.zeros((mechanism.queries, mechanism.classes), dtype=np.int64)
+        unanimous[:, 0] = mechanism.teachers
+        votes = Votes(unanimous)
     checked, delta = make_mechanism(mechanism.name, mechanism.parameters), entry.privacy.delta
     assert delta is not None
     bounds = checked.bounds(votes, [votes.queries], delta, publishable=False)
