@@ -16,7 +16,7 @@ from typing import Any
 
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.baselines import DPSGD_FORMS
-from patebench.baselines.knn_accounting import ANSWER, TEST
+from patebench.baselines.knn_accounting import KNNSettings
 from patebench.baselines.on_features import FEATURE_METHODS
 from patebench.baselines.on_features.feature_method import GaussianSums
 from patebench.core.bound import Adjacency, Kind
@@ -219,7 +219,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
     """Return the entry of a student, None without a worst-case ε."""
     if not row["worst_case_epsilon_mean"]:
         return None
-    teachers, parameters = int(row["teachers"]), _parameters(row["noise"])
+    parameters = {name: float(value) for name, value in _options(row["noise"]).items()}
     rounds = row["rounds_in_words"].count(" + ") + 1
     mechanism: Release | None = None
     if weighted(row["model"]) and row["mechanism"] == "sparse-gnmax":
@@ -230,7 +230,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
             name=row["mechanism"],
             parameters=parameters,
             queries=int(row["queries"]),
-            teachers=teachers,
+            teachers=int(row["teachers"]),
             classes=_facts_of(_CLASSES, row["dataset"]),
             rounds=rounds,
         )
@@ -304,23 +304,20 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
     """Return the steps of a model trained with DP-SGD."""
-    form, model = DPSGD_FORMS[row["form"]], row["private_model"]
-    rate, steps = _number(model, "rate", form.rate), int(row["queries"])
+    options, steps = _options(row["private_model"]), int(row["queries"])
+    rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
     # The smallest noise multiplier that reaches the target ε, as in training.
-    noise = _least_noise(_number(model, "epsilon"), float(row["delta"]), rate, steps)
+    noise = _least_noise(float(options["epsilon"]), float(row["delta"]), rate, steps)
     return SampledGaussian(type="dp-sgd", parts=[Steps(sampling="poisson", rate=rate, noise=noise, steps=steps)])
 
 
 def _on_features(model: str) -> GaussianComposition | PureSteps:
     """Return the releases of a method that trains on features of a public encoder."""
-    name, *parts = model.split("_")
-    options = {
-        part: int(_number(model, part)) for part in FEATURE_METHODS.fact(name, "options") if f"_{part}-" in model
-    }
-    change = next(part.removeprefix("change-") for part in parts if part.startswith("change-"))
-    delta = _number(model, "delta")
+    name, options = model.partition("_")[0], _options(model)
+    epsilon, delta = float(options["epsilon"]), float(options["delta"])
+    own = {option: int(options[option]) for option in FEATURE_METHODS.fact(name, "options") if option in options}
     # The noise is calibrated to the target ε, as in training.
-    method = FEATURE_METHODS.load(name).calibrated(_number(model, "epsilon"), delta, change, **options)
+    method = FEATURE_METHODS.load(name).calibrated(epsilon, delta, options["change"], **own)
     because = f"{method.accounted[2]}, noise {method.noise:.6g}"
     if isinstance(method, GaussianSums):
         distance = method.distances[0]
@@ -331,26 +328,20 @@ def _on_features(model: str) -> GaussianComposition | PureSteps:
 
 def _private_knn(model: str) -> SampledGaussian:
     """Return the noisy tests and answers of the corrected variant of Private-kNN."""
-    rate, queries, answers = (_number(model, name) for name in ("rate", "queries", "answers"))
-    kinds = ((TEST, "sigma1", queries), (ANSWER, "sigma2", min(answers, queries)))
+    options = _options(model)
+    counts = {name: int(options[name]) for name in ("neighbours", "queries", "answers") if name in options}
+    numbers: dict[str, Any] = {name: float(options[name]) for name in ("rate", "threshold", "sigma1", "sigma2")}
+    settings = KNNSettings(**numbers, **counts)
     parts = [
-        Steps(sampling="poisson", rate=rate, noise=_number(model, sigma) / each, steps=int(steps))
-        for each, sigma, steps in kinds
+        Steps(sampling="poisson", rate=kind.rate, noise=kind.noise, steps=kind.steps)
+        for kind in (settings.tests, settings.answered(settings.most))
     ]
     return SampledGaussian(type="dp-sgd", parts=parts)
 
 
-def _number(name: str, of: str, default: float | None = None) -> float:
-    """Return a parameter in a name: 0.15 for "rate" in "sound_rate-0.15"."""
-    values = [part.removeprefix(f"{of}-") for part in name.split("_") if part.startswith(f"{of}-")]
-    if not values and default is not None:
-        return default
-    return float(values[0])
-
-
-def _parameters(noise: str) -> dict[str, float]:
-    """Parse the mechanism parameters in a name such as "k-1_sigma-50"."""
-    return {name: float(value) for name, _, value in (part.partition("-") for part in noise.split("_"))}
+def _options(name: str) -> dict[str, str]:
+    """Return the options in a name such as "sound_rate-0.15" by their names; a word without a value has ""."""
+    return {option: value for option, _, value in (part.partition("-") for part in name.split("_"))}
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
