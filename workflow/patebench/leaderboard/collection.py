@@ -9,6 +9,7 @@ import json
 import math
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -97,8 +98,11 @@ _ADJACENCIES: Mapping[str, tuple[Unit, Change]] = {
     Adjacency.REPLACE_LABEL: (Unit.LABEL, Change.REPLACED),
 }
 
-#: Placeholder for the paper of an entry from a kept run; `kept_entries` replaces it.
-_UNNAMED = Paper(title="patebench")
+#: Tables of a run, with the columns that identify a student or a private model in the table and in records.
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "utility-privacy": ("dataset", "ensemble", "mechanism", "noise", "student", "rounds"),
+    **dict.fromkeys(("petdl", "private-models"), ("dataset", "private_model")),
+}
 
 #: Papers that also quote results of others, with their own mechanism; entries are made for this mechanism only.
 _QUOTING = {"PET-DL 2019": PETDL, "Private-kNN 2020": PRIVATE_KNN}
@@ -137,41 +141,36 @@ def kept_entries(root: Path) -> Iterator[Entry]:
     runs = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
     for folder in sorted(path.parent for path in (root / _KEPT).glob("*/manifest.json")):
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        config, chosen = manifest["config"], runs.get(folder.name, {}).get("true_labels")
         tables = {path.stem: _rows(path) for path in (folder / "tables").glob("*.csv")}
         audits = tables.get("audit", [])
         by_seed = _by_seed(folder / "records.tar.xz")
-        chosen, names = runs.get(folder.name, {}).get("true_labels"), dict[str, int]()
-        for table in ("utility-privacy", "petdl", "private-models"):
+        names: Counter[str] = Counter()
+        for table, setting in _SETTINGS.items():
+            paper = Paper(
+                title=f"patebench, {folder.name}", authors="The patebench developers", year=2026,
+                place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
+            )  # fmt: skip
             for row in tables.get(table, []):
                 if row.get("system") == "PET-DL" and "petdl" in tables:
                     continue  # the table petdl contains the same models with their audits
-                config = manifest["config"]
-                entry = _of_student(row, audits, config) if table == "utility-privacy" else _of_model(row, config)
+                is_student = table == "utility-privacy"
+                entry = _of_student(row, audits, config, paper) if is_student else _of_model(row, config, paper)
                 if entry is None:
                     continue
                 name = slug(folder.name, re.sub(r"[^A-Za-z0-9.-]+", "-", entry.name))
-                names[name] = number = names.get(name, 0) + 1
-                seeds = by_seed.get(
-                    tuple(row[column] for column in _SETTING[table == "utility-privacy"] if column in row)
-                )
+                names[name] += 1
+                seeds = by_seed.get(tuple(row[column] for column in setting))
                 labels = chosen or (_CHOSEN if entry.data.private == "mnist" else None)
                 yield entry.model_copy(
                     update={
-                        "name": name if number == 1 else f"{name}_{number}",
+                        "name": name if names[name] == 1 else f"{name}_{names[name]}",
                         "origin": Origin.KEPT,
-                        "paper": Paper(
-                            title=f"patebench, {folder.name}", authors="The patebench developers", year=2026,
-                            place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
-                        ),
                         "accuracy": entry.accuracy and entry.accuracy.model_copy(update={"by_seed": seeds}),
                         "hygiene": Hygiene(true_labels=labels, best_on_test=False),
                         "making": _making(folder.name, manifest),
                     }
-                )  # fmt: skip
-
-
-#: Columns that identify a private model, and a student, in tables and records of a run.
-_SETTING = (("dataset", "private_model"), ("dataset", "ensemble", "mechanism", "noise", "student", "rounds"))
+                )
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
@@ -185,7 +184,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
                 continue
             content = json.loads(file.read())
             for record in content.get("records", [content]):
-                for columns in _SETTING:
+                for columns in _SETTINGS.values():
                     if {*columns, "seed", "accuracy"} <= record.keys():
                         seeds = found.setdefault(tuple(str(record[column]) for column in columns), {})
                         seeds[str(record["seed"])] = float(record["accuracy"])
@@ -215,7 +214,9 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
     )
 
 
-def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any]) -> Entry | None:
+def _of_student(
+    row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any], paper: Paper
+) -> Entry | None:
     """Return the entry of a student, None without a worst-case ε."""
     if not row["worst_case_epsilon_mean"]:
         return None
@@ -248,7 +249,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
     return Entry(
         name=slug(row["dataset"], row["ensemble"], row["mechanism"], row["noise"], row["student"], row["rounds"]),
         method=", ".join(map(in_words, [row["mechanism"], row["model"], row["method"], *strategy])),
-        paper=_UNNAMED,
+        paper=paper,
         data=_data(row, use, samples, config),
         privacy=Privacy(
             unit=Unit.LABEL if of_labels(row["setting"]) else Unit.RECORD if of_record else Unit.SHARD,
@@ -262,7 +263,7 @@ def _of_student(row: Mapping[str, str], audits: list[dict[str, str]], config: Ma
     )
 
 
-def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
+def _of_model(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
     """Return the entry of a private model from a kept table."""
     system = row.get("system", "PET-DL")
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
@@ -281,7 +282,7 @@ def _of_model(row: Mapping[str, str], config: Mapping[str, Any]) -> Entry:
     return Entry(
         name=slug(row["dataset"], system.lower(), row["private_model"]),
         method=f"{system}, {in_words(form)}" + (f", {in_words(row['model'])}" if row.get("model") else ""),
-        paper=_UNNAMED,
+        paper=paper,
         data=_data(row, row.get("public_use") or "student", int(float(samples)), config),
         privacy=Privacy(unit=unit, adjacency=change, delta=float(row["delta"])),
         claim=Claim(epsilon=float(row["epsilon_mean"]), kind=Kind(row["kind"])),
