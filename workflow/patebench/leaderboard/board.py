@@ -44,8 +44,10 @@ MEANINGS = {
 }
 #: Status whose colour each verdict is shown in.
 _CHIPS = {
-    **dict.fromkeys((Verdict.REPRODUCED, Verdict.BETTER), Status.PROVED),
-    **{Verdict.SHORT: Status.UNPROVED, Verdict.UNSOUND: Status.VIOLATED},
+    Verdict.REPRODUCED: Status.PROVED,
+    Verdict.BETTER: Status.PROVED,
+    Verdict.SHORT: Status.UNPROVED,
+    Verdict.UNSOUND: Status.VIOLATED,
 }
 
 
@@ -222,16 +224,8 @@ def board_files(root: Path, entries: Sequence[Assessed]) -> dict[str, str]:
 
 
 def _render(template: str, **values: Any) -> str:
-    environment = templates()
-    environment.globals |= {"dash": DASH, "epsilon": at_most, "percent": _percent}
-    environment.globals |= {
-        "spread": _spread,
-        "public": _public,
-        "entry_link": _entry_link,
-        "notes": _notes,
-        "source": source,
-    }
-    return environment.get_template(template).render(**values)
+    functions = {"epsilon": at_most, "spread": _spread, "public": _public, "notes": _notes, "source": source}
+    return templates().get_template(template).render(dash=DASH, **functions, **values)
 
 
 def _figure(name: str, rows: Sequence[Assessed]) -> str:
@@ -271,18 +265,10 @@ def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:
     return [row.epsilon for row in rows], [clip_accuracy(row.accuracy) for row in rows]
 
 
-def _entry_link(row: Assessed) -> str:
-    return f"entries-{slug(row.entry.data.private)}.html#{row.entry.name}"
-
-
 def _notes(row: Assessed) -> list[str]:
     """Return distinct problem codes as words."""
     codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
     return [code.replace("-", " ") for code in codes]
-
-
-def _percent(accuracy: float) -> str:
-    return f"{100 * accuracy:.1f} %"
 
 
 def _spread(accuracy: Accuracy) -> str:
@@ -393,9 +379,8 @@ def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"
 
-    measured = row["run"] == row["run"] and row["run"] is not None
-    std = row["measured_std"]
-    spread = f" ± {shown(std).removesuffix(' %')}" if measured and std == std else ""
+    measured, std = pd.notna(row["run"]), row["measured_std"]
+    spread = f" ± {shown(std).removesuffix(' %')}" if measured and pd.notna(std) else ""
     why = ", ".join(text for text in (row["how"] if measured else "", row["why"]) if isinstance(text, str) and text)
     return {
         **row,
