@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patebench.baselines import DPSGD_FORMS
-from patebench.baselines.on_features import FEATURE_METHODS
+from patebench.baselines.on_features import FEATURE_METHODS, protects_only_labels
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.parameters import (
     AuditParameters,
@@ -422,7 +422,7 @@ class _Expansion:
             for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
                 self.run.add_private_model("train_private_knn", split, knn)
         for where, method_entry in _entries(f"{self.where}.feature_methods", settings.feature_methods):
-            if FEATURE_METHODS.fact(method_entry.method, "labels_only") != bool(settings.protects):
+            if protects_only_labels(method_entry.method) != bool(settings.protects):
                 unit = "whole records, but this experiment labels alone"
                 unit = unit if settings.protects else "labels alone, but this experiment whole records"
                 line = f"'{method_entry.method}' protects {unit} ({self.where}.protects)"

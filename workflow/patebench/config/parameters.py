@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
 from patebench.baselines import DPSGD_FORMS, KNN_FORMS
 from patebench.baselines.knn_accounting import KNNSettings
-from patebench.baselines.on_features import CHANGES, FEATURE_METHODS
+from patebench.baselines.on_features import CHANGES, FEATURE_METHODS, protects_only_labels
 from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.fields import (
     NOT_IN_PATH,
@@ -529,7 +529,7 @@ class FeatureMethodParameters(Parameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
-        if FEATURE_METHODS.fact(self.method, "labels_only") and self.change != "replaced":
+        if protects_only_labels(self.method) and self.change != "replaced":
             raise mistake(f"'{self.method}' protects labels, which are always replaced; leave out change", "change")
         for key in ("dimensions", "prototypes", "rounds", "candidates", "clusters"):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):

@@ -22,7 +22,7 @@ from patebench.artefacts.reading import (
     read_samples,
     records_outside,
 )
-from patebench.baselines.on_features import FEATURE_METHODS
+from patebench.baselines.on_features import FEATURE_METHODS, protects_only_labels
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import FeatureMethodParameters
 from patebench.core.bound import large_delta
@@ -67,7 +67,7 @@ def run(
     started = time.monotonic()
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
-    labels_only = FEATURE_METHODS.fact(parameters.method, "labels_only")
+    labels_only = protects_only_labels(parameters.method)
     check_pool_protection(public, labels_only=labels_only)
     check_together(pool=public, truth=true)
     if fault := large_delta(parameters.delta, None, len((public if labels_only else samples)["x"])):

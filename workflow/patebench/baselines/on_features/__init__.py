@@ -5,57 +5,48 @@ own parameters; and `labels_only`, True if the method protects only labels (`pro
 method, so configurations are checked quickly.
 """
 
-from collections.abc import Mapping
-
-from patebench.core.bound import Adjacency
 from patebench.core.registry import Registry
 
-#: Changes of private data for which a target ε may be chosen.
-CHANGES: Mapping[str, Adjacency] = {
-    "replaced": Adjacency.REPLACE_RECORD,
-    "added-or-removed": Adjacency.ADD_OR_REMOVE_RECORD,
-}
+#: Changes of a private record for which a target ε may be chosen, in the order of `FeatureMethod.costs`.
+CHANGES = ("replaced", "added-or-removed")
 
 FEATURE_METHODS = Registry("feature method")
+FEATURE_METHODS.add(
+    "dppl-mean", "patebench.baselines.on_features.prototypes:ClassMeans",
+    system="DPPL", form="mean", about="noisy class sums", options=("dimensions",),
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "dppl-public", "patebench.baselines.on_features.prototypes:PublicPrototypes", system="DPPL", form="public",
+    about="public samples chosen by the exponential mechanism", options=("prototypes",),
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "least-squares", "patebench.baselines.on_features.least_squares:LeastSquares", system="least squares",
+    form="public covariance", about="class sums and the pool's covariance", options=("dimensions",),
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "least-squares-private", "patebench.baselines.on_features.least_squares:PrivateLeastSquares",
+    system="least squares", form="private covariance", about="class sums and a private covariance",
+    options=("dimensions",),
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "private-evolution", "patebench.baselines.on_features.evolution:PrivateEvolution", system="Private Evolution",
+    form="public pool", about="public samples that records vote for", options=("rounds", "candidates"),
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "cluster-histograms", "patebench.baselines.on_features.private_labels:ClusterHistograms",
+    system="cluster histograms", form="largest cell", options=("clusters",), labels_only=True,
+    about="for private labels: the most frequent label of a public cluster, by a noisy histogram",
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "cluster-resampling", "patebench.baselines.on_features.private_labels:ClusterResampling",
+    system="cluster histograms", form="labels drawn", options=("clusters",), labels_only=True,
+    about="the same with each label drawn from the histogram",
+)  # fmt: skip
+FEATURE_METHODS.add(
+    "randomised-response", "patebench.baselines.on_features.private_labels:RandomisedResponse",
+    system="RRWithPrior", form="published", options=("clusters",), labels_only=True,
+    about="for private labels: each one answered at random, with a prior",
+)  # fmt: skip
 
-
-def _add(name: str, target: str, system: str, form: str, about: str, *options: str, labels_only: bool = False) -> None:
-    facts = {"system": system, "form": form, "about": about, "options": options, "labels_only": labels_only}
-    FEATURE_METHODS.add(name, f"{__name__}.{target}", **facts)
-
-
-_add(
-    *("dppl-mean", "prototypes:ClassMeans", "DPPL", "mean"),
-    *("noisy class sums", "dimensions"),
-)
-_add(
-    *("dppl-public", "prototypes:PublicPrototypes", "DPPL", "public"),
-    *("public samples chosen by the exponential mechanism", "prototypes"),
-)
-_add(
-    *("least-squares", "least_squares:LeastSquares", "least squares", "public covariance"),
-    *("class sums and the pool's covariance", "dimensions"),
-)
-_add(
-    *("least-squares-private", "least_squares:PrivateLeastSquares", "least squares", "private covariance"),
-    *("class sums and a private covariance", "dimensions"),
-)
-_add(
-    *("private-evolution", "evolution:PrivateEvolution", "Private Evolution", "public pool"),
-    *("public samples that records vote for", "rounds", "candidates"),
-)
-_add(
-    *("cluster-histograms", "private_labels:ClusterHistograms", "cluster histograms", "largest cell"),
-    *("for private labels: the most frequent label of a public cluster, by a noisy histogram", "clusters"),
-    labels_only=True,
-)
-_add(
-    *("cluster-resampling", "private_labels:ClusterResampling", "cluster histograms", "labels drawn"),
-    *("the same with each label drawn from the histogram", "clusters"),
-    labels_only=True,
-)
-_add(
-    *("randomised-response", "private_labels:RandomisedResponse", "RRWithPrior", "published"),
-    *("for private labels: each one answered at random, with a prior", "clusters"),
-    labels_only=True,
-)
+#: Return True if the method of this name protects only labels.
+protects_only_labels = FEATURE_METHODS.flag("labels_only")

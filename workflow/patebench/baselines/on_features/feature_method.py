@@ -96,7 +96,7 @@ class FeatureMethod(ABC):
         `change` is the change of data, one of `CHANGES`, to which this ε applies. Raises PatebenchError if no noise
         reaches the target.
         """
-        place = list(CHANGES).index(change)
+        place = CHANGES.index(change)
         return cls(noise=edge(lambda noise: cls(noise=noise, **options).costs(delta)[place], epsilon), **options)
 
 
