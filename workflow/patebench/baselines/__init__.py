@@ -20,10 +20,10 @@ class DPSGDForm:
     from_encoder: bool
     rate: float
     steps: int
-    clip: float
     learning_rate: float
-    views: int
-    ema: float
+    clip: float = 1.0
+    views: int = 1
+    ema: float = 0.9
 
 
 #: The settings were chosen in about ten runs with MNIST at ε = 1. As in most papers, ε does not account for what this
@@ -31,15 +31,15 @@ class DPSGDForm:
 DPSGD_FORMS: Mapping[str, DPSGDForm] = {
     "scratch": DPSGDForm(
         about="a network that learns from the private data alone",
-        from_encoder=False, rate=0.05, steps=300, clip=1.0, learning_rate=1e-2, views=1, ema=0.9,
+        from_encoder=False, rate=0.05, steps=300, learning_rate=1e-2,
     ),
     "linear": DPSGDForm(
         about="a linear classifier of features learnt from the public pool",
-        from_encoder=True, rate=1.0, steps=100, clip=1.0, learning_rate=1.0, views=1, ema=0.9,
+        from_encoder=True, rate=1.0, steps=100, learning_rate=1.0,
     ),
     "fine-tuned": DPSGDForm(
         about="a network initialised with the one that learnt these features",
-        from_encoder=True, rate=0.02, steps=100, clip=1.0, learning_rate=5e-3, views=1, ema=0.9,
+        from_encoder=True, rate=0.02, steps=100, learning_rate=5e-3,
     ),
 }  # fmt: skip
 

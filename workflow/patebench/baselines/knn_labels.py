@@ -15,6 +15,7 @@ from patebench.baselines.knn_accounting import ANSWER, TEST, KNNSettings
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
 from patebench.core.progress import Report, silent
 from patebench.features.cells import on_grid
+from patebench.mechanisms.base import NO_ANSWER
 
 
 class NearestVotes:
@@ -53,7 +54,6 @@ class NearestVotes:
         return np.bincount(self._labels[nearest], minlength=self._classes)
 
 
-NO_ANSWER = -1
 Labels = NDArray[np.int64]
 
 

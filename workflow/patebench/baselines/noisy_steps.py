@@ -20,10 +20,6 @@ from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
 from patebench.models.optimisers import Adam, ema_update_tensors
 
-#: Function of positions and a clipping norm. It returns a sum over the samples at these positions, such as the sum of
-#: their gradients, in which the contribution of each sample is clipped to that norm.
-ClippedSum = Callable[[Tensor, float], Tensor]
-
 
 class PoissonSampler:
     """Sampler that decides independently for each batch and sample, and includes the sample with probability `rate`."""
@@ -55,11 +51,11 @@ class NoisySteps:
         self._rate = SubsampledGaussian(noise, sampler.rate, steps=0).rate  # raises an error for a rate of 0 or above 1
         self._drawn = SamplingCheck(self._rate, samples)
 
-    def step(self, clipped_sum: ClippedSum) -> Tensor:
+    def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
         """Draw a batch, and return (sum of the clipped values of the batch + noise) / clipping norm.
 
-        `clipped_sum` is called with the positions of the batch and the clipping norm; one sample may change its result
-        by at most this norm.
+        `clipped_sum` is called with the positions of the batch and the clipping norm. It returns a sum over the samples
+        at these positions, such as that of their gradients, which one sample may change by at most this norm.
         """
         chosen = self._sampler.draw(self._samples)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:

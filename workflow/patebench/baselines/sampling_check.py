@@ -27,9 +27,6 @@ _CENTRES = np.linspace(-2, 2, 9)
 #: Multiplier of the hash of a sample's history (Knuth's MMIX generator).
 _MULTIPLIER = np.uint64(6364136223846793005)
 
-Array = NDArray[np.float64]
-Positions = NDArray[np.intp]
-
 
 class SamplingCheck:
     """Statistics of batches, to test if the batches can come from Poisson sampling of `samples` samples at `rate`."""
@@ -81,7 +78,7 @@ class SamplingCheck:
         yield "the intervals between draws of a sample", _binomial(self._stale, half * steps, q)
 
 
-def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]:
+def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Divide the samples into pairs; return the positions (pairs,) of the first and of the second samples of the pairs.
 
     `history` (samples,) is a hash of the batches that contained each sample. Samples with the same history are paired
@@ -101,23 +98,20 @@ def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]
 
 def _binomial(seen: int, trials: int, probability: float) -> float:
     """Return the two-sided p-value of a number of successes."""
-    from scipy.special import betainc
+    from scipy.stats import binom
 
-    few = betainc(trials - seen, seen + 1, 1 - probability) if seen < trials else 1.0
-    many = betainc(seen, trials - seen + 1, probability) if seen > 0 else 1.0
+    few, many = binom.cdf(seen, trials, probability), binom.sf(seen - 1, trials, probability)
     return min(1.0, 2 * float(min(few, many)))
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
     """Bound the two-sided p-value of the variance of independent binomial counts."""
-    from scipy.special import gammaln
+    from scipy.stats import binom
 
     if len(counts) == 0 or trials == 0:
         return 1.0
     k = np.arange(trials + 1)
-    log_p = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
-    log_p += k * math.log(probability) + (trials - k) * math.log1p(-probability)
-    variance = trials * probability * (1 - probability)
+    log_p, variance = binom.logpmf(k, trials, probability), trials * probability * (1 - probability)
 
     def log_tail(centre: float, sign: int) -> float:
         excess = (k - centre) ** 2 - np.mean((counts - centre) ** 2)
@@ -130,7 +124,7 @@ def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> fl
     return min(1.0, 2 * math.exp(min(0.0, few, log_tail(trials * probability, 1))))
 
 
-def _least_log_moment(log_p: Array, values: Array) -> float:
+def _least_log_moment(log_p: NDArray[np.float64], values: NDArray[np.float64]) -> float:
     """Minimise the log-moment of a random variable over positive parameters."""
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp

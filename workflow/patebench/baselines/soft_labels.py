@@ -12,8 +12,6 @@ from torch import Tensor
 from patebench.accounting.votes import counts
 from patebench.models.network import Network
 
-PLURALITY = "plurality"
-
 
 def targets(
     votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], soft: NDArray[np.floating]
@@ -24,7 +22,7 @@ def targets(
     probabilities at a temperature (Papernot et al. 2017, Figure 5). `votes` is (teachers, queries), and `soft`
     (temperatures, queries, classes) are these sums before normalisation.
     """
-    yield (PLURALITY, 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
+    yield ("plurality", 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
     for temperature, total in zip(temperatures, soft.astype(np.float64), strict=True):
         yield ("soft", float(temperature)), total / total.sum(axis=1, keepdims=True)
 
