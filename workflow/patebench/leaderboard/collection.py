@@ -49,7 +49,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.models import weighted
 from patebench.reporting.frames import of_labels
 from patebench.reporting.outcomes import protects_replaced_record, public_use
-from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
+from patebench.reporting.published import ALL_SYSTEMS, DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
 from patebench.reporting.wording import in_words
 
 _least_noise = lru_cache(maxsize=None)(least_noise)
@@ -152,7 +152,7 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                 place=f"{_KEPT}/{folder.name}/tables/{table}.csv",
             )  # fmt: skip
             for row in tables.get(table, []):
-                if row.get("system") == "PET-DL" and "petdl" in tables:
+                if row.get("system") == ALL_SYSTEMS[PETDL] and "petdl" in tables:
                     continue  # the table petdl contains the same models with their audits
                 is_student = table == "utility-privacy"
                 entry = _of_student(row, audits, config, paper) if is_student else _of_model(row, config, paper)
@@ -265,13 +265,13 @@ def _of_student(
 
 def _of_model(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
     """Return the entry of a private model from a kept table."""
-    system = row.get("system", "PET-DL")
+    system = row.get("system", ALL_SYSTEMS[PETDL])
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
     mechanism: Release | None = None
-    if system == "PET-DL":
+    if system == ALL_SYSTEMS[PETDL]:
         mechanism = _PETDL_NOISE if form == "published" else _noisy_sums(row)
-    elif system == SYSTEMS[DP_SGD]:
+    elif system == ALL_SYSTEMS[DP_SGD]:
         mechanism = _dpsgd(row)
     elif row["private_model"].partition("_")[0] in FEATURE_METHODS:
         mechanism = _on_features(row["private_model"])
@@ -407,7 +407,7 @@ def _of_value(value: Value, epsilon: float) -> Entry:
     """Return the entry of a printed accuracy and the ε in its row."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
-    system = SYSTEMS.get(value.mechanism) or ("PET-DL" if value.mechanism == PETDL else in_words(value.mechanism or ""))
+    system = ALL_SYSTEMS.get(value.mechanism) or in_words(value.mechanism or "")
     column = [value.column] if value.quantity == "accuracy_at_epsilon" else []
     place = (value.paper, value.dataset, value.table, value.row, value.column)
     paper_only = value.paper in ("NZC 2020", "PET-DL 2019") and value.mechanism not in ("lnmax", "confident-gnmax")

@@ -19,8 +19,6 @@ from patebench.models.recipes import MODERN, Recipe
 from patebench.petdl.noisy_sums import Summand, epsilon, noise_for
 from patebench.petdl.student import Knowledge, PetdlStudent
 
-#: Progress callback, called after each epoch of distillation with its number from 1.
-Done = Callable[[int], None]
 #: Function that sets the gradients of the student's weights for a batch, from its samples and their positions in the
 #: pool.
 Backward = Callable[[Tensor, Tensor], None]
@@ -98,7 +96,7 @@ class Form(ABC):
         knowledge: Knowledge,
         settings: Settings,
         seed: int,
-        done: Done,
+        done: Callable[[int], None],
         *,
         noises: int = 0,
     ) -> None:
