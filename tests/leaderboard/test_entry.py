@@ -16,7 +16,7 @@ from tests.refusals import refuses
 from patebench.accounting.independent import gaussian_dp
 from patebench.leaderboard.assessment import Assessed, Status, assess
 from patebench.leaderboard.collection import written_files
-from patebench.leaderboard.entry import Entry, read_entry, schema_text
+from patebench.leaderboard.entry import Entry, Origin, read_entry, schema_text
 from patebench.stages.check_entry import command
 
 ROOT = Path(__file__).parents[2]
@@ -333,6 +333,13 @@ def test_an_invalid_field_is_named(tmp_path: Path, path: str, value: Any, where:
     with refuses("invalid-entry") as raised:
         read_entry(file)
     assert f"{where}:" in str(raised.value)
+
+
+def test_the_origin_of_an_entry_is_not_read_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "entry.json"
+    file.write_text(json.dumps(GAUSSIAN | {"origin": "kept run"}))
+    assert read_entry(file).origin is Origin.WRITTEN
+    assert "stated-cost" in codes(assess(read_entry(file)))
 
 
 @pytest.mark.parametrize(

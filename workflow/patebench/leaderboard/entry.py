@@ -272,7 +272,7 @@ def read_entry(path: Path) -> Entry:
     except (OSError, ValueError, RecursionError) as fault:
         raise PatebenchError(f"it is not a JSON file ({fault}); correct it", code="not-json", where=path) from None
     try:
-        return Entry.model_validate(content).model_copy(update={"name": path.stem})
+        return Entry.model_validate(content).model_copy(update={"name": path.stem, "origin": Origin.WRITTEN})
     except ValidationError as fault:
         faults = [
             PatebenchError(
