@@ -28,7 +28,7 @@ from patebench.audit.worst_pairs import Search
 from patebench.calculator.calculations import worst_case
 from patebench.core.bound import Bound, Kind, large_delta
 from patebench.core.errors import PatebenchError, located
-from patebench.core.text import at_least, at_most, plural
+from patebench.core.text import at_least, at_most, in_json, plural
 from patebench.data import DATASETS
 from patebench.leaderboard.entry import (
     Change,
@@ -134,7 +134,7 @@ class Assessed:
             "status": self.status,
             "ranked": self.ranked,
             "worst_case": self.bound.to_json() if self.bound else None,
-            "lower_bound": None if self.lower is None else str(self.lower) if math.isinf(self.lower) else self.lower,
+            "lower_bound": None if self.lower is None else in_json(self.lower),
             "problems": [vars(problem) for problem in self.problems],
         }
 
