@@ -59,7 +59,6 @@ class Form(ABC):
     `augments` is True if the variant augments images in distillation.
     """
 
-    name: ClassVar[str]
     defaults: ClassVar[Settings]
     kind: ClassVar[Kind]
     source: ClassVar[str]

@@ -27,7 +27,6 @@ _AT_ONCE = 1 << 13
 class NoisyGradient(Form):
     """Form that adds noise to the sum of the teachers' clipped gradients in every step."""
 
-    name = "noisy-gradient"
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=10, batch=512, clip=1.0)
     kind = Kind.WORST_CASE
     source = (

@@ -22,7 +22,6 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 class NoisyKnowledge(Form):
     """Form that releases, once per sample, a noisy sum of clipped outputs, and of clipped hints if hints are used."""
 
-    name = "noisy-knowledge"
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
     augments = True

@@ -20,7 +20,6 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 class PublishedForm(Form):
     """Form of the paper, which is not private: its noise does not change the gradients, and its ε is only claimed."""
 
-    name = "published"
     defaults = Settings(noise=20.0, hint_epochs=10, distillation_epochs=40, batch=128, clip=4.0)
     kind = Kind.CLAIMED
     source = (

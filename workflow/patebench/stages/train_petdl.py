@@ -86,14 +86,16 @@ def run(
     make = partial(PetdlStudent, classes=classes, width=width, guided=guided, features=known.features)
     student = make(samples, seed=derive(seed, stream, "weights"))
     bound = form.bound(settings, parameters.delta)
-    log.info("%s: noise %.4g, ε = %.4g, %d parameters", form.name, settings.noise, bound.epsilon, student.parameters)
+    log.info(
+        "%s: noise %.4g, ε = %.4g, %d parameters", parameters.form, settings.noise, bound.epsilon, student.parameters
+    )
     curve: list[dict[str, float]] = []
 
     def reached() -> dict[str, Any]:
         return class_accuracy(test_set["y"], student.predict(test_x).numpy(), test_set.meta["class_names"])
 
     started = time.perf_counter()
-    with progress(f"PET-DL, {form.name}", settings.distillation_epochs, "epochs") as done:
+    with progress(f"PET-DL, {parameters.form}", settings.distillation_epochs, "epochs") as done:
 
         def after(epoch: int) -> None:
             done(epoch)
@@ -122,7 +124,7 @@ def run(
             "system": "PET-DL",
             "public_use": "student",
             "public_samples": settings.samples,
-            "form": form.name,
+            "form": parameters.form,
             "private_model": slug(ensemble_slug(ensemble, summary), parameters.slug),
             "parameters": {**asdict(settings), **others, "hint_layer": layer},
             "model": f"conv, width {width}",
