@@ -228,8 +228,7 @@ def _flags(entry: Entry) -> Iterator[Problem]:
             yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
         elif accuracy.seeds > 1 and accuracy.std is None:
             yield Problem("missing-spread", f"accuracy.std over {plural(accuracy.seeds, 'seed')} is missing")
-    sampled = entry.mechanism.parts if isinstance(entry.mechanism, SampledGaussian) else []
-    if any(part.sampling is None and part.rate < 1 for part in sampled):
+    if isinstance(entry.mechanism, SampledGaussian) and entry.mechanism.unknown_sampling:
         yield Problem(
             "unknown-sampling", "sampling of mechanism.parts is missing, so ε is unknown; state poisson or shuffled"
         )
@@ -330,10 +329,8 @@ def _worst_case(entry: Entry) -> Bound | None:
                 if not bounds:
                     raise _no_theorem(mechanism.name, unit, change)
                 return min(bounds, key=lambda bound: bound.epsilon)
-            case SampledGaussian() if any(part.sampling is None and part.rate < 1 for part in mechanism.parts):
-                return None
             case SampledGaussian():
-                return _sampled_bound(mechanism, unit, change, delta)
+                return None if mechanism.unknown_sampling else _sampled_bound(mechanism, unit, change, delta)
             case PureSteps():
                 epsilon = pure_composition(mechanism.epsilon, mechanism.steps, delta)
                 return _bound(epsilon, delta, "pld", f"{mechanism.because}; Kairouz, Oh, Viswanath 2015, Theorem 3.3")

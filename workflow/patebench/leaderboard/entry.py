@@ -133,6 +133,11 @@ class SampledGaussian(_Part):
     type: Literal["dp-sgd"]
     parts: list[Steps] = Field(min_length=1, description="Steps of each kind.")
 
+    @property
+    def unknown_sampling(self) -> bool:
+        """Return True if it is not stated how the records of a step are sampled."""
+        return any(part.sampling is None and part.rate < 1 for part in self.parts)
+
 
 class Table(_Part):
     """Tables of the votes of records, with Gaussian noise on each cell; each vote has an L2 norm of at most 1.
