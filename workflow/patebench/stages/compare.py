@@ -16,7 +16,7 @@ import click
 import pandas as pd
 
 from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_records
-from patebench.cli.command import FILE, show_on_terminal, stage_command, table_of
+from patebench.cli.command import FILE, Json, show_on_terminal, stage_command, table_of
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import key_path
 from patebench.core.files import read_any_json
@@ -198,7 +198,7 @@ _MANIFEST = "manifest.json"
 _SHOWN = 30
 
 
-def run(*, one: Path, other: Path, as_json: bool) -> None:
+def run(*, one: Path, other: Path, as_json: Json) -> None:
     """Compare the results in folder ONE with those in OTHER: settings, and numbers with their spread over seeds.
 
     Common seeds are compared in pairs. Use it to compare your own mechanism with the reference, two commits, or two
@@ -287,9 +287,4 @@ def _beside(largest: float) -> str:
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 
-command = stage_command(
-    run,
-    click.Argument(["one"], type=FILE),
-    click.Argument(["other"], type=FILE),
-    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),
-)
+command = stage_command(run, click.Argument(["one"], type=FILE), click.Argument(["other"], type=FILE))

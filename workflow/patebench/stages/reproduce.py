@@ -116,8 +116,4 @@ def _show_verdicts(path: Path, row: Value) -> None:
     )
 
 
-command = stage_command(
-    run,
-    click.Argument(["row"], required=False),
-    home_option,
-)
+command = stage_command(run, click.Argument(["row"], required=False), home_option)
