@@ -43,7 +43,8 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
 
 def test_description_by_hand() -> None:
     votes = np.array([[0, 1, 2], [0, 1, 1], [0, 2, 0], [1, 1, 2]])
-    found = describe_votes(votes, votes, np.array([0, 1, 0]), np.array([0, 1, 2]), ["a", "b", "c"])
+    arrays = {"votes": votes, "test_votes": votes}
+    found = describe_votes(arrays, 4, np.array([0, 1, 0]), np.array([0, 1, 2]), ["a", "b", "c"])
     # Counts: (3,1,0), (0,3,1), (1,1,2): gaps 2, 2, 1; the plurality 0, 1, 2 is right on two queries of three.
     assert found["gap_histogram"] == [0, 1, 2, 0, 0]
     assert found["gap_mean"] == pytest.approx(5 / 12)

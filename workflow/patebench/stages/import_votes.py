@@ -12,7 +12,7 @@ from patebench.config.parameters import ImportParameters, SplitParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays, write_json
 from patebench.core.formats import POOL, TRUTH, VOTES, WEIGHTS
-from patebench.stages.join_votes import describe_votes, describe_weighted
+from patebench.stages.join_votes import describe_votes
 
 #: Name of the partition of imported votes, and the text of what it protects.
 _PARTITION = "imported"
@@ -60,11 +60,8 @@ def run(
             part.require("pool", queries.digest, str(pool))
         about = {name: queries.meta[name] for name in about}
         truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
-        if "votes" in arrays:
-            given = truths, truths, about["class_names"]
-            quality = describe_votes(arrays["votes"], None, *given, abstentions=may_abstain(source))
-        else:
-            quality = describe_weighted(arrays, teachers, truths, about["class_names"])
+        names, abstentions = about["class_names"], may_abstain(source)
+        quality = describe_votes(arrays, teachers, truths, truths, names, abstentions=abstentions)
     meta |= {"dataset": about["dataset"], "pool": NO_POOL if is_table else source.meta["pool"]}
     about |= {"teachers": teachers, "partition": _PARTITION, "classes": matrix.classes, "imported": source.digest}
     about |= {"model": parameters.name, "recipe": "", "epochs": None}

@@ -31,7 +31,6 @@ log = logging.getLogger("patebench")
 #: Maximum number of entries of a block of counts (queries × classes), to limit memory.
 _COUNTS = 1 << 24
 
-
 #: Metadata that must be equal in all chunks of an ensemble.
 _COMMON = (
     *("classes", "model", "recipe", "epochs", "training", "seed", "temperatures"),
@@ -62,41 +61,35 @@ def run(
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
     parts = [read_arrays(path, CHUNK) for path in chunk]
+    first = parts[0]
     check_together(partition=shards, pool=queries, truth=answers, test=test_set, chunk=parts)
     for part in parts:
         for fact in _COMMON:
-            part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
+            part.require(fact, first.meta.get(fact), str(first.path))
     _check_teachers(parts, shards)
-    arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in parts[0].arrays}
-    weighted = "weights" in parts[0].arrays
-    if weighted:
+    before = _read_earlier_votes(earlier, first)
+    names, teachers = queries.meta["class_names"], int(shards.meta["teachers"])
+    meta = {name: first.meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")}
+    meta |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
+    meta |= {"chunks": [part.digest for part in parts], "temperatures": first.meta.get("temperatures", [])}
+    meta |= {name: first.meta[name] for name in ("abstentions", "selected", "encoder") if name in first.meta}
+    meta |= voting_facts(first)
+    if "weights" in first.arrays:
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in WEIGHTS}
-    facts = {
-        name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
-    }
-    before = _read_earlier_votes(earlier, parts[0])
-    facts |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
-    meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
-    meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
-    meta |= voting_facts(parts[0]) | ({"teachers": shards.meta["teachers"]} if weighted else {})
-    if "queries" in parts[0].arrays:
-        arrays["queries"] = parts[0]["queries"]
-    if in_rounds := "queries_files" in parts[0].meta:
-        meta |= {"queries_files": parts[0].meta["queries_files"], "rounds": [len(arrays["queries"])]}
+        meta["teachers"] = teachers
+    else:
+        arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in first.arrays}
+    if "queries" in first.arrays:
+        arrays["queries"] = first["queries"]
+    if in_rounds := "queries_files" in first.meta:
+        meta |= {"queries_files": first.meta["queries_files"], "rounds": [len(arrays["queries"])]}
     if before is not None:
         arrays["votes"] = np.concatenate([before["votes"], arrays["votes"]], axis=1)
         arrays["queries"] = np.concatenate([before["queries"], arrays["queries"]])
         meta |= {"rounds": [*before.meta["rounds"], *meta["rounds"]], "earlier_votes": before.digest}
     digest = write_arrays(out, VOTES, {**arrays, **join_soft(parts)}, meta)
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
-    names, teachers = queries.meta["class_names"], int(shards.meta["teachers"])
-    if weighted:
-        quality = describe_weighted(arrays, teachers, truths, names)
-    else:
-        abstentions = may_abstain(parts[0])
-        quality = describe_votes(
-            arrays["votes"], arrays.get("test_votes"), truths, test_set["y"], names, abstentions=abstentions
-        )
+    quality = describe_votes(arrays, teachers, truths, test_set["y"], names, abstentions=may_abstain(first))
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
     log.info(
         "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
@@ -110,9 +103,7 @@ def run(
         "partition": shards.meta["strategy"],
         "class_names": names,
         "queries": len(arrays["queries"]) if "queries" in arrays and not in_rounds else None,
-        "seed": parts[0].meta["seed"],
-        "training": parts[0].meta["training"],
-        **{name: facts[name] for name in ("classes", "model", "recipe", "epochs")},
+        **{name: first.meta[name] for name in ("seed", "training", "classes", "model", "recipe", "epochs")},
         **{name: sorted({part.meta[name] for part in parts if name in part.meta}) for name in ("device", "precision")},
     }
     write_json(summary, "join_votes", {**ensemble, **quality})
@@ -141,8 +132,8 @@ def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | Non
 
 
 def describe_votes(
-    votes: NDArray[Any],
-    test_votes: NDArray[Any] | None,
+    arrays: Mapping[str, NDArray[Any]],
+    teachers: int,
     truth: NDArray[Any],
     test_truth: NDArray[Any],
     names: Sequence[str],
@@ -153,9 +144,9 @@ def describe_votes(
 
     Parameters
     ----------
-    votes : (teachers, queries) int array, with −1 for abstentions
-    test_votes : (teachers, test samples) int array; None for teachers that vote only on queries, whose accuracy is then
-        measured on the queries
+    arrays : arrays of VOTES: `votes`, or the weights of weighted votes; without `test_votes`, the accuracy of teachers
+        is measured on the queries
+    teachers : number of teachers
     truth, test_truth : true labels of queries and test samples
     names : class names
     abstentions : True if the teachers may abstain
@@ -163,40 +154,29 @@ def describe_votes(
     Returns
     -------
     dict
-        Accuracies and gaps. The accuracy of a teacher that always abstains is None. A query without votes has no
-        plurality. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE 2017, Section 4.1).
-        `gap_mean` is the mean gap divided by the number of teachers.
+        Accuracies and gaps. The accuracy of a teacher that always abstains, or whose votes have weights, is None. A
+        query without votes has no plurality. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers
+        (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided
+        by the number of teachers.
     """
-    gaps, plurality = _gaps_and_plurality(votes, len(names), abstentions)
+    accuracies: list[float | None] = [None] * teachers
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}
-    if test_votes is not None:
-        predicted = _gaps_and_plurality(test_votes, len(names), False)[1]
+    if "weights" in arrays:
+        weights, labels, owners = (arrays[name] for name in WEIGHTS)
+        table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT
+        gaps, plurality = np.rint(vote_gaps(table)).astype(np.int64), table.argmax(axis=1)
+    else:
+        gaps, plurality = _gaps_and_plurality(arrays["votes"], len(names), abstentions)
+    if "test_votes" in arrays:
+        predicted = _gaps_and_plurality(arrays["test_votes"], len(names), False)[1]
         on_test = class_accuracy(test_truth, predicted, names, "plurality_{}_test")
-    measured = (votes, truth) if test_votes is None else (test_votes, test_truth)
+        accuracies = _accuracies(arrays["test_votes"], test_truth)
+    elif "votes" in arrays:
+        accuracies = _accuracies(arrays["votes"], truth)
     return {
-        "teacher_accuracies": _accuracies(*measured),
+        "teacher_accuracies": accuracies,
         **class_accuracy(truth, plurality, names, "plurality_{}_pool"),
         **on_test,
-        "gap_histogram": np.bincount(gaps, minlength=len(votes) + 1).tolist(),
-        "gap_mean": float(gaps.mean() / len(votes)),
-    }
-
-
-def describe_weighted(
-    arrays: Mapping[str, NDArray[Any]], teachers: int, truth: NDArray[Any], names: Sequence[str]
-) -> dict[str, Any]:
-    """Return the dict of `describe_votes` for weighted votes, which are in `arrays`.
-
-    Gaps are rounded to whole votes. The accuracy of each single teacher is None.
-    """
-    weights, labels, owners = (arrays[name] for name in WEIGHTS)
-    table = WeightedVotes.of(weights, labels, owners, len(names)).table(len(names)) / UNIT
-    gaps = np.rint(vote_gaps(table)).astype(np.int64)
-    plurality = table.argmax(axis=1)
-    return {
-        "teacher_accuracies": [None] * teachers,
-        **class_accuracy(truth, plurality, names, "plurality_{}_pool"),
-        "plurality_accuracy_test": None,
         "gap_histogram": np.bincount(gaps, minlength=teachers + 1).tolist(),
         "gap_mean": float(gaps.mean() / teachers),
     }
