@@ -77,8 +77,8 @@ def run(
             " from 0"
         )
         raise PatebenchError(line, code="teachers", where="--teachers")
-    asked = _Asked.read(selected, queries) if selected else None
-    if asked is not None and asked.later and not on_queries(training.model):
+    rounds = _read_rounds(selected, queries)
+    if len(rounds) > 1 and not on_queries(training.model):
         raise ArtefactError(
             selected[-1],
             f"its queries were selected after a release of labels, but teachers of '{training.model}' vote only once",
@@ -93,7 +93,7 @@ def run(
             )
         if features is None or encoder is None:
             raise PatebenchError(f"'{training.model}' votes with public features; give --features and --encoder")
-        arrays, facts = _vote_with_features(chunk, queries, asked, features, encoder, training)
+        arrays, facts = _vote_with_features(chunk, queries, rounds, features, encoder, training)
     else:
         if shards.meta.get("empty"):
             raise ArtefactError(
@@ -106,12 +106,16 @@ def run(
         if encoder is None and on_features(training.model):
             raise PatebenchError(f"'{training.model}' reads features; give --encoder", code="encoder")
         public_encoder = read_encoder(encoder, queries) if encoder else None
-        arrays, facts = _train_and_vote(chunk, queries, asked, test_set, training, (seed, stream), kept, public_encoder)
+        asked = queries["x"][rounds[0]["queries"]] if rounds else queries["x"]
+        arrays, facts = _train_and_vote(chunk, asked, test_set, training, (seed, stream), kept, public_encoder)
         if encoder:
             facts["encoder"] = read_arrays(encoder, ENCODER).digest
-    if asked is not None:
-        arrays["queries"] = asked.last["queries"]
-        facts |= asked.facts()
+    if rounds:
+        arrays["queries"] = rounds[-1]["queries"]
+        if len(rounds) == 1 and rounds[0].meta["student"] is None:
+            facts["selected"] = rounds[0].digest
+        else:
+            facts["queries_files"] = [file.digest for file in rounds]
     meta = {
         **facts,
         "partition": shards.digest,
@@ -145,75 +149,52 @@ class _Chunk:
         return np.arange(self.first, self.last + 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """Queries on which an ensemble votes, in one file per round or a single file."""
-
-    files: Sequence[Artefact]
-
-    @classmethod
-    def read(cls, paths: Sequence[Path], pool: Artefact) -> "_Asked":
-        """Return the queries in `paths`, first round first; raise ArtefactError if the files do not belong together."""
-        files = [read_arrays(path, QUERIES) for path in paths]
-        if files[0].meta["labels"] is not None:
+def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
+    """Return the queries in `paths`, first round first; raise ArtefactError if the files do not belong together."""
+    rounds = [read_arrays(path, QUERIES) for path in paths]
+    check_together(pool=pool, queries=rounds)
+    for place, file in enumerate(rounds):
+        if place == 0 and file.meta["labels"] is not None:
             raise ArtefactError(
-                paths[0],
+                file.path,
                 "its queries were selected after an earlier round, but the queries of that round are missing",
                 "repeat --selected for every round, first round first",
                 code="rounds",
             )
-        check_together(pool=pool, queries=files)
-        for place, file in enumerate(files):
-            if place and file.meta["labels"] is None:
-                raise ArtefactError(
-                    file.path,
-                    f"its queries were selected without the labels of the first round, {paths[0]}",
-                    OF_ROUNDS,
-                    code="rounds",
-                )
-            if file["queries"].max() >= len(pool["x"]):
-                raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not contain", code="queries")
-        asked = cls(files)
-        check_distinct(asked.positions, paths[-1])
-        return asked
-
-    @property
-    def last(self) -> Artefact:
-        """Return the queries of the last round, on which the teachers vote now."""
-        return self.files[-1]
-
-    @property
-    def positions(self) -> NDArray[np.integer]:
-        """Return the positions (queries,) in the pool of the queries of all rounds so far, in the order of rounds."""
-        return np.concatenate([file["queries"] for file in self.files])
-
-    @property
-    def later(self) -> bool:
-        """Return True if there are several rounds, so that later queries depend on labels of earlier ones."""
-        return len(self.files) > 1
-
-    def facts(self) -> dict[str, Any]:
-        """Return metadata for the votes: the digest of the file of queries, or one digest per round."""
-        if self.last.meta["student"] is None and not self.later:
-            return {"selected": self.last.digest}
-        return {"queries_files": [file.digest for file in self.files]}
+        if place and file.meta["labels"] is None:
+            raise ArtefactError(
+                file.path,
+                f"its queries were selected without the labels of the first round, {paths[0]}",
+                OF_ROUNDS,
+                code="rounds",
+            )
+        if file["queries"].max() >= len(pool["x"]):
+            raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not contain", code="queries")
+    if rounds:
+        check_distinct(np.concatenate([file["queries"] for file in rounds]), paths[-1])
+    return rounds
 
 
 def _vote_with_features(
-    chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, training: TrainingParameters
+    chunk: _Chunk,
+    pool: Artefact,
+    rounds: Sequence[Artefact],
+    features: Path,
+    encoder: Path,
+    training: TrainingParameters,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the votes of private records on the queries nearest to them in public features."""
     from patebench.features import cells
 
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     check_together(pool=pool, features=known, encoder=learnt)
-    positions = np.arange(len(pool["x"])) if asked is None else asked.positions
+    positions = np.concatenate([file["queries"] for file in rounds]) if rounds else np.arange(len(pool["x"]))
     neighbours, classes = training.neighbours, int(chunk.samples.meta["classes"])
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
             f"--neighbours is {neighbours}, but there are only {len(positions)} queries; use at most {len(positions)}"
         )
-    if weighted(training.model) and asked is not None and asked.later:
+    if weighted(training.model) and len(rounds) > 1:
         raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
@@ -231,28 +212,26 @@ def _vote_with_features(
     place = cells.belong(vectors, known["vectors"], positions, neighbours)
     voter, vote = (np.repeat(values, place.shape[1]) for values in (teachers - chunk.first, labels))
     # Votes on queries of earlier rounds were cast in those rounds.
-    earlier = len(positions) - len(asked.last["queries"]) if asked else 0
+    earlier = len(positions) - len(rounds[-1]["queries"]) if rounds else 0
     here, shape = place.ravel() >= earlier, (len(chunk.numbers), len(positions) - earlier)
     return {"votes": cells.record_votes(voter[here], place.ravel()[here] - earlier, vote[here], shape, classes)}, facts
 
 
 def _train_and_vote(
     chunk: _Chunk,
-    pool: Artefact,
-    asked: _Asked | None,
+    queries: NDArray[Any],
     test_set: Artefact,
     training: TrainingParameters,
     randomness: tuple[int, str],
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of a chunk, and return their outputs and facts on the device."""
+    """Train the teachers of a chunk, and return their outputs on `queries` and test set, and facts on the device."""
     from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
 
     numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
-    queries = pool["x"] if asked is None else pool["x"][asked.positions]
     smallest = np.min_scalar_type(classes - 1)  # smallest type for all labels
     votes = np.empty((len(numbers), len(queries)), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
