@@ -4,22 +4,20 @@ The stage reads only public files: the pool, its features, the labels released s
 """
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 
 from patebench.artefacts.reading import check_together, query_positions
+from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.core.text import plural
-from patebench.students import STRATEGIES, initial_strategy, selects_by_features
-from patebench.students.interface import AcquisitionState, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -41,6 +39,9 @@ def run(
     In the first round, leave out --labels and --predictions. To select all queries of an ensemble before any vote,
     leave out the options of the student, such as --method, too.
     """
+    from patebench.students import STRATEGIES, initial_strategy, selects_by_features
+    from patebench.students.interface import AcquisitionState, StudentData
+
     strategy = STRATEGIES.check(selection.strategy)
     if (labels is None) != (predictions is None):
         raise PatebenchError(
@@ -64,12 +65,24 @@ def run(
             line = f"the strategy '{strategy}' uses no features (only {able} use them); leave --features out"
         raise PatebenchError(line)
     samples = read_arrays(pool, POOL)
+    released = read_arrays(labels, LABELS) if labels else None
+    predicted = read_arrays(predictions, PREDICTIONS) if predictions else None
     extracted = read_arrays(features, FEATURES) if features else None
-    state, parents = _state(samples, labels, predictions, student, extracted)
-    parents["features"] = None
-    if extracted:
-        check_together(pool=samples, features=extracted)
-        state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
+    check_together(pool=samples, labels=released, predictions=predicted, features=extracted)
+    if released:
+        data = student_data(samples, released, len(released["labels"]), extracted)
+        queried = query_positions(released, len(samples["x"]), samples.path)
+    else:
+        nothing = np.full(len(samples["x"]), -1, np.int64)
+        data = StudentData(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
+        queried = np.array([], np.intp)
+    state = AcquisitionState(
+        data=data,
+        queried=queried,
+        predictions=predicted["probabilities"] if predicted else None,
+        config=student,
+        features=extracted["vectors"] if extracted else None,
+    )
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
             f"--queries is {selection.queries}, but only {plural(len(state.unqueried), 'sample')} of {pool} "
@@ -85,32 +98,15 @@ def run(
     arrays = {"queries": chosen}
     if state.predictions is not None:
         arrays["predictions"] = state.predictions[chosen]
-    facts = {"pool": samples.digest, "classes": samples.meta["classes"], "strategy": strategy}
-    facts |= {"student": student.model_dump() if student else None}
-    write_arrays(out, QUERIES, arrays, {**facts, **parents})
-
-
-def _state(
-    samples: Artefact,
-    labels: Path | None,
-    predictions: Path | None,
-    student: StudentParameters | None,
-    features: Artefact | None,
-) -> tuple[AcquisitionState, dict[str, str | None]]:
-    """Return the state for the selection strategy, and the digests of its files."""
-    from patebench.artefacts.student_data import student_data
-
-    if labels is None or predictions is None:
-        nothing = np.full(len(samples["x"]), -1, np.int64)
-        data = StudentData(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
-        first = AcquisitionState(data=data, queried=np.array([], np.intp), predictions=None, config=student)
-        return first, {"labels": None, "predictions": None}
-    released, predicted = read_arrays(labels, LABELS), read_arrays(predictions, PREDICTIONS)
-    check_together(pool=samples, labels=released, predictions=predicted)
-    data = student_data(samples, released, len(released["labels"]), features)
-    queried = query_positions(released, len(samples["x"]), samples.path)
-    state = AcquisitionState(data=data, queried=queried, predictions=predicted["probabilities"], config=student)
-    return state, {"labels": released.digest, "predictions": predicted.digest}
+    parents = {"labels": released, "predictions": predicted, "features": extracted}
+    facts = {
+        "pool": samples.digest,
+        "classes": samples.meta["classes"],
+        "strategy": strategy,
+        "student": student.model_dump() if student else None,
+        **{name: parent.digest if parent else None for name, parent in parents.items()},
+    }
+    write_arrays(out, QUERIES, arrays, facts)
 
 
 command = stage_command(run, threads)
