@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError, is_own_file
+from patebench.core.errors import ArtefactError, PatebenchError, is_own_file
 
 META = "meta.json"
 #: Maximum wait for a lock in seconds.
@@ -122,6 +123,22 @@ def atomic(path: Path | str) -> Iterator[Path]:
         if isinstance(fault, OSError) and fault.errno in _REFUSALS:
             raise _refused(path, fault) from None
         raise
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`, and rename it to `path` after the block; delete it if the block fails.
+
+    Raises PatebenchError if `path` exists.
+    """
+    if path.exists():
+        raise PatebenchError(f"{path} already exists; give the name of a new folder", code="exists")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as place:
+        folder = Path(place) / "new"
+        folder.mkdir()
+        yield folder
+        folder.rename(path)
 
 
 def claim(path: Path) -> bool:

@@ -8,8 +8,6 @@ import hashlib
 import io
 import json
 import mimetypes
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +17,7 @@ import click
 from patebench.artefacts.records import read_manifest
 from patebench.cli.command import FILE, file_in_home, home_option, stage_command
 from patebench.core.errors import PatebenchError
+from patebench.core.files import new_folder
 from patebench.core.seeds import Mode
 
 if TYPE_CHECKING:
@@ -67,8 +66,6 @@ def run(
             f"{results} contains a run in release mode, whose tables leak information on the private data; publish only"
             " its labels and its page publishable.html"
         )
-    if out.exists():
-        raise PatebenchError(f"{out} already exists; give the name of a new folder")
     pages, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
     if "report.html" not in pages:
         raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
@@ -79,11 +76,8 @@ def run(
             raise PatebenchError(f"{leaderboard} contains no leaderboard; write it with patebench leaderboard --out")
         pages |= {f"leaderboard/{place}": path for place, path in board.items()}
     file_in_home(home, "Snakefile")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
-        whole = Path(place) / "crate"
-        write_crate(whole, manifest, pages, workflow)
-        shutil.move(whole, out)  # atomic within one file system
+    with new_folder(out) as folder:
+        write_crate(folder, manifest, pages, workflow)
     click.echo(f"{out} contains the crate of {len(pages)} results")
 
 
@@ -110,7 +104,7 @@ def _exported(folder: Path) -> dict[str, Path]:
 def write_crate(
     folder: Path, manifest: Mapping[str, Any], results: Mapping[str, Path], workflow: Mapping[str, Path]
 ) -> None:
-    """Write the run that `manifest` describes as an RO-Crate into the new folder `folder`.
+    """Write the run that `manifest` describes as an RO-Crate into the empty folder `folder`.
 
     Parameters
     ----------

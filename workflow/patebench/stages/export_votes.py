@@ -7,7 +7,6 @@ cannot describe NumPy arrays, so the metadata list the files and facts about the
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -21,7 +20,7 @@ from patebench.artefacts.reading import read_votes
 from patebench.artefacts.records import read_manifest, select_entries
 from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_json, write_text
+from patebench.core.files import new_folder, read_json, write_text
 from patebench.core.text import plural
 from patebench.data import known_outline
 
@@ -83,19 +82,12 @@ def run(
     if "queries_files" in source.meta:
         fix = "export the votes of an ensemble that votes on the whole pool or on clusters"
         raise ArtefactError(votes, "it contains votes on queries that a student selected in rounds", fix, code="rounds")
-    if out.exists():
-        raise PatebenchError(f"{out} already exists; give the name of a new folder", code="exists")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
-        whole = Path(place) / "votes"
-        whole.mkdir()
-        files = {"votes.npz": votes, "ensemble.json": summary}
-        for name, path in files.items():
-            shutil.copyfile(path, whole / name)
+    with new_folder(out) as folder:
+        shutil.copyfile(votes, folder / "votes.npz")
+        shutil.copyfile(summary, folder / "ensemble.json")
         stated = {"license": licence, "creator": creator, "cite": cite, "url": url}
-        content = _metadata(whole, about, matrix, source.digest, stated)
-        write_text(whole / "croissant.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        shutil.move(whole, out)  # atomic within one file system
+        content = _metadata(folder, about, matrix, source.digest, stated)
+        write_text(folder / "croissant.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     click.echo(f"{out} contains votes of {plural(matrix.teachers, 'teacher')} on {plural(matrix.queries, 'query')}")
 
 
