@@ -42,7 +42,9 @@ _README = """`report.html` is the report page of the run. `rows.json` contains a
 machine-readable description (RO-Crate, Workflow Run Crate).
 """
 #: Path of the configuration in the crate.
-CONFIGURATION = "configuration.json"
+_CONFIGURATION = "configuration.json"
+#: Values printed in papers, an input of figures and tables.
+_PRINTED = "config/published.csv"
 
 
 def run(
@@ -114,7 +116,13 @@ def write_crate(
     ------
     PatebenchError : the library `rocrate` is not installed
     """
-    crate = _library()
+    try:
+        from rocrate.rocrate import ROCrate
+    except ImportError:
+        raise PatebenchError(
+            "rocrate is not installed; install the version in envs/requirements.txt with pip"
+        ) from None
+    crate = ROCrate(version="1.1")
     name = manifest["config"].get("name") or "default"
     crate.name = f"patebench run {name}"
     crate.description = (
@@ -129,27 +137,15 @@ def write_crate(
         crate.add(_entity(crate, url, "CreativeWork", name=words, version=version)) for url, words, version in _PROFILES
     ]
     outputs = [_file(crate, source, place) for place, source in sorted(results.items())]
-    inputs = [_configuration(crate, manifest["config"])]
+    config = json.dumps(manifest["config"], indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    inputs = [_text(crate, config, _CONFIGURATION, "configuration of the run", "application/json")]
     inputs += [_file(crate, source, place) for place, source in sorted(workflow.items()) if place == _PRINTED]
-    _readme(crate)
+    readme = f"# {crate.name}\n\n{crate.description}\n\n" + _README
+    _text(crate, readme, "README.md", "contents of this folder", "text/markdown")["about"] = crate.root_dataset
     main = _workflow(crate, manifest, workflow, authors)
     _parameters(crate, main, inputs, outputs)
     _action(crate, manifest, main, inputs, outputs)
     crate.write(folder)
-
-
-#: Values printed in papers, an input of figures and tables.
-_PRINTED = "config/published.csv"
-
-
-def _library() -> "ROCrate":
-    try:
-        from rocrate.rocrate import ROCrate
-    except ImportError:
-        raise PatebenchError(
-            "rocrate is not installed; install the version in envs/requirements.txt with pip"
-        ) from None
-    return ROCrate(version="1.1")
 
 
 def _entity(crate: "ROCrate", identifier: str, kind: str, **properties: Any) -> Any:
@@ -164,17 +160,8 @@ def _file(crate: "ROCrate", source: Path, place: str) -> Any:
     return crate.add_file(source, place, properties=words)
 
 
-def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
-    """Add the configuration of the run to the crate, and return its entry."""
-    text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    words = {"name": "configuration of the run", "encodingFormat": "application/json"}
-    return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)
-
-
-def _readme(crate: "ROCrate") -> None:
-    text = f"# {crate.name}\n\n{crate.description}\n\n" + _README
-    words = {"name": "contents of this folder", "encodingFormat": "text/markdown"}
-    crate.add_file(io.StringIO(text), "README.md", properties=words)["about"] = crate.root_dataset
+def _text(crate: "ROCrate", text: str, place: str, name: str, form: str) -> Any:
+    return crate.add_file(io.StringIO(text), place, properties={"name": name, "encodingFormat": form})
 
 
 def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str, Path], authors: Any) -> Any:
