@@ -140,7 +140,7 @@ LABELS = Layout(
 _SENDERS = Field("iu", ("teachers",), low=0, below="ensemble")
 
 #: Meta entries of all files of one secure release.
-_OF_SHARES = (
+OF_SHARES = (
     *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
     *("abstentions", *PARTITION_FACTS),
 )
@@ -150,7 +150,7 @@ _OF_SHARES = (
 SHARES = Layout(
     "shares",
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
-    (*_OF_SHARES, "aggregator", "session"),
+    (*OF_SHARES, "aggregator", "session"),
     older=_OLDER,
     again=_AGAIN,
 )
@@ -159,7 +159,7 @@ SHARES = Layout(
 SHARE_SUM = Layout(
     "share-sum",
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
-    (*_OF_SHARES, "aggregator", "sessions"),
+    (*OF_SHARES, "aggregator", "sessions"),
     older=_OLDER,
     again=_AGAIN,
 )
@@ -168,7 +168,7 @@ SHARE_SUM = Layout(
 NOISY_COUNTS = Layout(
     "noisy-counts",
     {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
-    _OF_SHARES,
+    OF_SHARES,
     older=_OLDER,
     again=_AGAIN,
 )

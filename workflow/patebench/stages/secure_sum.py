@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, claim, read_arrays, write_arrays
-from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
+from patebench.core.formats import OF_SHARES, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.noise_shares import NoiseShares
@@ -19,10 +19,7 @@ from patebench.release.conditions import refuse_second_release
 from patebench.secure.shares import check_teachers, sum_shares
 
 #: Metadata that is equal in all files of one release; `neighbours` is stored only for teachers that use it.
-SHARED = (
-    *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
-    *("abstentions", *PARTITION_FACTS, "neighbours"),
-)
+SHARED = (*OF_SHARES, "neighbours")
 
 
 def run(
