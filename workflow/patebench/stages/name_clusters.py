@@ -6,7 +6,7 @@ a reference for methods that label clusters, not a method.
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -53,14 +53,14 @@ def run(
     in_pool = nearest(vectors, means)
     in_test = nearest(read_encoder(encoder, samples).features(test_set["x"]), means)
     names = majority(in_pool, answers["y"], clusters, classes)
-    matched: dict[str, Any] = {"matched_accuracy": None}
+    matched_accuracy: float | None = None
     if clusters == classes:
         matching = one_to_one(in_pool, answers["y"], classes)
-        matched = {"matched_accuracy": float(np.mean(matching[in_test] == test_set["y"]))}
+        matched_accuracy = float(np.mean(matching[in_test] == test_set["y"]))
     reached = {
         **class_accuracy(test_set["y"], names[in_test], test_set.meta["class_names"]),
         "accuracy_pool": float(np.mean(names[in_pool] == answers["y"])),
-        **matched,
+        "matched_accuracy": matched_accuracy,
     }
     log.info("%d clusters, named by true labels: %.2f%% on the test set", clusters, 100 * reached["accuracy"])
     result = {

@@ -110,33 +110,33 @@ def run(
         check_finite("the weights of the student are not finite", np.concatenate(weights), public["x"])
     audited = audit(form, settings, parameters.delta, known, samples, make)
     log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
-    facts = select_entries(ensemble, summary, ("dataset", "split", "seed", "teachers", "partition"))
+    names = ("dataset", "split", "seed", "teachers", "partition", "teacher_accuracies")
+    facts, trained = select_entries(ensemble, summary, names), ensemble_slug(ensemble, summary)
+    teacher_accuracy = float(np.mean(facts.pop("teacher_accuracies")))
     others = {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
-    write_json(
-        out,
-        "train_petdl",
-        {
-            **{"votes": source.digest, "pool": public.digest, "test": test_set.digest, **facts},
-            "ensemble": ensemble_slug(ensemble, summary),
-            "teacher_accuracy": float(
-                np.mean(select_entries(ensemble, summary, ("teacher_accuracies",))["teacher_accuracies"])
-            ),
-            "system": "PET-DL",
-            "public_use": "student",
-            "public_samples": settings.samples,
-            "form": parameters.form,
-            "private_model": slug(ensemble_slug(ensemble, summary), parameters.slug),
-            "parameters": {**asdict(settings), **others, "hint_layer": layer},
-            "model": f"conv, width {width}",
-            "model_parameters": student.parameters,
-            **device_facts(student.device, student.compute_dtype),
-            **reached(),
-            "curve": curve,
-            "seconds": seconds,
-            "bounds": [bound.to_json()],
-            **audited,
-        },
-    )
+    result = {
+        "votes": source.digest,
+        "pool": public.digest,
+        "test": test_set.digest,
+        **facts,
+        "ensemble": trained,
+        "teacher_accuracy": teacher_accuracy,
+        "system": "PET-DL",
+        "public_use": "student",
+        "public_samples": settings.samples,
+        "form": parameters.form,
+        "private_model": slug(trained, parameters.slug),
+        "parameters": {**asdict(settings), **others, "hint_layer": layer},
+        "model": f"conv, width {width}",
+        "model_parameters": student.parameters,
+        **device_facts(student.device, student.compute_dtype),
+        **reached(),
+        "curve": curve,
+        "seconds": seconds,
+        "bounds": [bound.to_json()],
+        **audited,
+    }
+    write_json(out, "train_petdl", result)
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
