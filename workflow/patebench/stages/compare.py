@@ -75,16 +75,10 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
     """
     numbers = [number for number in _read_numbers(one, other) if all(number.sides)]
     rows = sort_rows(pd.DataFrame([number.compared() for number in numbers], columns=_COLUMNS), ["what", "setting"])
-    clearness = rows.apply(_clearness, axis=1) if len(rows) else rows["difference"]
+    width = (rows["high"] - rows["low"]).mask(rows["low"] == rows["high"], 0.0)  # infinite ends may be equal too
+    clearness = (rows["difference"].abs() / width).fillna(-1.0)  # with a single seed, the width is unknown
+    clearness = clearness.mask(width == 0, math.inf).mask(rows["difference"] == 0, 0.0)
     return rows.loc[clearness.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
-
-
-def _clearness(row: "pd.Series[Any]") -> float:
-    """Return a difference divided by the width of its interval; −1 if unknown."""
-    width = 0.0 if row["low"] == row["high"] else row["high"] - row["low"]
-    if not row["difference"] or width == 0:
-        return math.inf if row["difference"] else 0.0
-    return -1.0 if math.isnan(width) else abs(row["difference"]) / width
 
 
 def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
@@ -217,7 +211,7 @@ def run(*, one: Path, other: Path, as_json: Json) -> None:
             click.echo(f"Only in {folder}: {len(words)}, such as {words[0]}")
 
 
-def _records(folder: Path) -> "Records":
+def _records(folder: Path) -> Records:
     """Read all records below a folder, and print the number of files skipped."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
