@@ -52,11 +52,16 @@ def run(
 def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
     """Return versions, commit, hardware and times of a run.
 
-    The times come from the folder `benchmarks`, which contains one file per job, named after the job.
+    The times come from the folder `benchmarks`, which contains one file per job, named after the job; jobs without a
+    file are left out. `older_jobs` of the commit is the number of jobs that ended before it, on older code.
     """
-    ends = end_times(benchmarks, jobs)
-    older = _with_older_jobs(commit(), ends.values())
-    return {"versions": versions(), "commit": older, "hardware": hardware(), **job_times(benchmarks, ends)}
+    files = {job: benchmarks / f"{job}.tsv" for job in sorted(jobs)}
+    ends = {job: path.stat().st_mtime for job, path in files.items() if path.exists()}
+    code = commit()
+    if code is not None:
+        moment = _git("show", "--no-patch", "--format=%ct", code["id"])
+        code["older_jobs"] = sum(end < float(moment) for end in ends.values()) if moment else None
+    return {"versions": versions(), "commit": code, "hardware": hardware(), **job_times(benchmarks, ends)}
 
 
 def versions() -> dict[str, str]:
@@ -73,33 +78,18 @@ def hardware() -> dict[str, Any]:
 
 def commit() -> dict[str, Any] | None:
     """Return the git commit of the source, with `dirty` = True if files differ from it; None outside a checkout."""
-    here = Path(__file__)
-    if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None
-    commit_id = _output("git", "-C", str(here.parent), "rev-parse", "HEAD")
-    changes = _output("git", "-C", str(here.parent), "status", "--porcelain")
+    commit_id, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain")
     return {"id": commit_id, "dirty": bool(changes)} if commit_id else None
-
-
-def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
-    """Add to a commit the number of jobs that ended before it, on older code."""
-    if commit is None:
-        return None
-    moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
-    return {**commit, "older_jobs": sum(end < float(moment) for end in ends) if moment else None}
-
-
-def end_times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
-    """Return the end of each job (Unix time), in the order of names; jobs without a benchmark file are left out."""
-    files = ((job, benchmarks / f"{job}.tsv") for job in sorted(jobs))
-    return {job: path.stat().st_mtime for job, path in files if path.exists()}
 
 
 def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
     """Return seconds and peak MB per rule (`rules`, longest first), and the times `started` and `finished` (UTC).
 
-    These are the start of the first and the end of the last job. `ends` comes from `end_times`. The rule is the first
-    part of a job's name. For a job that was continued from a checkpoint, Snakemake measures only the last part.
+    These are the start of the first and the end of the last job. `ends` maps each job to its end (Unix time). The rule
+    is the first part of a job's name. For a job that was continued from a checkpoint, Snakemake measures only the last
+    part.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []
@@ -107,23 +97,21 @@ def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
         measured = _benchmark(benchmarks / f"{job}.tsv")
         rules.setdefault(job.split("/")[0], []).extend(measured)
         starts.append(end - sum(seconds for seconds, _ in measured))
-    table = [_rule(name, jobs) for name, jobs in rules.items()]
+    table: list[dict[str, Any]] = [
+        {
+            "rule": name,
+            "jobs": len(runs),
+            "seconds": round(sum(seconds for seconds, _ in runs), 4),
+            "longest": max((seconds for seconds, _ in runs), default=0.0),
+            "memory_mb": max((memory for _, memory in runs), default=0.0),
+        }
+        for name, runs in rules.items()
+    ]
     table.sort(key=lambda row: (-row["seconds"], row["rule"]))
     moments = {"started": min(starts, default=None), "finished": max(ends.values(), default=None)}
     return {"rules": table} | {
         name: None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
         for name, moment in moments.items()
-    }
-
-
-def _rule(name: str, jobs: list[tuple[float, float]]) -> dict[str, Any]:
-    seconds = [job[0] for job in jobs]
-    return {
-        "rule": name,
-        "jobs": len(jobs),
-        "seconds": round(sum(seconds), 4),
-        "longest": max(seconds, default=0.0),
-        "memory_mb": max((job[1] for job in jobs), default=0.0),
     }
 
 
@@ -168,6 +156,11 @@ def _gpus() -> list[str]:
         return []
     names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return [line.strip() for line in (names or "").splitlines() if line.strip()]
+
+
+def _git(*words: str) -> str | None:
+    """Return the output of a git command in the folder of this file."""
+    return _output("git", "-C", str(Path(__file__).parent), *words)
 
 
 def _output(*command: str) -> str | None:
