@@ -24,10 +24,10 @@ from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
 from patebench.core.text import plural
 
-#: Metadata entries of an artefact that contain the digest of an input; the entry has the name of the input's file.
-_PARENTS = {*LAYOUTS, "private", "public", "test"}
-#: Metadata entries for inputs from earlier rounds, and the names of the input's file, which is in a parent folder.
-_RENAMED = {"earlier": "labels", "earlier_votes": "votes", "queries_files": "queries"}
+#: From each metadata entry that contains the digest of an input to the name of the input's file. Inputs from earlier
+#: rounds are in a parent folder.
+_INPUTS = {name: name for name in sorted({*LAYOUTS, "private", "public", "test"})}
+_INPUTS |= {"earlier": "labels", "earlier_votes": "votes", "queries_files": "queries"}
 
 #: Suffixes of artefacts.
 SUFFIXES = (".npz", ".json")
@@ -101,7 +101,7 @@ def _read(path: Path) -> _Facts | ArtefactError:
     except ArtefactError as fault:
         return fault
     parents: dict[str, list[str]] = {}
-    for name in (*sorted(_PARENTS), *_RENAMED, "chunks"):
+    for name in (*_INPUTS, "chunks"):
         fact = content.get(name)
         values: list[Any] = fact if isinstance(fact, list) else [fact]
         if values and all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values):
@@ -120,7 +120,7 @@ def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Itera
             files = sorted(path.parent.glob("chunks/*.npz"))
         else:
             folders = (path.parent, *path.parent.parents)
-            files = [folder / f"{_RENAMED.get(entry, entry)}.npz" for folder in folders]
+            files = [folder / f"{_INPUTS[entry]}.npz" for folder in folders]
             files = [file for file in files if file != path and file.exists()]
         inputs = [input[0] for input in map(read, files) if isinstance(input, tuple)]
         for digest in digests:
