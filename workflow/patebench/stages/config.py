@@ -8,7 +8,7 @@ import click
 from patebench.cli.command import FILE
 
 
-@click.group()
+@click.group("config")
 def command() -> None:
     """Check a configuration; print the schema or the reference page of configurations."""
 
@@ -47,6 +47,3 @@ def page() -> None:
     from patebench.config.schema import page as text
 
     click.echo(text(), nl=False)
-
-
-command.name = "config"
