@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -152,8 +151,6 @@ def _processor() -> str:
 
 
 def _gpus() -> list[str]:
-    if shutil.which("nvidia-smi") is None:
-        return []
     names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return [line.strip() for line in (names or "").splitlines() if line.strip()]
 
