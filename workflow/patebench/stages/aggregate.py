@@ -1,14 +1,11 @@
 """Stage `aggregate`: label the whole pool, or the queries selected in one round."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
 from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
@@ -20,7 +17,6 @@ from patebench.core.formats import LABELS, PARTITION_FACTS, VOTING_FACTS
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import (
     NO_ANSWER,
-    Mechanism,
     check_abstentions,
     check_adaptive,
     check_budget,
@@ -36,9 +32,6 @@ from patebench.release.conditions import (
     table_facts,
 )
 from patebench.release.ledger_file import Place
-
-Arrays = dict[str, NDArray[Any]]
-Facts = dict[str, Any]
 
 
 def run(
@@ -81,7 +74,7 @@ def run(
     check_protects(source, draws.mode)
     check_abstentions(checked, everything)
     check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
-    facts: Facts = {
+    facts: dict[str, Any] = {
         "votes": None if release else source.digest,  # in a release, the digest would confirm a guess of the votes
         "pool": source.meta["pool"],
         "classes": everything.classes,
@@ -94,7 +87,6 @@ def run(
         **partition_facts(source),
         **table_facts(checked, source),
     }
-    write_down = partial(place.write_down, source, out, mechanism, checked)
     if selected is None:
         if earlier is not None:
             raise PatebenchError("--earlier is only for queries selected in a round; give --selected too")
@@ -104,8 +96,15 @@ def run(
                 "it contains votes on queries selected in rounds",
                 "give the queries of the last round as --selected",
             )
-        arrays, kept = _label_pool(mechanism, checked, everything, draws, _budget(budget, delta), write_down)
-        facts |= kept
+        limit = _budget(budget, delta)
+        cost = check_budget(mechanism, checked, everything.teachers, everything.classes) if limit else None
+        facts["entries"] = place.write_down(source, out, mechanism, checked, everything, budget=limit)
+        arrays = checked.released(everything, draws.source())
+        if limit is not None and cost is not None:
+            arrays["labels"], put = labels_within(cost, arrays["labels"], *limit)
+            if "reports" in arrays:
+                arrays["reports"][:, put:] = NO_ANSWER
+            facts["budget"] = {"epsilon": limit[0], "delta": limit[1], "asked": put}
         if "queries" in source.arrays:
             arrays["queries"] = source["queries"]
     else:
@@ -116,8 +115,14 @@ def run(
         before = _read_earlier_labels(earlier, queries.files[0], source, facts)
         if before is not None and draws.mode is Mode.RELEASE:
             place.check_same_shards(source, before)
-        arrays, kept = _label_selected(checked, queries, everything, draws, write_down)
-        facts |= kept | queries.facts()
+        chosen = queries.votes(everything)
+        facts |= queries.facts()
+        facts["entries"] = place.write_down(source, out, mechanism, checked, chosen, adaptive=True)
+        released = checked.released(chosen, draws.source())
+        # Queries that the teachers do not answer keep the student's own prediction.
+        own = np.where(released["labels"] == NO_ANSWER, checked.student_labels(chosen), NO_ANSWER)
+        arrays = {"labels": np.maximum(released["labels"], own), "queries": queries.positions, "kept": own != NO_ANSWER}
+        arrays |= {name: released[name] for name in ("noisy_counts",) if name in released}
         if before is not None:  # append this round to the earlier rounds
             arrays = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
             facts |= {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files", "entries")}
@@ -138,42 +143,9 @@ def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] |
     return epsilon, delta
 
 
-def _label_pool(
-    name: str,
-    mechanism: Mechanism,
-    votes: Votes,
-    draws: Draws,
-    budget: tuple[float, float] | None,
-    write_down: Callable[..., list[str]],
-) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger, then label the whole pool, within any budget."""
-    query = check_budget(name, mechanism, votes.teachers, votes.classes) if budget else None
-    entries = write_down(votes, budget=budget)
-    arrays = mechanism.released(votes, draws.source())
-    if budget is None or query is None:
-        return arrays, {"entries": entries}
-    arrays["labels"], put = labels_within(query, arrays["labels"], *budget)
-    if "reports" in arrays:
-        arrays["reports"][:, put:] = NO_ANSWER
-    return arrays, {"entries": entries, "budget": {"epsilon": budget[0], "delta": budget[1], "asked": put}}
-
-
-def _label_selected(
-    mechanism: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
-) -> tuple[Arrays, Facts]:
-    """Enter the draw in the ledger, then label the selected queries."""
-    chosen = selected.votes(votes)
-    entries = write_down(chosen, adaptive=True)
-    released = mechanism.released(chosen, draws.source())
-    answered = released["labels"]
-    # Queries that the teachers do not answer keep the student's own prediction.
-    own = np.where(answered == NO_ANSWER, mechanism.student_labels(chosen), NO_ANSWER)
-    arrays = {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
-    arrays |= {name: released[name] for name in ("noisy_counts",) if name in released}
-    return arrays, {"entries": entries}
-
-
-def _read_earlier_labels(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
+def _read_earlier_labels(
+    earlier: Path | None, selected: Artefact, votes: Artefact, facts: dict[str, Any]
+) -> Artefact | None:
     """Read the labels of earlier rounds, and check that they belong to this round."""
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
