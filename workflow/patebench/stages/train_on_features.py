@@ -7,7 +7,7 @@ private records are in `baselines/on_features`.
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.seeds import derive, generator
 from patebench.data.division import order_by_content
-
-if TYPE_CHECKING:
-    from patebench.baselines.on_features.feature_method import FeatureMethod
 
 log = logging.getLogger("patebench")
 
@@ -64,6 +61,8 @@ def run(
     student is trained on the classifier's labels of the pool. A method that protects only labels needs a pool made with
     --protects labels, and reads the private labels of the pool's samples.
     """
+    from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
+
     started = time.monotonic()
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
@@ -76,8 +75,18 @@ def run(
         parameters.epsilon, parameters.delta, parameters.change, **parameters.settings
     )
     bound = method.bound(parameters.delta)
-    records = _private_labels(samples, public) if labels_only else records_outside(samples, public, test_set)
-    known, reached = _fit(method, records, public, test_set, encoder, generator(seed, stream))
+    x, y = _private_labels(samples, public) if labels_only else records_outside(samples, public, test_set)
+    learnt = read_encoder(encoder, public)
+    records, features = PrivateRecords(private_features(learnt, x), y), learnt.features(public["x"])
+    with locate_faults(public):
+        check_finite("the features of the pool are not finite", features, public["x"])
+    fitted = method.fit(records, features, int(public.meta["classes"]), generator(seed, stream))
+    scores = fitted.scores(learnt.features(test_set["x"]))
+    with locate_faults(test_set):
+        check_finite("the classifier's scores are NaN", scores, test_set["x"], infinite=True)
+    accuracies = class_accuracy(test_set["y"], scores.argmax(axis=1), test_set.meta["class_names"])
+    reached = {"model": fitted.model, "model_parameters": fitted.size, **accuracies}
+    known = fitted.scores(features).argmax(axis=1) if fitted.labels is None else fitted.labels
     answered = known >= 0
     names = public.meta["class_names"]
     right = class_accuracy(true["y"][answered], known[answered], names, "label_{}")
@@ -114,32 +123,6 @@ def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], ND
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
         raise ArtefactError(pool.path, f"its samples are not those of {samples.path}", code="mismatch")
     return own, samples["y"][rows]
-
-
-def _fit(
-    method: "FeatureMethod",
-    private: tuple[NDArray[Any], NDArray[Any]],
-    public: Artefact,
-    test_set: Artefact,
-    encoder: Path,
-    rng: np.random.Generator,
-) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return labels of the pool, and facts on the fitted classifier."""
-    from patebench.baselines.on_features.feature_method import PrivateRecords
-
-    learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])
-    x, y = private
-    records = PrivateRecords(private_features(learnt, x), y)
-    features = learnt.features(public["x"])
-    with locate_faults(public):
-        check_finite("the features of the pool are not finite", features, public["x"])
-    fitted = method.fit(records, features, classes, rng)
-    scores = fitted.scores(learnt.features(test_set["x"]))
-    with locate_faults(test_set):
-        check_finite("the classifier's scores are NaN", scores, test_set["x"], infinite=True)
-    labels = fitted.scores(features).argmax(axis=1) if fitted.labels is None else fitted.labels
-    accuracies = class_accuracy(test_set["y"], scores.argmax(axis=1), test_set.meta["class_names"])
-    return labels, {"model": fitted.model, "model_parameters": fitted.size, **accuracies}
 
 
 command = stage_command(run, threads)

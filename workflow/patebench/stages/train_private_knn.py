@@ -7,9 +7,7 @@ features do not depend on other private records. All other steps on private reco
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import numpy as np
+from typing import Annotated
 
 from patebench.artefacts.reading import (
     check_pool_protection,
@@ -23,7 +21,7 @@ from patebench.artefacts.reading import (
 from patebench.baselines import knn_accounting
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
-from patebench.core.bound import Bound, large_delta
+from patebench.core.bound import large_delta
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_json
@@ -31,9 +29,6 @@ from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.text import plural
-
-if TYPE_CHECKING:
-    from patebench.baselines.knn_labels import NearestVotes
 
 log = logging.getLogger("patebench")
 
@@ -61,7 +56,10 @@ def run(
     Private samples that equal a pool or test sample byte for byte are left out, as in the partition. The true labels
     are used only to measure the accuracy of the labels.
     """
-    from patebench.baselines.knn_labels import NearestVotes
+    import torch
+
+    from patebench.baselines.knn_labels import NearestVotes, published_labels, sound_labels
+    from patebench.baselines.noisy_steps import PoissonSampler
     from patebench.stages.train_student import student_of_labels
 
     started = time.monotonic()
@@ -78,7 +76,19 @@ def run(
     x, y = records_outside(samples, public, test_set)
     records, queries = private_features(learnt, x), learnt.features_alone(public["x"][: parameters.queries])
     votes = NearestVotes(records, y, queries, neighbours=parameters.neighbours, classes=classes)
-    labels, bound = _labelled(parameters, votes, seed, stream)
+    settings, delta = parameters.settings, parameters.delta
+
+    def random(what: str) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(seed, stream, what))
+
+    with progress(f"Private-kNN, {parameters.form}", None, "steps") as done:
+        if parameters.form == "published":
+            labels = published_labels(votes, settings, random("noise"), done)
+            bound = knn_accounting.claimed(settings, int((labels >= 0).sum()), delta)
+        else:
+            sampler = PoissonSampler(settings.rate, random("sampling"))
+            labels, spent = sound_labels(votes, settings, sampler, random("noise"), done)
+            bound = knn_accounting.sound(settings, delta, spent)
     answered = labels >= 0
     if not answered.any():
         fault = "it was not written: no query had enough votes for an answer, so no student can be trained"
@@ -104,29 +114,6 @@ def run(
         "bounds": [bound.to_json()],
     }
     write_json(out, "train_private_knn", result)
-
-
-def _labelled(
-    parameters: PrivateKnnParameters, votes: "NearestVotes", seed: int, stream: str
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
-    """Return the labels of the queries, and the bound on ε of releasing them."""
-    import torch
-
-    from patebench.baselines.knn_labels import published_labels, sound_labels
-    from patebench.baselines.noisy_steps import PoissonSampler
-
-    settings, delta = parameters.settings, parameters.delta
-
-    def random(what: str) -> torch.Generator:
-        return torch.Generator().manual_seed(derive(seed, stream, what))
-
-    with progress(f"Private-kNN, {parameters.form}", None, "steps") as done:
-        if parameters.form == "published":
-            labels = published_labels(votes, settings, random("noise"), done)
-            return labels, knn_accounting.claimed(settings, int((labels >= 0).sum()), delta)
-        sampler = PoissonSampler(settings.rate, random("sampling"))
-        labels, spent = sound_labels(votes, settings, sampler, random("noise"), done)
-        return labels, knn_accounting.sound(settings, delta, spent)
 
 
 command = stage_command(run, threads)
