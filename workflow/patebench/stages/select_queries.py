@@ -42,7 +42,7 @@ def run(
     from patebench.students import STRATEGIES, initial_strategy, selects_by_features
     from patebench.students.interface import AcquisitionState, StudentData
 
-    strategy = STRATEGIES.check(selection.strategy)
+    strategy = selection.strategy
     if (labels is None) != (predictions is None):
         raise PatebenchError(
             "only one of --labels and --predictions is given; give both from the previous round, or none in the first "
