@@ -155,9 +155,9 @@ def describe_votes(
     -------
     dict
         Accuracies and gaps. The accuracy of a teacher that always abstains, or whose votes have weights, is None. A
-        query without votes has no plurality. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers
-        (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided
-        by the number of teachers.
+        query without votes has no plurality, or class 0 if votes have weights. `gap_histogram[g]` is the number of
+        queries with gap g = 0 … teachers (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes.
+        `gap_mean` is the mean gap divided by the number of teachers.
     """
     accuracies: list[float | None] = [None] * teachers
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}
