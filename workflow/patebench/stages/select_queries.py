@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 
 from patebench.artefacts.reading import check_together, query_positions
-from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
@@ -18,6 +17,8 @@ from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.core.text import plural
+from patebench.students import STRATEGIES, initial_strategy, selects_by_features
+from patebench.students.interface import AcquisitionState, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -39,8 +40,7 @@ def run(
     In the first round, leave out --labels and --predictions. To select all queries of an ensemble before any vote,
     leave out the options of the student, such as --method, too.
     """
-    from patebench.students import STRATEGIES, initial_strategy, selects_by_features
-    from patebench.students.interface import AcquisitionState, StudentData
+    from patebench.artefacts.student_data import student_data
 
     strategy = selection.strategy
     if (labels is None) != (predictions is None):
