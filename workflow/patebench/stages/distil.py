@@ -17,6 +17,7 @@ from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.models import epochs_of, make_learner
 
 log = logging.getLogger("patebench")
 
@@ -36,7 +37,6 @@ def run(
     One network is trained per kind of label and number of --samples. Samples are taken from the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets
-    from patebench.models import epochs_of, make_learner
     from patebench.models.network import Network
 
     source, public, test_set = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")

@@ -16,6 +16,7 @@ from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.models import epochs_of, make_learner
 
 log = logging.getLogger("patebench")
 
@@ -38,8 +39,6 @@ def run(
     model is trained on the first samples of the pool. Its accuracy is what a student would reach with error-free labels
     (the "ground truth" in Table 1 of NZC).
     """
-    from patebench.models import epochs_of, make_learner
-
     test_set = read_samples(test, "test")
     if private and not (pool or truth or true_labels):
         name, source = "all private data", read_samples(private, "private")

@@ -26,6 +26,8 @@ from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
 from patebench.core.spelling import slug
+from patebench.models import make_learner
+from patebench.petdl import FORMS
 from patebench.release.conditions import check_size_of_delta
 
 if TYPE_CHECKING:
@@ -53,10 +55,9 @@ def run(
     """
     import torch
 
-    from patebench.models import architectures, make_learner
+    from patebench.models import architectures
     from patebench.models.device import device
     from patebench.models.network import Network, device_facts
-    from patebench.petdl import FORMS
     from patebench.petdl.student import PetdlStudent
     from patebench.stages.petdl_audit import audit
 

@@ -29,7 +29,7 @@ from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.features import Encoder
-from patebench.models import on_features, on_queries, weighted
+from patebench.models import epochs_of, make_learner, on_features, on_queries, weighted
 
 log = logging.getLogger("patebench")
 
@@ -64,8 +64,6 @@ def run(
     model can vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the
     queries of the last round, and a record that is nearer to an earlier query abstains.
     """
-    from patebench.models import epochs_of
-
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
     check_together(partition=shards, pool=queries)  # else a shard might hold a query
@@ -227,7 +225,6 @@ def _train_and_vote(
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Train the teachers of a chunk, and return their outputs on `queries` and test set, and facts on the device."""
-    from patebench.models import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
 
