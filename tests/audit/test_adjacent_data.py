@@ -147,10 +147,10 @@ def moved(claimed: bool, after: Traces) -> ChangeFinding:
         ({"public": {**BEFORE.public, "pool.npz": "b"}}, "pool.npz changed"),
         ({"public": {"pool.npz": "a"}}, "classes changed"),
         ({"public": {**BEFORE.public, "more.npz": "c"}}, "more.npz changed"),
-        ({"votes": {0: "v0", 1: "x", 2: "x"}}, "the votes of 2 teachers changed, but not their shards: 1, 2"),
+        ({"votes": {0: "v0", 1: "x", 2: "x"}}, "the outputs of 2 teachers changed, but not their shards: 1, 2"),
         (
             {"shards": {**BEFORE.shards, 0: "x"}, "votes": {**BEFORE.votes, 2: "x"}},
-            "the votes of 1 teacher changed, but not their shards: 2",
+            "the outputs of 1 teacher changed, but not their shards: 2",
         ),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_claimed_change_may_not_be_refused() -> None:
     claimed = ChangeFinding.refused("remove", "", True, "no")
     assert (other.verdict, claimed.verdict) == (Moved.REFUSED, Moved.VIOLATED)
     assert claimed.moved == ("refused: no",)
-    assert stray.cells()[2:] == ["violated", "the votes of 1 teacher changed, but not their shards: 0", "—", "1 of 3"]
+    assert stray.cells()[2:] == ["violated", "the outputs of 1 teacher changed, but not their shards: 0", "—", "1 of 3"]
     assert other.cells()[2:] == ["refused", "not so", "—", "—"]
     audited = AuditedData("mine", {}, ["A note."], [stray, other])
     assert audited.violations == 1

@@ -33,6 +33,7 @@ from patebench.models.estimators import Estimator
 from patebench.models.scaling import Standardise
 from patebench.models.stack import Stack
 from patebench.stages import adjacency, partition, split, train_teachers
+from patebench.teachers.teacher_outputs import TeacherKnowledge
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -42,6 +43,13 @@ teacher_training = patebench.teachers.teacher_training
 MLP = {"model": "mlp", "recipe": "plain", "epochs": 2}
 #: Ensemble on digits, because labels of two classes cannot be skewed by default.
 SKEW = {"dataset": "digits", "teachers": 10, "partition": {"strategy": "skew", "share": 0.5}}
+
+#: Ensemble whose teachers' probabilities and hints are stored for PET-DL.
+PETDL: dict[str, Any] = {
+    "dataset": "digits",
+    "changes": {"petdl": [{"form": "published", "noise": 1}]},
+    **{"teachers": 2, "model": "conv-small", "recipe": "plain", "epochs": 1, "hints": "block2"},
+}
 
 
 def settings(dataset: str = "breast_cancer", changes: dict[str, Any] | None = None, **ensemble: Any) -> dict[str, Any]:
@@ -101,9 +109,7 @@ def test_sound_stages_hold(
 @pytest.mark.slow
 def test_ensembles_of_petdl_alone_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "shard")
-    petdl = {"petdl": [{"form": "published", "noise": 1}]}
-    teachers = {"teachers": 2, "model": "conv-small", "recipe": "plain", "epochs": 1, "hints": "block2"}
-    written = settings("digits", petdl, **teachers)
+    written = settings(**PETDL)
     del written["experiments"]["small"]["mechanisms"]
     assert audited(tmp_path, written)["shard"].verdict is Moved.HOLDS
 
@@ -275,6 +281,21 @@ def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
     return lambda monkeypatch: monkeypatch.setattr(teacher_training, "train", together)
 
 
+def probabilities_by_all_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant probabilities, but no votes, that depend on the labels of all shards that are trained together."""
+    train, arrays, sums = teacher_training.train, TeacherKnowledge.arrays, list[int]()
+
+    def together(make: Any, shards: Any, seeds: Any, done: Any) -> Any:
+        sums.append(sum(int(y.sum()) for _, y in shards))
+        return train(make, shards, seeds, done)
+
+    def shifted(self: TeacherKnowledge) -> Any:
+        return {name: values * np.float32(1 + sums[-1] / 1e4) for name, values in arrays(self).items()}
+
+    monkeypatch.setattr(teacher_training, "train", together)
+    monkeypatch.setattr(TeacherKnowledge, "arrays", shifted)
+
+
 def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant inputs in 256 steps, up to the maximum of each feature over all private records."""
     tops: list[np.ndarray] = []
@@ -360,6 +381,7 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (refusal_of_twins, "twin in pool", {}, "refused: a private sample is public"),
         (skew_that_claims, "replace", SKEW, "of 10 teachers' shards changed"),
         (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "but not their shards"),
+        (probabilities_by_all_shards, "replace", PETDL, "the outputs of 1 teacher changed, but not their shards"),
         (scales_of_all_records, "outlier", {}, "but not their shards"),
         (padding_by_the_first_shard, "outliers", MLP, "but not their shards"),
         (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "but not their shards"),

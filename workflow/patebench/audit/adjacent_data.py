@@ -222,7 +222,7 @@ class ChangeFinding:
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
         if strays := [i for i in votes if i not in shards]:
             faults.append(
-                f"the votes of {plural(len(strays), 'teacher')} changed, but not their shards: {listing(strays)}"
+                f"the outputs of {plural(len(strays), 'teacher')} changed, but not their shards: {listing(strays)}"
             )
         verdict = Moved.VIOLATED if faults else Moved.HOLDS
         if len(shards) > 1:
