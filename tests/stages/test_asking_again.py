@@ -226,6 +226,8 @@ def test_labels_of_another_round_or_another_partition_are_refused(again: Again, 
     refused(aggregate.run, "its votes of the last rounds are not on", **{**first, "votes": second["votes"]})
     with pytest.raises(PatebenchError, match="a budget is not supported for queries selected in a round"):
         aggregate.run(**second, budget=3.0, delta=DELTA)
+    with pytest.raises(PatebenchError, match="--budget is missing"):
+        aggregate.run(**second, delta=DELTA)
     write_arrays(out, VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
     fault = "its array `queries` differs from the files of queries"
     refused(aggregate.run, fault, **{**second, "votes": out})

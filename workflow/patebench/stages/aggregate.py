@@ -87,6 +87,7 @@ def run(
         **partition_facts(source),
         **table_facts(checked, source),
     }
+    limit = _budget(budget, delta)
     if selected is None:
         if earlier is not None:
             raise PatebenchError("--earlier is only for queries selected in a round; give --selected too")
@@ -96,7 +97,6 @@ def run(
                 "it contains votes on queries selected in rounds",
                 "give the queries of the last round as --selected",
             )
-        limit = _budget(budget, delta)
         cost = check_budget(mechanism, checked, everything.teachers, everything.classes) if limit else None
         facts["entries"] = place.write_down(source, out, mechanism, checked, everything, budget=limit)
         arrays = checked.released(everything, draws.source())
@@ -109,7 +109,7 @@ def run(
             arrays["queries"] = source["queries"]
     else:
         check_adaptive(mechanism, checked)
-        if budget is not None:
+        if limit is not None:
             raise PatebenchError("a budget is not supported for queries selected in a round; leave out --budget")
         queries = Selected.read([selected], source)
         before = _read_earlier_labels(earlier, queries.files[0], source, facts)
