@@ -176,4 +176,4 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         losses = "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py)"
         counts = "2m cells (Δ₂ = √(2m), d = 2m; accounting/sparse.py)"
-        return self.shared_accountants(teachers, lambda T: cells(T) // 2, losses, counts)
+        return self.shared_accountants(teachers, lambda T: math.ceil(cells(T) / 2), losses, counts)
