@@ -301,7 +301,8 @@ class TableAudit(AuditSetting):
         world = next(way for way in both_ways if way.words == event.pair.words)
         cells, runs = self._directions(world)[0], max(1000, self._runs // _CHOOSING)
         ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
-        sides = self._count_sums(world, cells, np.array([sum(ends) / 2]), runs, "discrete", discrete=True)
+        halfway = np.array([sum(ends) / 2])  # between the expected sums of D and D′
+        sides = self._count_sums(world, cells, halfway, runs, "discrete", discrete=True)
         upper = Event(event.pair, np.array([1]), 1, 0.5, (0.0, 0.0))
         return upper.count(sides, self.confidence, queries, self.delta)
 
