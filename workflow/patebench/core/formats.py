@@ -81,8 +81,6 @@ _KNOWLEDGE = {
 #: Positions in the pool of the voted samples, if queries were selected beforehand; otherwise all samples in order.
 _ASKED = Field("iu", ("queries",), low=0, optional=True)
 _BALLOTS = {"votes": _VOTES, **WEIGHTS, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
-#: Arrays of a chunk with one row per teacher, besides the numbers of the teachers.
-OUTPUTS = ("votes", "test_votes", *_KNOWLEDGE)
 
 #: Output of one job: the numbers of its teachers and their votes on pool and test set.
 CHUNK = Layout(

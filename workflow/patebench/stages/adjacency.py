@@ -27,7 +27,7 @@ from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError, in_one_line
 from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_json
-from patebench.core.formats import CHUNK, LAYOUTS, OUTPUTS, PARTITION, SAMPLES
+from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES
 from patebench.core.progress import progress
 from patebench.core.registry import imported
 from patebench.core.seeds import Mode, generator
@@ -201,10 +201,10 @@ class Rerun:
                     target = str(file.relative_to(self.folder))
                     self._make("train_teachers", target, {"out": file.name}, selected=selected)
                 chunk = read_arrays(file, CHUNK)
-                for place, teacher in enumerate(chunk["teachers"].tolist()):
-                    rows = [chunk[name][place] for name in OUTPUTS if name in chunk.arrays]
-                    if "weights" in chunk.arrays:
-                        rows = [chunk[name][chunk["row_teachers"] == teacher] for name in ("weights", "row_labels")]
+                owners = {"teachers": chunk["teachers"], "rows": chunk.arrays.get("row_teachers")}
+                dims = {name: CHUNK.fields[name].dims[0] for name in chunk.arrays}
+                for teacher in chunk["teachers"].tolist():
+                    rows = [chunk[name][owners[dim] == teacher] for name, dim in dims.items() if dim in owners]
                     digest = hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
                     votes[teacher] = votes.get(teacher, "") + digest
             if len(names) == len(chunks):
