@@ -26,8 +26,8 @@ from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError, in_one_line
-from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_json
-from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES
+from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_facts, read_json
+from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, TRUTH, VOTES
 from patebench.core.progress import progress
 from patebench.core.registry import imported
 from patebench.core.seeds import Mode, generator
@@ -57,7 +57,7 @@ _PRIVATE = {
 }
 
 #: Files with private arrays and public metadata, except the chunks of teachers; every other file is public.
-_PRIVATE_ARRAYS = {"private.npz", "partition.npz", "votes.npz"}
+_PRIVATE_ARRAYS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
 
 
 def run(
@@ -219,7 +219,8 @@ class Rerun:
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
-        private = _PRIVATE_ARRAYS | ({"truth.npz"} if self.run.label_splits else set())  # labels of private data
+        # With private labels, the truth of the pool contains them.
+        private = _PRIVATE_ARRAYS | ({"truth.npz": TRUTH} if self.run.label_splits else {})
         public = {"the names of files": "\n".join(str(path.relative_to(self.folder)) for path in files)}
         for path in files:
             name = "/".join(path.parts[-2:]) if path.parent.name.startswith("round-") else path.name
@@ -227,7 +228,7 @@ class Rerun:
             if path.name == "ensemble.json":
                 facts = read_json(path, "join_votes")
             elif path.name in private or path.parent.name == "chunks":
-                facts = read_any_arrays(path, LAYOUTS).meta
+                facts = read_facts(path, private.get(path.name, CHUNK))
             else:
                 public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
             shown = sorted(facts.keys() - _PRIVATE)
