@@ -11,7 +11,14 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chisquare, kstest, norm
 
-from patebench.baselines.on_features import FEATURE_METHODS, evolution, feature_sums, least_squares, prototypes
+from patebench.baselines.on_features import (
+    FEATURE_METHODS,
+    evolution,
+    feature_sums,
+    individual_knn,
+    least_squares,
+    prototypes,
+)
 from patebench.baselines.on_features.feature_method import FeatureMethod, Fitted, GaussianSums, PrivateRecords
 from patebench.core.bound import Adjacency, Kind
 
@@ -19,10 +26,11 @@ from patebench.core.bound import Adjacency, Kind
 OF_RECORDS = [name for name in FEATURE_METHODS if not FEATURE_METHODS.fact(name, "labels_only")]
 
 DELTA, CLASSES = 1e-5, 3
-SUMS = ["dppl-mean", "least-squares", "least-squares-private", "private-evolution"]
+SUMS = ["dppl-mean", "least-squares", "least-squares-private", "private-evolution", "ind-knn"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "private-evolution": {"rounds": 2, "candidates": 3},
     "dppl-public": {"prototypes": 2},
+    "ind-knn": {"queries": 4, "neighbours": 2},
 }
 POOL = np.random.default_rng(3).normal(size=(6, 2))
 #: Opposite, equal, long, short and zero features; the last two have the inner product −½ in least squares.
@@ -54,6 +62,7 @@ def _epsilon(mu: float, delta: float = DELTA) -> float:
         ("least-squares", 2 * math.sqrt(15 / 16), 1),
         ("least-squares-private", math.sqrt(4.5), math.sqrt(2)),
         ("private-evolution", 2, math.sqrt(2)),
+        ("ind-knn", math.sqrt(2), 1),
     ],
 )
 def test_epsilon_is_that_of_the_gaussian_mechanism(name: str, replaced: float, added: float) -> None:
@@ -297,6 +306,9 @@ FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
     (evolution.PrivateEvolution, "distances", (2.0, 1.0), _distances, ("private-evolution",)),
     # All records vote for two candidates.
     (evolution, "nearest", lambda x, pool: np.arange(2 * len(x)) // 2 % len(pool), _distances, ("private-evolution",)),
+    # A record votes on all queries near it, whatever its budget; far records vote against their class.
+    (individual_knn, "_within_budget", lambda votes: np.trunc(votes * 2**16), _distances, ("ind-knn",)),
+    (individual_knn, "_weights", lambda squares, radii: 1 - squares / radii, _distances, ("ind-knn",)),
     (GaussianSums, "noisy", _noisy_in_all_classes_but_one, _independence, ("dppl-mean",)),
     (least_squares.PrivateLeastSquares, "_covariance", _exact_covariance, _dependence, ("least-squares-private",)),
     (evolution.PrivateEvolution, "noisy", _noise_of_the_fit, _independence, ("private-evolution",)),

@@ -36,7 +36,7 @@ COMMANDS = {
     "name_clusters": "Name clusters of the pool by true labels, to measure public data alone.",
     "train_dpsgd": "Train a private model by DP-SGD.",
     "train_private_knn": "Train a student on labels from the nearest private records (Private-kNN).",
-    "train_on_features": "Train a classifier of public features with noise (DPPL, least squares, Private Evolution).",
+    "train_on_features": "Train a classifier of public features with noise (DPPL, Ind-kNN, Private Evolution …).",
     "audit": "Estimate an ε lower bound for a mechanism and compare it with its stated ε.",
     "collect": "Collect all results of one ensemble.",
     "manifest": "Write versions, commit, hardware, configuration, seeds, times and the inputs of the report.",

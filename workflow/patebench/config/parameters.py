@@ -516,6 +516,10 @@ class FeatureMethodParameters(Parameters):
     candidates: PositiveWhole | None = Field(
         None, description="With private-evolution, number of candidate samples in a histogram; default 300."
     )
+    queries: PositiveWhole | None = Field(None, description="With ind-knn, number of queries; default 200.")
+    neighbours: PositiveWhole | None = Field(
+        None, description="With ind-knn, number of samples of the pool within a query's radius; default 90."
+    )
     clusters: PositiveWhole | None = Field(
         None,
         description="With cluster-histograms and cluster-resampling, number of clusters, default 100; with"
@@ -531,7 +535,7 @@ class FeatureMethodParameters(Parameters):
     def _belong_together(self) -> Self:
         if protects_only_labels(self.method) and self.change != "replaced":
             raise mistake(f"'{self.method}' protects labels, which are always replaced; leave out change", "change")
-        for key in ("dimensions", "prototypes", "rounds", "candidates", "clusters"):
+        for key in sorted({key for name in FEATURE_METHODS for key in FEATURE_METHODS.fact(name, "options")}):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
                 raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave it out", key)
         return self

@@ -73,6 +73,7 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "least squares, public covariance": LineStyle(BLACK, "X"),
     "least squares, private covariance": LineStyle(BLACK, "*"),
     "Private Evolution, public pool": LineStyle(ORANGE, "X"),
+    "Ind-kNN, radii of the pool": LineStyle(ORANGE, "D"),
     "cluster histograms, largest cell": LineStyle(ORANGE, "*"),
     "cluster histograms, labels drawn": LineStyle(ORANGE, "P"),
     "RRWithPrior, published": LineStyle(PURPLE, "D"),

@@ -33,6 +33,11 @@ FEATURE_METHODS.add(
     form="public pool", about="public samples that records vote for", options=("rounds", "candidates"),
 )  # fmt: skip
 FEATURE_METHODS.add(
+    "ind-knn", "patebench.baselines.on_features.individual_knn:IndividualNearest", system="Ind-kNN",
+    form="radii of the pool", about="public samples labelled by near records",
+    options=("queries", "neighbours"),
+)  # fmt: skip
+FEATURE_METHODS.add(
     "cluster-histograms", "patebench.baselines.on_features.private_labels:ClusterHistograms",
     system="cluster histograms", form="largest cell", options=("clusters",), labels_only=True,
     about="for private labels: the most frequent label of a public cluster, by a noisy histogram",

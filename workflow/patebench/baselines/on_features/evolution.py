@@ -54,7 +54,7 @@ class PrivateEvolution(GaussianSums):
         for label, own in enumerate(places):
             np.add.at(strength[:, label], own, weights[:, label])
         labels = np.where(strength.any(axis=1), strength.argmax(axis=1), -1)
-        return Fitted(_linear(pool, strength), "linear on chosen samples", pool.shape[1] * classes, labels)
+        return Fitted(linear_scores(pool, strength), "linear on chosen samples", pool.shape[1] * classes, labels)
 
     def _weights(
         self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
@@ -80,8 +80,12 @@ def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.
     return np.resize(np.concatenate([drawn, others]), size)
 
 
-def _linear(pool: Array, strength: Array) -> Scores:
-    """Fit a ridge regression of the classes, and return its score function."""
+def linear_scores(pool: Array, strength: Array) -> Scores:
+    """Fit a ridge regression of the classes, and return its score function.
+
+    `strength` (samples, classes) is the weight of a sample of `pool` (samples, features) for each class; samples
+    without weight are not used.
+    """
     weight = strength.sum(axis=1)
     used = weight > 0
     x, share = pool[used], weight[used] / weight.sum()

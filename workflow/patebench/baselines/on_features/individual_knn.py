@@ -1,0 +1,74 @@
+"""Ind-kNN (Zhu, Zhao, Guo, Liu, Wang, UAI 2023): near private records label public samples, each within its own budget.
+
+The queries are random samples of the pool. The records within the radius of a query vote on it with their labels; a
+vote weighs less the farther the record is. A record pays for its votes from a budget of its own, query by query, and no
+longer votes once that is used up. The labels of the queries train a linear classifier, and a student.
+
+Differences from the paper: the radius of a query is its distance to its `neighbours`-th nearest sample of the pool. The
+paper has one radius for all queries, and adapts the noise of each to a noisy count of the records within it. Without
+these counts, no vote depends on an answer, so all answers are released at once. Weights fall linearly in the squared
+distance, instead of exponentially.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patebench.baselines.on_features.evolution import linear_scores
+from patebench.baselines.on_features.feature_method import Array, Fitted, GaussianSums, PrivateRecords
+from patebench.baselines.on_features.feature_sums import UNIT, Units, blocks, class_sums
+from patebench.features.cells import on_grid
+
+#: Budget of a record: the squared L2 norm of all its votes together, with a margin for rounding.
+_BUDGET = 1 - 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndividualNearest(GaussianSums):
+    """Ind-kNN: records label `queries` public samples, each within the distance of its `neighbours`-th nearest one.
+
+    All votes of a record together have a squared L2 norm of at most 1, and no negative entries. So replacing the record
+    changes them by at most 2.
+    """
+
+    distances = 2.0, 1.0
+
+    queries: int = 200
+    neighbours: int = 90
+
+    def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
+        asked = rng.permutation(len(pool))[: self.queries]
+        squares = _squared_distances(pool, pool[asked])
+        place = min(self.neighbours, len(pool) - 1)
+        radii = np.maximum(np.partition(squares, place, axis=0)[place], 1.0)
+        # At this scale, an average sample of the pool would use up its budget.
+        scale = len(pool) ** 0.5 / np.linalg.norm(_weights(squares, radii))
+        votes = np.empty((len(private.labels), len(asked)), np.float32)
+        for rows in blocks(len(votes)):
+            near = _weights(_squared_distances(private.features[rows], pool[asked]), radii)
+            votes[rows] = _within_budget(scale * near)
+        table = self.noisy(class_sums(votes, private.labels, classes), rng)
+        strength, labels = np.zeros((len(pool), classes)), np.full(len(pool), -1)
+        strength[asked], labels[asked] = np.maximum(table, 0), table.argmax(axis=1)
+        return Fitted(linear_scores(pool, strength), "linear on labelled samples", pool.shape[1] * classes, labels)
+
+
+def _squared_distances(vectors: Array, points: Array) -> Array:
+    """Return the squared distances (samples, points) of `vectors` from `points`, in squared grid units."""
+    vectors, points = on_grid(vectors), on_grid(points)
+    lengths: Array = np.square(vectors).sum(axis=1)[:, None] + np.square(points).sum(axis=1)
+    return lengths - 2 * (vectors @ points.T)
+
+
+def _weights(squares: Array, radii: Array) -> Array:
+    """Return the weights of samples at the squared distances `squares` (samples, queries) from queries.
+
+    A weight falls from 1 at the query to ½ at the squared distance `radii` (queries,), and is 0 beyond.
+    """
+    return np.where(squares <= radii, 1 - squares / radii / 2, 0)
+
+
+def _within_budget(votes: Array) -> Units:
+    """Return `votes` (records, queries) in grid units, those of a record until its budget is used up."""
+    spent = np.cumsum(np.square(votes), axis=1) - np.square(votes)
+    return np.trunc(np.minimum(votes, np.sqrt(np.maximum(_BUDGET - spent, 0))) * UNIT).astype(np.float32)
