@@ -6,8 +6,8 @@ longer votes once that is used up. The labels of the queries train a linear clas
 
 Differences from the paper: the radius of a query is its distance to its `neighbours`-th nearest sample of the pool. The
 paper has one radius for all queries, and adapts the noise of each to a noisy count of the records within it. Without
-these counts, no vote depends on an answer, so all answers are released at once. Weights fall linearly in the squared
-distance, instead of exponentially.
+these counts, no vote depends on an answer, so all answers are released at once. A weight is 1 at the query and ½ at
+the radius, and falls like the cosine; the authors' code also has other kernels.
 """
 
 from dataclasses import dataclass
