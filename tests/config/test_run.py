@@ -1,7 +1,9 @@
-"""Test the run of a configuration: names of artefacts, options of targets, and sharing between experiments."""
+"""Test the run of a configuration: names of artefacts, options of targets, and sharing between experiments.
+
+tests/oracle compares all jobs, options and inputs of the shipped configurations with kept lists.
+"""
 
 import copy
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,6 @@ from patebench.config.parameters import (
 )
 from patebench.core.seeds import Mode
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.tables import TABLES
 
 SPLIT = Split(Data("digits"), seed=0, parameters=SplitParameters(pool=400))
 ENSEMBLE = Ensemble(SPLIT, 250, PartitionParameters(), TrainingParameters(model="small-cnn"))
@@ -63,7 +64,6 @@ DEMO: dict[str, Any] = {
     "true_label_baseline": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
 }
-SHARED = {"distributed-gnmax": {"sigma": 9, "tolerance": 2}}
 ONE_VOTE: dict[str, Any] = {
     "dataset": "digits",
     "pool": 400,
@@ -76,7 +76,6 @@ ONE_VOTE: dict[str, Any] = {
 #: Folders of DEMO with seed 0.
 PUBLIC = "digits/seed-0_pool-400_test-100"
 SMALL, LARGE = (f"{PUBLIC}/teachers-{teachers}_iid_small-cnn_modern_epochs-5" for teachers in (10, 60))
-SKEWED = f"{PUBLIC}/teachers-10_skew-0.8_mlp_paper"
 
 
 def run(*experiments: dict[str, Any], **settings: Any) -> Run:
@@ -86,11 +85,6 @@ def run(*experiments: dict[str, Any], **settings: Any) -> Run:
 
 def demo(**changes: Any) -> dict[str, Any]:
     return copy.deepcopy(DEMO) | changes
-
-
-def targets(made: Run, file: str) -> list[str]:
-    """Return the folders of the targets with this name, or of those that begin with it."""
-    return [str(Path(path).parent) for path in made.options if Path(path).name.startswith(file)]
 
 
 def test_names_are_spelt_as_documented() -> None:
@@ -108,18 +102,10 @@ def test_names_are_spelt_as_documented() -> None:
 @pytest.mark.parametrize(
     ("folder", "file", "options"),
     [
-        (SKEWED, "partition.npz", "--teachers 10 --strategy skew --share 0.8 --every-class"),
         (
             LARGE,
             "chunks/25-49.npz",
             "--teachers 25-49 --model small-cnn --epochs 5 --soft 1 --soft 5 --hints probabilities",
-        ),
-        (f"{SMALL}/gnmax/sigma-20", "bounds.json", "--queries 100 --queries 400 --delta 1e-05"),
-        (f"{PUBLIC}/baseline/truth-100_mlp_modern", "baseline.json", "--true-labels 100 --model mlp"),
-        (
-            f"{PUBLIC}/dpsgd/scratch_epsilon-1_delta-1e-05_mlp_rate-0.1",
-            "dpsgd.json",
-            "--form scratch --model mlp --rate 0.1 --epsilon 1 --delta 1e-05",
         ),
         (
             "digits/audit/teachers-10/gnmax/sigma-20",
@@ -131,16 +117,6 @@ def test_names_are_spelt_as_documented() -> None:
 def test_options_and_stream_of_each_stage(folder: str, file: str, options: str) -> None:
     given = run(demo()).command_options(f"{folder}/{file}")
     assert given == f"{options} --seed 0 --stream {folder}"
-
-
-def test_stages_without_options_and_streams_that_are_shared() -> None:
-    made = run(demo())
-    for target in ("digits/private.npz", f"{SMALL}/votes.npz", f"{SMALL}/collected.json"):
-        assert made.command_options(target) == ""
-    assert made.options[f"{PUBLIC}/features.npz"]["stream"] == f"{PUBLIC}/features"
-    students = [options for path, options in made.options.items() if path.endswith("/petdl.json")]
-    assert {options["form"] for options in students} == {"published", "noisy-knowledge"}
-    assert {options["stream"] for options in students} == {f"{LARGE}/petdl"}, "so they differ in their setting alone"
 
 
 def test_a_file_that_no_experiment_asks_for_is_refused() -> None:
@@ -159,78 +135,13 @@ def test_chunks_train_every_teacher_once(teachers: int, chunk: int) -> None:
     assert all(last - first + 1 == chunk for first, last in ends[:-1])
 
 
-def test_a_secure_release_has_the_stream_of_the_plain_one() -> None:
-    mechanisms = DEMO["mechanisms"] | SHARED
-    made, plain = run(demo(mechanisms=mechanisms), secure={"aggregators": 3}), run(demo(mechanisms=mechanisms))
-    labels = f"{LARGE}/distributed-gnmax/sigma-9_tolerance-2"
-    shares = [f"{labels}_secure-3/secure/aggregator-1/{chunk}.npz" for chunk in ("0-24", "25-49", "50-59")]
-    assert [path for path in made.options if path.startswith(f"{labels}_secure-3/secure/aggregator-1/0-")] == shares[:1]
-    for share in shares:
-        assert made.options[share] == {**plain.options[f"{labels}/labels.npz"], "teachers": 60}
-    counts = Counter(name.partition("/")[0] for name in made.jobs)
-    assert (counts["secure_share"], counts["secure_sum"], counts["secure_open"]) == (1 + 3 + 3, 3 * 3, 3)
-    assert "secure_open" not in {name.partition("/")[0] for name in plain.jobs}
-    assert "digits/audit/teachers-10/distributed-gnmax/sigma-9_tolerance-2/audit.json" in made.options
-
-
-def test_everything_is_collected_once_and_distillations_of_one_ensemble_are_one_job() -> None:
-    made = run(demo(), demo(pool=500, test=100), demo(distillation=[DISTILLATION | {"samples": [50]}]), seeds=[0, 7])
-    for kind, file in (("labels", "labels.npz"), ("students", "student.json"), ("distilled", "distillation.json")):
-        gathered = [f"{voters}/{below}" for voters, kinds in made.gathered.items() for below in kinds.get(kind, [])]
-        assert sorted(gathered) == sorted(targets(made, file))
-    assert made.record_files()["collected"] == [f"results/{voters}/collected.json" for voters in made.gathered]
-    folders = targets(made, "distillation.json")
-    assert len(folders) == 4
-    assert made.options[f"{folders[0]}/distillation.json"]["samples"] == (50, 100, 400)
-
-
-def test_tables_read_a_record_of_every_model() -> None:
-    made = run(demo())
-    files = ("petdl.json", "dpsgd.json", "private_knn.json", "on_features.json")
-    models = [path for name in files for path in targets(made, name)]
-    assert sorted(str(Path(path).parent) for path in made.records["models"]) == sorted(models)
-    assert len(models) == 2 + 3 + 1 + 2
-    assert len(made.records["baselines"]) == 2
-    from_encoder = {path for path in made.uses_encoder if "/dpsgd/" in path}
-    assert from_encoder == {path for path in made.records["models"] if "/dpsgd/linear" in path}
-
-
-def test_rounds_share_what_was_selected_before_them() -> None:
-    made = run(demo())
-    noise = "interactive-gnmax/threshold-30_sigma1-15_sigma2-5_confidence-0.9"
-    first = f"{SMALL}/{noise}/supervised_logistic/round-0_random-50"
-    then = [f"{first}/round-1_{strategy}-100" for strategy in ("random", "least-confident")]
-    assert [folder for folder in targets(made, "queries.npz") if folder.startswith(SMALL)] == [first, *then]
-    selection = made.command_options(f"{then[1]}/queries.npz")
-    assert selection.startswith("--strategy least-confident --queries 100 ")
-    assert made.options[f"{then[1]}/student.json"]["queries"] == 150
-    assert made.options[f"{then[1]}/labels.npz"]["stream"] == then[1]
-    assert made.options[f"{then[1]}/bounds.json"] == {"delta": 1e-5}, "its labels store the number of queries"
-
-
-def test_rounds_begin_with_their_own_strategy_where_it_needs_no_student() -> None:
-    made = run(demo(rounds=[ROUNDS | {"strategy": ["prototypes", "siamese"]}]))
-    slugs = {labels.round.slugs for labels in made.experiments[0].label_sets if labels.round}
-    own, random = "round-0_prototypes-50", "round-0_random-50"
-    assert slugs == {own, f"{own}/round-1_prototypes-100", random, f"{random}/round-1_siamese-100"}
-
-
-def test_features_of_a_pool_are_extracted_once_for_all_that_read_them() -> None:
-    rounds = [ROUNDS | {"strategy": ["random", "prototypes"]}]
-    made = run(demo(rounds=rounds), seeds=[0, 7])
-    assert targets(made, "features.npz") == [f"digits/seed-{seed}_pool-400_test-100" for seed in (0, 7)]
-    selected = {folder for folder in targets(made, "queries.npz") if "prototypes" in folder}
-    assert {str(Path(path).parent) for path in made.uses_features} == selected
-    assert len(selected) == 2 * 2 * 3, "two rounds of three ensembles with two seeds"
-    assert targets(run(demo(dpsgd=[], private_knn=[], feature_methods=[])), "features.npz") == []
-
-
 def test_experiments_share_what_they_have_in_common() -> None:
-    """Add one γ, one number of queries and one student per ensemble with the second experiment."""
+    """Add a γ, a number of queries, a student per ensemble and a number of samples with the second experiment."""
     more = demo(
         mechanisms={"lnmax": {"gamma": [0.05, 0.3]}},
         accounting={"delta": 1e-5, "queries": [100, 200]},
         students=[{**DEMO["students"][0], "queries": [100, 200]}],
+        distillation=[DISTILLATION | {"samples": [50]}],
     )
     alone, both = run(demo()), run(demo(), more | {"audit": None})
     assert len(set(both.job_names())) == len(both.job_names()) == len({*both.options}) + 2, "one job for each target"
@@ -239,42 +150,11 @@ def test_experiments_share_what_they_have_in_common() -> None:
     assert len(both.options) == len(alone.options) + 3 * 3
     queries = {gamma: both.options[f"{SMALL}/lnmax/gamma-{gamma}/bounds.json"]["queries"] for gamma in (0.05, 1, 0.3)}
     assert queries == {0.05: (100, 200, 400), 1: (100, 400), 0.3: (100, 200)}
+    distilled = {
+        path: options["samples"] for path, options in both.options.items() if path.endswith("/distillation.json")
+    }
+    assert distilled == {f"{LARGE}/distillation/mlp_modern/distillation.json": (50, 100, 400)}
     assert run(demo(), demo()).options == alone.options
-
-
-def test_clusters_that_are_named_are_those_that_an_ensemble_is_asked_for() -> None:
-    made = run(ONE_VOTE | {"public_reference": {"clusters": [10, 30]}})
-    folder = "digits/seed-0_pool-400/queries/prototypes"
-    assert targets(made, "naming.json") == [f"{folder}-{clusters}" for clusters in (10, 30)]
-    assert sorted(targets(made, "queries.npz")) == [f"{folder}-{clusters}" for clusters in (10, 30)]
-    (ensemble,) = made.experiments[0].ensembles
-    assert made.selections == {ensemble.name: ["prototypes-30"]}
-    assert made.record_files()["baselines"] == [f"results/{folder}-{clusters}/naming.json" for clusters in (10, 30)]
-    with refuses("bound", "experiments.e0.public_reference.clusters[1]"):
-        run(ONE_VOTE | {"public_reference": {"clusters": [10, 401]}})
-
-
-def test_teachers_that_vote_in_rounds_are_dealt_once_and_vote_in_each() -> None:
-    rounds = {"method": "supervised", "model": "logistic", "strategy": "least-confident", "queries": [12, 6]}
-    noises = {"sparse-gnmax": {"k": 1, "sigma": [3, 5]}}
-    wanted = {key: value for key, value in ONE_VOTE.items() if key not in ("queries", "mechanisms")}
-    made = run(wanted | {"rounds": [{**rounds, "mechanisms": noises}]})
-    (ensemble,) = targets(made, "partition.npz")
-    first = [f"{ensemble}/sparse-gnmax/k-1_sigma-{sigma}/supervised_logistic/round-0_prototypes-12" for sigma in (3, 5)]
-    then = [f"{each}/round-1_least-confident-6" for each in first]
-    voting = sorted([*first, *then])
-    assert sorted(targets(made, "votes.npz")) == sorted(made.chunks) == sorted(made.gathered) == voting
-    assert made.uses_features >= {f"{each}/votes.npz" for each in voting}
-    assert made.gathered[then[0]] == {"labels": [""], "students": [""]}
-
-
-def test_a_run_shows_the_figures_and_tables_that_it_has_content_for() -> None:
-    figures = set(run(demo()).with_content(FIGURES))
-    assert {"equal-epsilon", "noisy-accuracy", "gap", "epsilon", "audit"} <= figures
-    assert not {"distance", "cap", "clusters", "pool"} & figures
-    tables = set(run(demo()).with_content(TABLES))
-    assert {"utility-privacy", "bounds", "ensembles", "active-learning", "petdl"} <= tables
-    assert not {"papers", "verdicts", "nzc-students", "bits", "teacher-costs"} & tables
 
 
 def test_figures_over_a_setting_need_two_values_of_it_for_one_data_set() -> None:
