@@ -60,9 +60,9 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(registry: Registry
 @pytest.mark.parametrize(
     ("word", "mechanism"),
     [
-        *[("gaussian", "gnmax"), ("Gauss", "gnmax"), ("laplace", "lnmax"), ("report-noisy-max", "lnmax")],
-        *[("svt", "stable-svt"), ("propose-test-release", "ptr-gnmax"), ("randomized-response", "randomised-response")],
-        *[("gnmx", "gnmax"), ("stable-svt-gausian", "stable-svt-gaussian"), ("geometric", "truncated-geometric")],
+        ("Gauss", "gnmax"),
+        ("report-noisy-max", "lnmax"),
+        ("stable-svt-gausian", "stable-svt-gaussian"),
     ],
 )
 def test_mechanisms_are_found_by_the_names_of_the_field(word: str, mechanism: str) -> None:

@@ -162,7 +162,6 @@ def test_a_wrong_value_is_named_with_file_record_and_column(
         ({"features": {**DECLARED["features"], "age": {"number": [5, 5]}}}, "bounds of a number are invalid"),
         ({"features": {**DECLARED["features"], "age": {"number": [0, 1], "text": 3}}}, "one of number"),
         ({"public_share": 0.5}, "exactly one of a public file"),
-        ({"owners": "x"}, "unknown key"),
         ({"people": "move"}, "people: 'move' is not valid: it should be 'refuse' or 'leave-out'"),
     ],
 )

@@ -287,7 +287,6 @@ def test_the_page_on_teachers_says_what_each_strategy_protects() -> None:
         ([0, 1, 2], [0, 3, 2, 3], "teacher 1 has no samples"),
         ([0, 1, 2], [1, 3], "offsets"),
         ([0, 1, 2], [0, 2], "offsets"),
-        ([0, 1, 2], [0], "offsets"),
         ([0, 1, 5], [0, 3], "index outside 0 … 4"),
         ([0, 1, -1], [0, 3], "index outside"),
     ],
