@@ -481,18 +481,6 @@ def one_vote(**changes: Any) -> Run:
     return validate({"seeds": 0, "experiments": {"one": wanted}, **secure})
 
 
-def test_a_list_of_queries_makes_everything_for_each_number() -> None:
-    students = [{"method": "supervised", "mechanisms": ONE_VOTE["mechanisms"]}]
-    run = one_vote(queries=[10, 20], baseline={"model": "mlp"}, students=students)
-    assert [each["queries"] for each in options(run, "bounds.json")] == [(10,), (20,)]
-    assert [each["queries"] for each in options(run, "student.json")] == [10, 20]
-    assert len(jobs(run, "train_baseline")) == 1
-    ensemble, _ = run.experiments[0].ensembles
-    assert ensemble.slug == "teachers-500_queries-10_iid_nearest-query_modern"
-    with refuses("bound", "experiments.one.queries[1]"):
-        one_vote(queries=[10, 101])
-
-
 def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries_also_in_rounds() -> None:
     table = {"sparse-gnmax": {"k": 10, "sigma": 5}}
     both = table | {"gnmax": {"sigma": 5}}
@@ -523,8 +511,6 @@ SPARSE = "distributed-sparse-gnmax"
 TOLERANT = {"sigma": 60, "tolerance": 9}
 SHARED = {SPARSE: {"k": 1, **TOLERANT}}
 SECURE = {"secure": {"aggregators": 2}}
-
-
 IN_ROUNDS = ROUNDS | {"strategy": "unsure-prototypes", "queries": [5, 5], "mechanisms": SHARED}
 
 
@@ -539,6 +525,7 @@ LAPLACE, TWICE = {"sparse-lnmax": {"k": 1, "gamma": 1}}, {"sparse-gnmax": {"k": 
     [
         ({"mechanisms": {"gnmax": {"sigma": 5}}}, "abstentions", "mechanisms.gnmax"),
         ({"queries": 101}, "bound", "queries"),
+        ({"queries": [10, 101]}, "bound", "queries[1]"),
         ({"public_reference": {"clusters": [10, 101]}}, "bound", "public_reference.clusters[1]"),
         ({"baseline": {"model": "nearest-query"}}, "learner", "baseline.model"),
         ({"true_label_baseline": {"queries": 5, "model": "nearest-query"}}, "learner", "true_label_baseline.model"),

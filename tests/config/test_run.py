@@ -23,7 +23,6 @@ from patebench.config.parameters import (
     TrainingParameters,
 )
 from patebench.core.seeds import Mode
-from patebench.reporting.figures import FIGURES
 
 SPLIT = Split(Data("digits"), seed=0, parameters=SplitParameters(pool=400))
 ENSEMBLE = Ensemble(SPLIT, 250, PartitionParameters(), TrainingParameters(model="small-cnn"))
@@ -64,23 +63,14 @@ DEMO: dict[str, Any] = {
     "true_label_baseline": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
 }
-ONE_VOTE: dict[str, Any] = {
-    "dataset": "digits",
-    "pool": 400,
-    "queries": 30,
-    "ensembles": [{"teachers": 500, "model": "nearest-query"}],
-    "mechanisms": {"sparse-gnmax": {"k": 1, "sigma": 3}},
-    "accounting": {"delta": 1e-5},
-}
 
 #: Folders of DEMO with seed 0.
 PUBLIC = "digits/seed-0_pool-400_test-100"
 SMALL, LARGE = (f"{PUBLIC}/teachers-{teachers}_iid_small-cnn_modern_epochs-5" for teachers in (10, 60))
 
 
-def run(*experiments: dict[str, Any], **settings: Any) -> Run:
-    named = {f"e{i}": experiment for i, experiment in enumerate(experiments)}
-    return validate({"seeds": 0, "experiments": named, **settings})
+def run(*experiments: dict[str, Any]) -> Run:
+    return validate({"seeds": 0, "experiments": {f"e{i}": experiment for i, experiment in enumerate(experiments)}})
 
 
 def demo(**changes: Any) -> dict[str, Any]:
@@ -155,14 +145,3 @@ def test_experiments_share_what_they_have_in_common() -> None:
     }
     assert distilled == {f"{LARGE}/distillation/mlp_modern/distillation.json": (50, 100, 400)}
     assert run(demo(), demo()).options == alone.options
-
-
-def test_figures_over_a_setting_need_two_values_of_it_for_one_data_set() -> None:
-    student = {"method": "consistency", "mechanisms": ONE_VOTE["mechanisms"]}
-    one = ONE_VOTE | {"students": [student]}
-    shown = [
-        set(run(*experiments).with_content(FIGURES))
-        for experiments in ([one, demo()], [one, one | {"pool": 300}], [one, one | {"queries": 20}])
-    ]
-    assert "gap" not in shown[1], "records that vote are not trained"
-    assert [each & {"pool", "clusters", "cap"} for each in shown] == [set(), {"pool"}, {"clusters"}]
