@@ -42,8 +42,11 @@ def planned(configuration: Path, folder: Path, *arguments: str) -> list[Job]:
     return list(_jobs(done.stdout))
 
 
-def make(configuration: Path, folder: Path, *arguments: str) -> None:
-    """Run the jobs of a configuration in `folder` one after another, all in this process, to import modules once."""
+def make(configuration: Path, folder: Path, *arguments: str) -> list[Job]:
+    """Run the jobs of a configuration in `folder` one after another, all in this process, to import modules once.
+
+    Returns the jobs.
+    """
     jobs = planned(configuration, folder, *arguments)
     with contextlib.chdir(folder):
         for job in jobs:
@@ -51,6 +54,7 @@ def make(configuration: Path, folder: Path, *arguments: str) -> None:
                 Path(output).parent.mkdir(parents=True, exist_ok=True)
             cli(list(job.words), standalone_mode=False)
             assert all(Path(output).is_file() for output in job.outputs), job
+    return jobs
 
 
 def _jobs(printed: str) -> Iterator[Job]:

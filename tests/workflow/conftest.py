@@ -132,7 +132,8 @@ def workflow(tmp_path: Path) -> Make:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
     """Run the tiny benchmark once for all test processes; tests copy it before they change anything.
 
-    Each process has its own copy, because Snakemake locks the folder in which it plans or reports.
+    Each process has its own copy, because Snakemake locks the folder in which it plans or reports. The run has /proc as
+    home folder, in which not even root can write.
     """
     own = tmp_path_factory.getbasetemp()
     together = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -141,7 +142,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.exists():
             made = Workflow(tmp_path_factory.mktemp("made"), yaml.safe_load(TINY.read_text()))
-            made.run()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("HOME", "/proc/no-home")
+                for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"):
+                    patch.delenv(name, raising=False)
+                made.run()
             made.folder.rename(ready)
     return Workflow.copied(ready, tmp_path_factory.mktemp("finished") / "copy")
 

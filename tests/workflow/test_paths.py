@@ -32,7 +32,8 @@ def test_odd_names_of_a_users_own_files_and_of_results_elsewhere_are_names(
     tiny["datasets"] = {"mine": {"loader": "npz", **files, "class_names": ["$(touch pwned)", "it's `touch pwned`"]}}
     experiment = tiny["experiments"]["tiny"]
     experiment |= {"dataset": "mine", "mechanisms": {"gnmax": {"sigma": 2}}, "students": []}
-    experiment["ensembles"][0]["partition"] = {"strategy": "owners", "owners": str(folder / f"{ODD}.npy")}
+    owners = {"strategy": "owners", "owners": str(folder / f"{ODD}.npy")}
+    experiment["ensembles"] = [{"teachers": 10, "model": "logistic", "partition": owners}]
     del experiment["audit"], experiment["baseline"]
     run = workflow(tiny | {"results": f"results {ODD}", "data_root": f"data {ODD}"})
     run.run("--directory", str(elsewhere))
