@@ -18,15 +18,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import patebench
 from patebench.accounting.votes import Votes
-from patebench.audit import audit_text, verdict
+from patebench.audit import verdict
 from patebench.audit.runs import AuditSetting
-from patebench.calculator import calculations as calculator
 from patebench.calculator.calculations import epsilon
 from patebench.cli import cli
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.seeds import generator
-from patebench.mechanisms.exponential import Exponential
 from patebench.mechanisms.noisy_argmax import GNMax
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.student_training import train
@@ -73,13 +71,9 @@ def test_every_name_is_there_with_a_docstring_and_listed() -> None:
         patebench.bound  # noqa: B018
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "first", ["import patebench.audit.audit_text", "from patebench.audit import audit_text", "pass"]
-)
-def test_the_folder_of_audits_does_not_hide_the_function(first: str) -> None:
-    code = f"""
-{first}
+def test_the_folder_of_audits_does_not_hide_the_function() -> None:
+    code = """
+import patebench.audit.audit_text
 from patebench import audit
 from patebench.audit.verdict import Verdict
 print(json.dumps([patebench.audit is audit, patebench.audit.__module__]))
@@ -91,17 +85,16 @@ print(json.dumps([patebench.audit is audit, patebench.audit.__module__]))
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("queries", [None, 7])
-def test_bounds_are_those_of_the_calculator_the_least_worst_case_first(source: str, queries: int | None) -> None:
+def test_bounds_are_those_of_the_calculator_the_least_worst_case_first(source: str) -> None:
     votes, more = SOURCES[source]
-    found = patebench.bounds(votes, "lnmax", gamma=0.1, delta=DELTA, queries=queries, **more)
+    found = patebench.bounds(votes, "lnmax", gamma=0.1, delta=DELTA, queries=7, **more)
     counted = VOTES if source in ("votes", "matrix") else Votes(VOTES.counts)
-    known = epsilon(counted, "lnmax", {"gamma": 0.1}, DELTA, queries)
+    known = epsilon(counted, "lnmax", {"gamma": 0.1}, DELTA, 7)
     assert sorted(map(repr, found)) == sorted(repr(bound.state_for(False)) for bound in known.bounds)
     order = [(bound.kind != "worst_case", bound.epsilon) for bound in found]
     assert order == sorted(order)
     assert not any(bound.publishable for bound in found), "with continuous noise there is no release"
-    assert {bound.queries for bound in found} == {queries or 30}
+    assert {bound.queries for bound in found} == {7}
 
 
 def test_bounds_of_a_release_are_those_that_hold_for_discrete_noise() -> None:
@@ -145,34 +138,19 @@ def test_silence_is_no_answer() -> None:
 
 @pytest.mark.slow
 def test_an_audit_is_that_of_the_command(tmp_path: Path) -> None:
-    found = patebench.audit("gnmax", sigma=5, teachers=10, classes=3, delta=DELTA, queries=4, runs=2000, seed=3)
-    setting = AuditSetting("gnmax", GNMax(5), 10, 3, DELTA, 2000, 0.999, partial(generator, 3, "audit"))
-    direct = verdict.run_audit(setting, [4])
+    found = patebench.audit("gnmax", sigma=5, teachers=10, classes=2, delta=DELTA, queries=[1, 2], runs=1000, seed=3)
+    setting = AuditSetting("gnmax", GNMax(5), 10, 2, DELTA, 1000, 0.999, partial(generator, 3, "audit"))
+    direct = verdict.run_audit(setting, [1, 2])
     assert found.to_json() == direct.to_json()
-    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=5", "--teachers", "10", "--classes", "3"]
-    words += ["--delta", "1e-5", "--queries", "4", "--runs", "2000", "--seed", "3"]
+    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=5", "--teachers", "10", "--classes", "2"]
+    words += ["--delta", "1e-5", "--queries", "1", "--queries", "2", "--runs", "1000", "--seed", "3"]
     told = CliRunner().invoke(cli, words).output
     assert str(found).split() == told.split()
-    assert [finding.queries for finding in found.findings] == [1, 4]
+    assert [finding.queries for finding in found.findings] == [1, 2]
     assert {stated.verdict for finding in found.findings for stated in finding.stated} == {verdict.Verdict.HOLDS}
 
 
-def test_an_audit_takes_a_mechanism_and_several_numbers_of_queries() -> None:
-    found = patebench.audit(Exponential(0.5), teachers=10, classes=2, delta=DELTA, queries=[2, 3], runs=1000)
-    assert [finding.queries for finding in found.findings] == [1, 2, 3]
-    assert "Exponential epsilon = 0.5: 3 queries" in str(found)
-    assert audit_text.render(found)
-
-
 # Calibration.
-
-
-@pytest.mark.slow
-def test_calibration_is_that_of_the_calculator() -> None:
-    least = calculator.solve("gnmax", {}, 3, DELTA, 5)
-    assert patebench.calibrate("gnmax", epsilon=3, delta=DELTA, queries=5) == least
-    most = calculator.solve("gnmax", {"sigma": 40}, 1, DELTA)
-    assert patebench.calibrate("gnmax", epsilon=1, delta=DELTA, sigma=40) == most
 
 
 @pytest.mark.slow
@@ -192,11 +170,10 @@ TRUTH = np.repeat([0, 1, 2], 20)
 GIVEN = np.where(np.arange(60) % 4 == 0, TRUTH, -1)
 
 
-@pytest.mark.parametrize("method", ["supervised", "consistency"])
-def test_a_student_is_that_of_the_training(method: str) -> None:
-    student = patebench.train_student(POOL, GIVEN, method=method, model="mlp", epochs=3, seed=2)
+def test_a_student_is_that_of_the_training() -> None:
+    student = patebench.train_student(POOL, GIVEN, method="consistency", model="mlp", epochs=3, seed=2)
     data = StudentData(pool=POOL.astype(np.float32), labels=GIVEN, classes=3)
-    direct, curve = train(data, StudentConfig(method=method, model="mlp", epochs=3), seed=2)
+    direct, curve = train(data, StudentConfig(method="consistency", model="mlp", epochs=3), seed=2)
     found, wanted = student.predict_log_proba(POOL), direct.log_probabilities(data.pool)
     assert np.array_equal(found, wanted)
     assert found.shape == (60, 3)
@@ -314,15 +291,12 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("mechanism must be a name, such as 'gnmax', or a Mechanism object, not 3", lambda: bounds(mechanism=3)),
     ("GNMax already has its parameters; leave out sigma", lambda: bounds(mechanism=GNMax(4), sigma=4)),
     ("δ = '1e-5' is not a number", lambda: bounds(sigma=4, delta="1e-5")),
-    ("δ = '1e-5' is not a number", lambda: patebench.calibrate("gnmax", epsilon=1, sigma=4, delta="1e-5")),
     ("ε of 31 queries cannot be computed", lambda: bounds(sigma=4, queries=31)),
-    ("queries = 2.5 is not a whole number", lambda: bounds(sigma=4, queries=2.5)),
     ("counts have shape (3,)", lambda: bounds([1, 2, 3], sigma=4)),
     ("votes cannot be converted to an array", lambda: bounds([[1, 2], [3]], sigma=4)),
     ("if these are votes, teachers × queries, give classes=…", lambda: bounds(MATRIX, sigma=4)),
     ("the votes have 4 classes, not 5", lambda: bounds(VOTES, sigma=4, classes=5)),
     ("either seed=…", lambda: patebench.label(VOTES, "gnmax", sigma=4)),
-    ("seed = 1.5 is not a whole number", lambda: patebench.label(VOTES, "gnmax", sigma=4, seed=1.5)),
     ("cannot be drawn with discrete noise", lambda: patebench.label(VOTES, "exponential", epsilon=1, release=True)),
     ("give the votes, teachers × queries", lambda: patebench.label(VOTES.counts, LOCAL, epsilon=1, seed=0, **LOCALLY)),
     ("classes = 1 is too small", lambda: audited(classes=1)),
@@ -331,7 +305,6 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("number of classes; give classes=…", lambda: patebench.calibrate(LOCAL, epsilon=1, delta=DELTA, **LOCALLY)),
     ("unknown student method 'consistent' (did you mean 'consistency'?)", lambda: student(method="consistent")),
     ("has a recipe of its own", lambda: student(method="consistency", recipe="plain")),
-    ("epochs: 2.5", lambda: student(epochs=2.5)),
     ("give whole numbers of shape (60,)", lambda: student(labels=GIVEN[:20])),
     ("no sample of the pool has a label", lambda: student(labels=np.full(60, -1))),
     ("labels run from -1 to 2; give −1 (no label) or 0 to 1", lambda: student(classes=2)),
@@ -421,9 +394,8 @@ def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:
     assert patebench.audit(mine, teachers=5, classes=2, delta=DELTA, runs=1000).name == "Mine"
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
-def test_delta_of_any_precision_is_the_number_that_it_is(kind: type) -> None:
-    delta = kind(0.004)
+def test_delta_of_any_precision_is_the_number_that_it_is() -> None:
+    delta = np.float32(0.004)
     for release in (False, True):
         asked = {"sigma": 40.0, "release": release}
         stated, plain = (patebench.bounds(VOTES, "gnmax", delta=each, **asked) for each in (delta, float(delta)))
