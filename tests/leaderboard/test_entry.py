@@ -295,7 +295,7 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
     "missing": lambda file: None,
     "damaged": lambda file: file.write_bytes(b"PK\x03\x04"),
     "a pipe": os.mkfifo,
-    "unpacks to too much": lambda file: np.savez_compressed(file, votes=np.zeros((1 << 15, 1 << 14), np.int8)),
+    "unpacks to too much": lambda file: np.savez_compressed(file, votes=np.zeros((1 << 14, (1 << 14) + 1), np.int8)),
     "beyond 64 bits": lambda file: np.savez(file, votes=np.full((250, 286), 2**64 - 1, np.uint64)),
 }
 
@@ -315,11 +315,8 @@ def test_an_attachment_that_cannot_be_read_is_rejected(tmp_path: Path, fault: st
         ("accuracy.mean", 97.0, "accuracy.mean"),
         ("claim.epsilon", "nan", "claim.epsilon"),
         ("privacy.delta", 1.5, "privacy.delta"),
-        ("privacy.unit", "user", "privacy.unit"),
-        ("mechanism.type", "magic", "mechanism"),
         ("mechanism.queries", True, "mechanism.votes.queries"),
         ("mechanism.queries", 10**12, "mechanism.votes.queries"),
-        ("accuracy.test_samples", 10**400, "accuracy.test_samples"),
         ("epsilon", 1, "epsilon"),
         ("attachment", {"file": "../labels.npz", "array": "labels"}, "attachment.file"),
     ],
