@@ -8,7 +8,6 @@ from tests.reporting import made
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.outcomes import gap_share
 from patebench.reporting.published import NZC_2020
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
@@ -53,10 +52,10 @@ def bound(release, epsilon, accountant, kind, conversion=Conversion.CLASSIC):
     return {**made.bound_record(release, 9000, epsilon, accountant, kind), "conversion": conversion}
 
 
-@pytest.fixture
-def records(tmp_path):
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
     """Return records of two ensembles under LNMax and the immutable noisy argmax, with students of 9,000 labels."""
-    found = []
+    folder, found = tmp_path_factory.mktemp("records"), []
     for n in (5, 250):
         immutable = facts("immutable-lnmax", NZC, {"c": 1e100, "gamma": 1e-10, "distance": 0.0}, n)
         gated = facts("immutable-lnmax", NZC[:-1] + "3", {"c": 1e100, "gamma": 1e-10, "distance": 3.0}, n)
@@ -80,7 +79,7 @@ def records(tmp_path):
             *(made.student_record(each, 9000, 0.9) for each in (immutable, clean, other, laplace)),
         ]
     ceilings = [made.baseline(), made.baseline(accuracy=0.985) | {"true_labels": 9000}]
-    return made.load_records(made.collected(tmp_path, *found), made.models(tmp_path, *ceilings, kind="train_baseline"))
+    return made.load_records(made.collected(folder, *found), made.models(folder, *ceilings, kind="train_baseline"))
 
 
 def test_students_stand_with_what_is_claimed_and_what_is_true(records):
@@ -129,11 +128,6 @@ def test_a_run_without_the_mechanism_has_empty_tables(tmp_path):
     collected, baselines = made.files(tmp_path)
     for name in ("nzc-students", "nzc-ensembles"):
         assert made.table(name, collected, baselines).empty
-
-
-def test_shares_of_distances_by_hand():
-    assert [gap_share([2, 0, 1, 1], distance) for distance in range(4)] == [1, 0.5, 0.5, 0.25]
-    assert gap_share([1, 1], 3) == 0, "two teachers never differ by three votes"
 
 
 def test_the_figure_has_the_shares_and_the_published_points(records):

@@ -109,16 +109,6 @@ def test_a_panel_for_each_choice_that_was_varied_with_all_else_equal(tmp_path: P
     assert line.lines[0].get_xydata()[:, 0].tolist() == [1, 8]
 
 
-def test_two_lines_of_one_form_say_what_was_chosen_otherwise(tmp_path: Path) -> None:
-    found = [student(compression=size, distillation_epochs=epochs) for size in (2.0, 4.0) for epochs in (10, 15)]
-    panels = {axis.get_title(): axis for axis in drawn(records(tmp_path, *found)).axes if axis.get_visible()}
-    lines = {bars.get_label(): bars.lines[0] for bars in panels["MNIST: compression"].containers}
-    assert list(lines) == ["published, n = 4", "published, n = 4, but epochs of distillation: 15"]
-    faces = [line.get_markerfacecolor() for line in lines.values()]
-    assert faces[0] != faces[1] == "white"
-    assert panels["MNIST: epochs of distillation"].get_xticks().tolist() == [10, 15]
-
-
 def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> None:
     """Ignore the noise, which follows from a target ε, when distinguishing lines."""
     students = [
