@@ -9,7 +9,7 @@ from tests.reporting import made
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
-from patebench.reporting.frames import deviation, natural_key, over_seeds, sort_rows
+from patebench.reporting.frames import deviation, natural_key, sort_rows
 
 
 def test_a_forest_has_no_recipe_and_no_epochs(tmp_path):
@@ -28,15 +28,6 @@ def test_a_private_model_has_a_record_for_each_bound(tmp_path):
     assert frame["adjacency"].tolist() == ["add_or_remove_record"] * 2
     assert frame["setting"].tolist() == ["pool-9000"] * 2
     assert frame["teachers"].isna().all(), "DP-SGD has none"
-
-
-def test_over_seeds_is_mean_and_sample_deviation_over_seeds():
-    frame = pd.DataFrame({"n": [10, 10, 10, 250], "seed": [0, 1, 2, 0], "x": [1.0, 2.0, 6.0, 5.0]})
-    found = over_seeds(frame, ["n"], ["x"])
-    assert found["seeds"].tolist() == [3, 1]
-    assert found["x_mean"].tolist() == [3.0, 5.0]
-    assert found["x_std"][0] == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
-    assert math.isnan(found["x_std"][1])
 
 
 def test_equal_values_deviate_by_nothing_though_rounding_parts_them():
@@ -66,14 +57,6 @@ def _private_model(path, **changes):
     return made.write_private_model(path, {key: value for key, value in content.items() if value is not ...})
 
 
-def _damaged(damage):
-    def write(path):
-        damage(_collected(path))
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize(
     ("write", "fault"),
     [
@@ -87,13 +70,14 @@ def _damaged(damage):
         (partial(_private_model, bounds=[{"epsilon": 1.0}]), "a bound record has the fields"),
         (partial(_private_model, accuracy=None), "accuracy = None"),
         (partial(_private_model, teachers="four"), "teachers = 'four'"),
-        (_damaged(lambda path: path.write_text(path.read_text().replace("0.9", "0.8", 1))), "checksum"),
-        (_damaged(lambda path: write_json(path, "student", {"records": []})), "of the kind 'student'"),
-        (_damaged(lambda path: write_json(path, "collect", {"records": {}})), "not a list"),
+        (partial(made.write_collected, made={}), "not a list"),
+        (lambda path: write_json(path, "student", {"records": []}), "of the kind 'student'"),
+        (lambda path: path.write_text('{"kind": "collect", "records": []}'), "checksum"),
     ],
 )
 def test_refuses_a_damaged_file_or_record_in_one_line(tmp_path, write, fault):
-    path = write(tmp_path / "records.json")
+    path = tmp_path / "records.json"
+    write(path)
     with pytest.raises(ArtefactError) as caught:
         made.load_records([path])
     assert fault in str(caught.value)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from patebench.reporting.findings import duration, paper_line
-from patebench.reporting.wording import differing_words, epsilon_in_digits, epsilon_in_words, parameters_in_words
+from patebench.reporting.wording import epsilon_in_digits, epsilon_in_words, parameters_in_words
 
 SHORT = [
     *((0.0, "1.0e-04"), (0.0185, "0.019"), (0.5, "0.5"), (0.9999, "1.0")),
@@ -28,20 +28,6 @@ DIGITS = [
 @pytest.mark.parametrize(("epsilon", "bound", "audited"), DIGITS)
 def test_digits_of_a_bound_hold_and_those_of_an_audit_were_found(epsilon: float, bound: str, audited: str) -> None:
     assert (epsilon_in_digits(epsilon), epsilon_in_digits(epsilon, at_least=True)) == (bound, audited)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ([["a = 1", "b = 2", "c = 3"], ["a = 1", "b = 3", "c = 4"]], ["b = 2, c = 3", "b = 3, c = 4"]),
-        ([["a = 1"], ["b = 1"]], ["a = 1", "b = 1"]),
-        ([["a = 1", "b = 1"], ["a = 1"]], ["b = 1", ""]),
-        ([["a = 1"], ["a = 1"]], ["", ""]),
-        ([], []),
-    ],
-)
-def test_of_settings_what_differs(settings: list[list[str]], words: list[str]) -> None:
-    assert differing_words(settings) == words
 
 
 def test_numbers_in_words() -> None:
