@@ -13,11 +13,11 @@ from tests.refusals import refuses
 from tests.stages.ensemble import STREAM, Ensemble
 
 from patebench.config import validate
-from patebench.config.parameters import AccountParameters, AuditParameters, ImportParameters
+from patebench.config.parameters import AccountParameters, ImportParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, VOTES
-from patebench.stages import account, adjacency, aggregate, audit, collect, export_votes, import_votes
+from patebench.stages import account, adjacency, aggregate, collect, export_votes, import_votes
 
 NAMED = ImportParameters(name="others")
 OF_TABLE = ImportParameters(name="others", classes=10)
@@ -59,14 +59,6 @@ def bounds_of(votes: Path, labels: Path, folder: Path) -> list[dict]:
     out = folder / "bounds.json"
     account.run(votes=votes, labels=labels, accounting=AccountParameters(delta=1e-5), out=out)
     return read_json(out, "account")["bounds"]
-
-
-def collected(votes: Path, labels: Path, **more: Path) -> list[dict]:
-    """Return the records of labels whose bounds lie beside them."""
-    files = {"ensemble": votes.parent / "ensemble.json", "votes": votes, **more}
-    out = labels.parent / "collected.json"
-    collect.run(**files, labels=[labels], bounds=[labels.parent / "bounds.json"], out=out)  # type: ignore[arg-type]
-    return read_json(out, "collect")["records"]
 
 
 def test_others_read_a_packed_folder_without_this_package(trained: Ensemble, export) -> None:
@@ -138,32 +130,17 @@ def test_imported_votes_give_the_same_labels_and_bounds_and_no_release(
     labels = [labels_of(each, folder) for each, folder in ((own, tmp_path / "own"), (votes, votes.parent))]
     np.testing.assert_array_equal(*(read_arrays(each, LABELS)["labels"] for each in labels))
     assert bounds_of(own, labels[0], tmp_path / "own") == bounds_of(votes, labels[1], votes.parent)
-    first, second, *_ = collected(votes, labels[1], truth=trained.truth)
+    collect.run(
+        ensemble=votes.parent / "ensemble.json", votes=votes, truth=trained.truth, labels=[labels[1]],
+        bounds=[votes.parent / "bounds.json"], out=tmp_path / "collected.json",
+    )  # fmt: skip
+    first, second, *_ = read_json(tmp_path / "collected.json", "collect")["records"]
     assert (first["record"], first["ensemble"]) == ("ensemble", "teachers-6_imported_others")
     assert second["label_accuracy"] > 0.5
     assert (first["pool"], first["model"]) == (100, "others")
     with refuses("unprotected"):
         labels_of(votes, tmp_path, release=True, seed=None, stream=None, ledger=tmp_path / "ledger")
     assert not (tmp_path / "ledger").exists()
-
-
-@pytest.mark.slow
-def test_a_table_has_bounds_and_audits_but_no_accuracy(trained: Ensemble, tmp_path: Path) -> None:
-    table = tmp_path / "table.npz"
-    np.savez_compressed(table, votes=read_arrays(trained.folder / "votes.npz", VOTES)["votes"])
-    votes = import_file(table, tmp_path / "imported", OF_TABLE, dataset="svhn")
-    labels = labels_of(votes, tmp_path)
-    assert bounds_of(votes, labels, tmp_path)[0]["epsilon"] > 0
-    records = collected(votes, labels)
-    assert {each["record"] for each in records} == {"label_set", "bound", "curve"}
-    assert {records[0][name] for name in ("label_accuracy", "expected_label_accuracy")} == {None}
-    assert (records[0]["answered"], records[0]["dataset"], records[0]["pool"]) == (100, "svhn", 100)
-    audit.run(
-        mechanism="gnmax", parameters={"sigma": 2.0}, teachers=6, classes=None, votes=votes, samples=None, queries=(),
-        delta=1e-5, settings=AuditParameters(runs=1000), seed=0, stream="audit", out=tmp_path / "audit.json",
-    )  # fmt: skip
-    found = read_json(tmp_path / "audit.json", "audit")
-    assert (found["dataset"], found["classes"], found["teachers"]) == ("svhn", 10, 6)
 
 
 def test_what_does_not_fit_together_is_not_imported(trained: Ensemble, tmp_path: Path) -> None:
@@ -184,7 +161,7 @@ def test_what_does_not_fit_together_is_not_imported(trained: Ensemble, tmp_path:
     assert not list((tmp_path / "imported").iterdir())
 
 
-@pytest.mark.parametrize("votes", [[[None]], [[0.5]], [[11]], [0, 1], "damaged"])
+@pytest.mark.parametrize("votes", [[[None]], [[11]], "damaged"])
 def test_a_plain_archive_is_checked_as_a_table_is(tmp_path: Path, votes: list | str) -> None:
     path = tmp_path / "table.npz"
     np.savez(path, votes=np.zeros((1, 100), int) if votes == "damaged" else np.array(votes))
@@ -250,12 +227,21 @@ def test_votes_on_own_data_are_imported_only_of_public_copies(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_graph_of_a_table_ends_in_a_report(trained: Ensemble, tmp_path: Path) -> None:
+def test_a_table_has_bounds_and_audits_but_no_accuracy(trained: Ensemble, tmp_path: Path) -> None:
     """Run every job that Snakemake plans, from a table in the folder of data sets to the page."""
     (tmp_path / "data").mkdir()
-    np.save(tmp_path / "data" / "votes.npy", read_arrays(trained.folder / "votes.npz", VOTES)["votes"])
-    votes = [{"name": "others", "teachers": 6, "file": "votes.npy", "classes": 10}]
-    (tmp_path / "config.json").write_text(json.dumps(configuration(votes=votes)), encoding="utf-8")
+    table = read_arrays(trained.folder / "votes.npz", VOTES)["votes"]
+    np.savez_compressed(tmp_path / "data" / "votes.npz", votes=table)
+    (tmp_path / "config.json").write_text(json.dumps(configuration()), encoding="utf-8")
     dry_run.make(tmp_path / "config.json", tmp_path)
-    assert "others" in (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
-    assert len(list((tmp_path / "results" / "tables").glob("*.csv"))) > 2
+    results = tmp_path / "results"
+    (collected,), (audited,) = results.rglob("collected.json"), results.rglob("audit.json")
+    records = read_json(collected, "collect")["records"]
+    assert {each["record"] for each in records} == {"label_set", "bound", "curve"}
+    assert all(each["epsilon"] > 0 for each in records if each["record"] == "bound")
+    assert {records[0][name] for name in ("label_accuracy", "expected_label_accuracy")} == {None}
+    assert (records[0]["answered"], records[0]["dataset"], records[0]["pool"]) == (100, "svhn", 100)
+    found = read_json(audited, "audit")
+    assert (found["dataset"], found["classes"], found["teachers"]) == ("svhn", 10, 6)
+    assert "others" in (results / "report.html").read_text(encoding="utf-8")
+    assert len(list((results / "tables").glob("*.csv"))) > 2
