@@ -68,21 +68,18 @@ def test_chunks_do_not_change_votes_and_no_teacher_exceeds_one_vote(world: Featu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "white", "records"), [("world", 255, (3, 77)), ("encoded", 1, (3,))])
+@pytest.mark.parametrize(("name", "white"), [("world", 255), ("encoded", 1)])
 def test_one_record_changes_nothing_public_and_its_own_votes_alone(
-    request: pytest.FixtureRequest, tmp_path: Path, name: str, white: int, records: tuple[int, ...]
+    request: pytest.FixtureRequest, tmp_path: Path, name: str, white: int
 ) -> None:
     known: FeatureVotes = request.getfixturevalue(name)
     table = read_arrays(known.file("labels.npz"), LABELS)["noisy_counts"]
-    distances = []
-    for record in records:
-        other = type(known)(tmp_path / str(record))
-        change_record(other.private, record, white)
-        other.complete()
-        for public in ("encoder.npz", "features.npz", "queries.npz"):
-            assert other.file(public).read_bytes() == known.file(public).read_bytes(), public
-        distances.append(np.linalg.norm(read_arrays(other.file("labels.npz"), LABELS)["noisy_counts"] - table))
-    assert 0.5 < max(distances) <= 2
+    other = type(known)(tmp_path / "other")
+    change_record(other.private, 3, white)
+    other.complete()
+    for public in ("encoder.npz", "features.npz", "queries.npz"):
+        assert other.file(public).read_bytes() == known.file(public).read_bytes(), public
+    assert 0.5 < np.linalg.norm(read_arrays(other.file("labels.npz"), LABELS)["noisy_counts"] - table) <= 2
 
 
 @pytest.mark.slow
