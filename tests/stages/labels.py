@@ -8,19 +8,11 @@ import numpy as np
 
 from patebench.accounting.votes import UNIT
 from patebench.config.parameters import AccountParameters
-from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_arrays
 from patebench.core.formats import VOTES
 from patebench.stages import account, aggregate
 
 OF_TEST: dict[str, Any] = {"partition": "p", "pool": "q", "test": "t", "chunks": []}
-
-#: Mechanism and parameters that every stage refuses, with the error, by the file of votes.
-FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
-    ("votes.npz", "gnmx", {"sigma": 1.0}, PatebenchError),
-    ("votes.npz", "gnmax", {"sigma": -1.0}, PatebenchError),
-    ("absent.npz", "gnmax", {"sigma": 1.0}, ArtefactError),
-]
 
 
 def write_votes(

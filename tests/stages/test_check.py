@@ -57,12 +57,11 @@ def test_sound_results_have_no_fault(results: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["private.npz", "gnmax/sigma-2/bounds.json"])
-@pytest.mark.parametrize("harm", ["cut", "changed", "emptied"])
-def test_a_damaged_file_is_named_and_it_alone(results: Path, name: str, harm: str) -> None:
+def test_a_damaged_file_is_named_and_it_alone(results: Path, name: str) -> None:
     content = bytearray((results / name).read_bytes())
-    if harm == "changed":  # within an array; bytes between the members of an archive have no effect
-        content[content.index(b"NUMPY") + 128 if name.endswith(".npz") else len(content) // 2] ^= 1
-    (results / name).write_bytes(content[: {"cut": -20, "changed": None, "emptied": 0}[harm]])
+    # Change a byte within an array; bytes between the members of an archive have no effect.
+    content[content.index(b"NUMPY") + 128 if name.endswith(".npz") else len(content) // 2] ^= 1
+    (results / name).write_bytes(content)
     assert named(results) == [name]
     assert "delete the file and run snakemake again" in check(results).faults[0]
 

@@ -1,7 +1,6 @@
 """Test the collection of records: values by hand and by closed form, and the check of origins."""
 
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -153,14 +152,6 @@ def _of_other_votes(made, kind):
     return {kind: [next(folder.glob(f"{kind}.*"))]}
 
 
-def _bounds_of_other_queries(made):
-    """Write bounds of rounds with the same names but other labels."""
-    path = _write_selected(made, [2, 0])
-    bounds = read_json(made["bounds"][0], "account")
-    write_json(path.with_name("bounds.json"), "account", {**bounds, "labels": "0" * 64})
-    return {"labels": [*made["labels"], path], "bounds": [*made["bounds"], path.with_name("bounds.json")]}
-
-
 def _ensemble(made, **changes):
     votes = changes.pop("votes", read_arrays(made["votes"], VOTES).digest)
     _write_ensemble(made["out"].parent, "ensemble", votes, **changes)
@@ -183,11 +174,6 @@ def _student_of_more_labels(made):
     return {"students": [_write_student(made["out"].parent, read_arrays(made["labels"][0], LABELS).digest, 5)]}
 
 
-def _votes_as_bounds(made):
-    shutil.copy(made["ensemble"], made["bounds"][0])
-    return {}
-
-
 NOT_GIVEN = "is not given as --labels"
 
 
@@ -198,17 +184,14 @@ NOT_GIVEN = "is not given as --labels"
         (lambda made: _of_other_votes(made, "bounds"), NOT_GIVEN),
         (lambda made: _of_other_votes(made, "labels"), "other votes than"),
         (_truth_of_another_pool, "entry 'pool' does not match"),
-        (_bounds_of_other_queries, NOT_GIVEN),
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
         (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),
         (lambda made: _rewritten_labels(made, rounds="random-2"), "its 'rounds' is not a list"),
         (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "not distinct samples of"),
         (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "not distinct samples of"),
-        (lambda made: {"labels": [], "students": []}, NOT_GIVEN),
         (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),
         (_student_of_more_labels, "trained on more labels than"),
         (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "exactly one label for each query"),
-        (_votes_as_bounds, "kind 'join_votes'"),
     ],
 )
 def test_refuses_files_of_another_origin_in_one_line(made, change, fault):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from statistics import fmean
 
 import pytest
 from click.testing import CliRunner
@@ -34,25 +35,21 @@ def _said(*words):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "seeds", "difference", "paired"),
+    ("one", "other", "seeds", "used", "difference", "paired"),
     [
-        ((0.90, 0.94, 0.95), (0.91, 0.96, 0.98), None, 0.02, True),
-        ((0.90, 0.94), (0.92, 0.98), (5, 6), 0.03, False),
+        ((0.90, 0.94, 0.95), (0.91, 0.96, 0.98), None, 3, 0.02, True),
+        ((0.90, 0.80), (0.91, 0.82, 0.50), None, 2, 0.015, True),  # the third seed has no partner
+        ((0.90, 0.94), (0.92, 0.98), (5, 6), 2, 0.03, False),
     ],
 )
 def test_common_seeds_are_compared_in_pairs_and_other_seeds_as_two_samples(
-    tmp_path, one, other, seeds, difference, paired
+    tmp_path, one, other, seeds, used, difference, paired
 ):
     row = _student(compare_records(_run(tmp_path / "a", one), _run(tmp_path / "b", other, seeds)))
+    assert (row["one"], row["other"]) == pytest.approx((fmean(one[:used]), fmean(other[:used])))
     assert (row["difference"], row["paired"]) == (pytest.approx(difference), paired)
-    assert (row["low"], row["high"]) == difference_interval(one, other, paired=paired)
-
-
-def test_seeds_that_one_side_alone_has_do_not_count_beside_pairs(tmp_path):
-    one, other = _run(tmp_path / "a", (0.90, 0.80)), _run(tmp_path / "b", (0.91, 0.82, 0.50))
-    row = _student(compare_records(one, other))
-    assert (row["one"], row["other"], row["difference"]) == pytest.approx((0.85, 0.865, 0.015))
-    assert (row["seeds_one"], row["seeds_other"]) == (2, 2)
+    assert (row["seeds_one"], row["seeds_other"]) == (used, used)
+    assert (row["low"], row["high"]) == difference_interval(one[:used], other[:used], paired=paired)
 
 
 def test_one_seed_has_no_interval_and_infinite_bounds_do_not_differ(tmp_path):
