@@ -4,11 +4,9 @@ import hashlib
 import json
 import shutil
 import subprocess
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.refusals import refuses
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_json, write_json
@@ -20,11 +18,25 @@ RUN = ROOT / "results" / "reference" / "one-vote-graph-table"
 rocrate = pytest.importorskip("rocrate", reason="rocrate is pinned in envs/requirements.txt, and not installed here")
 
 
+def exported_votes(folder: Path) -> Path:
+    """Write a stand-in for a folder of exported votes."""
+    folder.mkdir()
+    (folder / "votes.npz").write_bytes(b"votes")
+    listed = [{"name": "votes.npz", "sha256": hashlib.sha256(b"votes").hexdigest()}]
+    (folder / "croissant.json").write_text(json.dumps({"distribution": listed}), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("crate") / "packed"
-    crate.run(results=RUN, out=out, home=ROOT)
-    return out
+    """Pack a kept run with a leaderboard and exported votes."""
+    folder = tmp_path_factory.mktemp("crate")
+    (folder / "board" / "entries").mkdir(parents=True)
+    for name in ("index.md", "entries/one.json", "notes.txt"):
+        (folder / "board" / name).write_text("{}")
+    beside = {"leaderboard": folder / "board", "votes": [exported_votes(folder / "digits")]}
+    crate.run(results=RUN, out=folder / "packed", home=ROOT, **beside)
+    return folder / "packed"
 
 
 @pytest.fixture(scope="module")
@@ -61,38 +73,10 @@ def test_every_file_is_described_and_every_described_file_is_there(entities, pac
     described = {name for name, each in entities.items() if "File" in each["@type"]} - {"ro-crate-metadata.json"}
     there = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     assert described == there - {"ro-crate-metadata.json"}
-    assert not [name for name in there if name.endswith(".npz")], "no votes, labels or private data"
-
-
-def test_a_leaderboard_is_packed_with_its_entries(tmp_path: Path) -> None:
-    board, out = tmp_path / "board", tmp_path / "out"
-    (board / "entries").mkdir(parents=True)
-    with pytest.raises(PatebenchError, match="contains no leaderboard"):
-        crate.run(results=RUN, out=out, home=ROOT, leaderboard=board)
-    for name in ("index.md", "entries/one.json", "notes.txt"):
-        (board / name).write_text("{}")
-    crate.run(results=RUN, out=out, home=ROOT, leaderboard=board)
-    packed = {path.relative_to(out).as_posix() for path in (out / "leaderboard").rglob("*.*")}
-    assert packed == {"leaderboard/index.md", "leaderboard/entries/one.json"}
-    assert '"leaderboard/entries/one.json"' in (out / "ro-crate-metadata.json").read_text()
-
-
-def test_only_unchanged_exported_votes_are_packed(tmp_path: Path) -> None:
-    folder, out = tmp_path / "digits", tmp_path / "out"
-    folder.mkdir()
-    (folder / "votes.npz").write_bytes(b"votes")
-    packing = partial(crate.run, results=RUN, out=out, home=ROOT, votes=[folder])
-    with refuses("not-exported", folder):
-        packing()
-    listed = [{"name": "votes.npz", "sha256": hashlib.sha256(b"votes").hexdigest()}]
-    (folder / "croissant.json").write_text(json.dumps({"distribution": listed}), encoding="utf-8")
-    (folder / "private.npz").write_bytes(b"records")
-    with refuses("not-exported", folder):
-        packing()
-    (folder / "private.npz").unlink()
-    packing()
-    assert (out / "votes" / "digits" / "votes.npz").read_bytes() == b"votes"
-    assert '"votes/digits/votes.npz"' in (out / "ro-crate-metadata.json").read_text(encoding="utf-8")
+    beside = {name for name in there if name.startswith(("leaderboard/", "votes/"))}
+    votes = {f"votes/digits/{name}" for name in ("votes.npz", "croissant.json")}
+    assert beside == {"leaderboard/index.md", "leaderboard/entries/one.json"} | votes
+    assert [name for name in there if name.endswith(".npz")] == ["votes/digits/votes.npz"], "no labels or private data"
 
 
 def test_what_can_not_be_packed_leaves_nothing(tmp_path: Path) -> None:
@@ -100,16 +84,21 @@ def test_what_can_not_be_packed_leaves_nothing(tmp_path: Path) -> None:
     runs = {"empty": {}, "part": manifest, "release": manifest | {"labels": {"labels.npz": "release"}}}
     for name, content in runs.items():
         write_json(tmp_path / name / "manifest.json", "manifest", content)
-    for results, changes, fault in (
-        (tmp_path / "empty", {}, "it lacks 'config'"),
-        (tmp_path / "part", {}, r"contains no report\.html"),
-        (tmp_path / "release", {}, "release mode"),
-        (RUN, {"out": tmp_path / "part"}, "already exists"),
-        (RUN, {"home": tmp_path}, "Snakefile does not exist"),
+    more = exported_votes(tmp_path / "more")
+    (more / "private.npz").write_bytes(b"records")
+    for changes, fault in (
+        ({"results": tmp_path / "empty"}, "it lacks 'config'"),
+        ({"results": tmp_path / "part"}, r"contains no report\.html"),
+        ({"results": tmp_path / "release"}, "release mode"),
+        ({"out": tmp_path / "part"}, "already exists"),
+        ({"home": tmp_path}, "Snakefile does not exist"),
+        ({"leaderboard": tmp_path / "part"}, "contains no leaderboard"),
+        ({"votes": [tmp_path / "part"]}, r"its files differ from those that croissant\.json lists"),
+        ({"votes": [more]}, r"its files differ from those that croissant\.json lists"),
     ):
         with pytest.raises(PatebenchError, match=fault):
-            crate.run(**{"results": results, "out": tmp_path / "out", "home": ROOT, **changes})
-    assert {path.name for path in tmp_path.iterdir()} == {*runs}
+            crate.run(**{"results": RUN, "out": tmp_path / "out", "home": ROOT, **changes})
+    assert {path.name for path in tmp_path.iterdir()} == {*runs, "more"}
 
 
 #: Differences between the context of RO-Crate 1.1 and that of 1.3, which the library contains.

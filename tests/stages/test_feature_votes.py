@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.refusals import refuses
 from tests.stages.digits import change_record
+from tests.stages.labels import bounds_of, draw_release, state_bounds
 from tests.stages.test_nearest_query import NAMED, SETTING, TEACHERS, K, OneVote
 
 from patebench.accounting.votes import UNIT
 from patebench.config.parameters import (
-    AccountParameters,
     PartitionParameters,
     SplitParameters,
     StudentParameters,
@@ -84,20 +84,14 @@ def test_one_record_changes_nothing_public_and_its_own_votes_alone(
 
 @pytest.mark.slow
 def test_bound_records_and_student_follow_from_the_table(world: FeatureVotes, tmp_path: Path) -> None:
-    account.run(
-        votes=world.file("votes.npz"),
-        labels=world.file("labels.npz"),
-        accounting=AccountParameters(delta=1e-5),
-        **NAMED,
-        out=tmp_path / "bounds.json",
-    )  # type: ignore[arg-type]
-    bounds = {each["accountant"]: each for each in read_json(tmp_path / "bounds.json", "account")["bounds"]}
+    path = state_bounds(world.file("votes.npz"), world.file("labels.npz"), [], tmp_path / "bounds.json", **NAMED)
+    bounds = {each["accountant"]: each for each in read_json(path, "account")["bounds"]}
     assert bounds["gdp"]["epsilon"] == pytest.approx(2.7534, abs=1e-4)  # of a 2/3-GDP release
     assert {each["kind"] for each in bounds.values()} == {"worst_case"}
     assert world.learn(StudentParameters(method="table-regression"))["accuracy"] > 0.5
     collect.run(
         ensemble=world.file("ensemble.json"), votes=world.file("votes.npz"), truth=world.truth,
-        labels=[world.file("labels.npz")], bounds=[tmp_path / "bounds.json"], students=[world.file("student.json")],
+        labels=[world.file("labels.npz")], bounds=[path], students=[world.file("student.json")],
         out=tmp_path / "collected.json",
     )  # fmt: skip
     records = {each["record"]: each for each in read_json(tmp_path / "collected.json", "collect")["records"]}
@@ -109,17 +103,11 @@ def test_a_release_has_noise_in_units_and_the_bound_of_discrete_noise(world: Fea
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aggregate, "check_protects", lambda *_: None)
         patch.setattr(account, "check_protects", lambda *_: None)
-        aggregate.run(
-            votes=world.file("votes.npz"), **SETTING, release=True, out=tmp_path / "release.npz",
-            ledger=tmp_path / "ledger", private="records",
-        )  # fmt: skip
-        table = read_arrays(tmp_path / "release.npz", LABELS)["noisy_counts"] * UNIT
-        account.run(
-            votes=world.file("votes.npz"), labels=tmp_path / "release.npz", ledger=tmp_path / "ledger",
-            accounting=AccountParameters(delta=1e-5), out=tmp_path / "bounds.json",
-        )  # fmt: skip
+        ledger = {"ledger": tmp_path / "ledger"}
+        labels = draw_release(world.file("votes.npz"), *SETTING.values(), tmp_path / "release.npz", **ledger)
+        stated = bounds_of(world.file("votes.npz"), labels, **ledger)["bounds"]
+    table = read_arrays(labels, LABELS)["noisy_counts"] * UNIT
     assert np.array_equal(table, np.rint(table))
-    stated = read_json(tmp_path / "bounds.json", "account")["bounds"]
     assert [each["accountant"] for each in stated] == ["rdp", "rdp"]
     assert all(each["publishable"] and each["epsilon"] > 2.7534 for each in stated)
 
