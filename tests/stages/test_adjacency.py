@@ -42,13 +42,6 @@ MLP = {"model": "mlp", "recipe": "plain", "epochs": 2}
 #: Ensemble on digits, because labels of two classes cannot be skewed by default.
 SKEW = {"dataset": "digits", "teachers": 10, "partition": {"strategy": "skew", "share": 0.5}}
 
-#: Ensemble for PET-DL alone: no labels are released, and the teachers' probabilities and hints are stored.
-PETDL: dict[str, Any] = {
-    "dataset": "digits",
-    "changes": {"petdl": [{"form": "published", "noise": 1}], "mechanisms": None},
-    **{"teachers": 2, "model": "conv-small", "recipe": "plain", "epochs": 1, "hints": "block2"},
-}
-
 
 def settings(dataset: str = "breast_cancer", changes: dict[str, Any] | None = None, **ensemble: Any) -> dict[str, Any]:
     """Return a configuration of one ensemble; `changes` replaces entries of its experiment."""
@@ -122,8 +115,8 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
     assert [each.verdict for each in found.findings] == [Moved.HOLDS]
 
 
-def images(folder: Path) -> dict[str, Any]:
-    """Write grey images of two classes, and return a configuration of them."""
+def images(folder: Path, changes: dict[str, Any] | None = None, **ensemble: Any) -> dict[str, Any]:
+    """Write grey images of two classes, and return a configuration of them, with `settings`."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -134,7 +127,7 @@ def images(folder: Path) -> dict[str, Any]:
                 image = Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8))
                 image.save(folder / part / name / f"{name}-{i}.png")
     own = {"loader": "folder", "private": str(folder / "private"), "public": str(folder / "public")}
-    return {**settings("mine", {"pool": 4}, teachers=2), "datasets": {"mine": own}}
+    return {**settings("mine", {"pool": 4, **(changes or {})}, teachers=2, **ensemble), "datasets": {"mine": own}}
 
 
 def table(folder: Path) -> dict[str, Any]:
@@ -148,6 +141,12 @@ def table(folder: Path) -> dict[str, Any]:
     declared = {"label": {"column": "state", "classes": ["a", "b"]}, "owner": "person", "features": features}
     own = {"loader": "table", "private": str(folder / "all.csv"), "table": {**declared, "public_share": 0.4}}
     return {**settings("people", {"pool": 20}, teachers=3), "datasets": {"people": own}}
+
+
+def petdl(folder: Path) -> dict[str, Any]:
+    """Return a configuration of PET-DL alone: no labels are released; probabilities and hints are stored."""
+    changes = {"petdl": [{"form": "published", "noise": 1}], "mechanisms": None}
+    return images(folder, changes, model="conv-small", recipe="plain", epochs=1, hints="block2")
 
 
 def encoded(folder: Path) -> dict[str, Any]:
@@ -367,7 +366,7 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (refusal_of_twins, "twin in pool", {}, "refused: a private sample is public"),
         (skew_that_claims, "replace", SKEW, "of 10 teachers' shards changed"),
         (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "but not their shards"),
-        (probabilities_by_all_shards, "replace", PETDL, "the outputs of 1 teacher changed, but not their shards"),
+        (probabilities_by_all_shards, "replace", petdl, "the outputs of 1 teacher changed, but not their shards"),
         (scales_of_all_records, "outlier", {}, "but not their shards"),
         (padding_by_the_first_shard, "outliers", MLP, "but not their shards"),
         (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "but not their shards"),

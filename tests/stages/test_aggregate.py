@@ -27,7 +27,6 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, make_mechanism
 from patebench.mechanisms.noisy_argmax import GNMax
 
-STREAM = "toy/seed-0/teachers-30/gnmax/sigma-5"
 GNMAX = ("gnmax", {"sigma": 5.0})
 
 
@@ -37,16 +36,6 @@ def even_votes(tmp_path):
     teacher, query = np.ogrid[:30, :60]
     votes = (7 * teacher + 3 * query + teacher * query // 11) % 4
     return write_votes(tmp_path / "votes.npz", votes, votes[:, :5])
-
-
-def test_it_writes_the_labels_that_the_mechanism_releases(even_votes, tmp_path):
-    out = release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", seed=3, stream=STREAM)
-    labels = files.read_arrays(out, formats.LABELS)
-    source, votes = read_votes(even_votes)
-    expected = make_mechanism(*GNMAX).release(votes, seeds.generator(3, STREAM))
-    np.testing.assert_array_equal(labels["labels"], expected)
-    facts = {"votes": source.digest, "pool": "q", "mechanism": "gnmax", "parameters": {"sigma": 5.0}, "rounds": []}
-    assert {**facts, "mode": "seeded"}.items() <= labels.meta.items()
 
 
 @pytest.mark.slow
@@ -73,10 +62,19 @@ def test_it_stays_light_and_so_do_the_stages_of_data_and_the_one_that_accounts(e
         ("confident-gnmax", {"threshold": 9.0, "sigma1": 3.0, "sigma2": 4.0}, "29dd57b8abb6f404"),
     ],
 )
-def test_seeded_labels_stay_what_they_were(even_votes, tmp_path, name, parameters, digest):
-    release_labels(even_votes, name, parameters, tmp_path / "labels.npz", seed=3, stream=f"toy/{name}")
-    labels = files.read_arrays(tmp_path / "labels.npz", formats.LABELS)["labels"]
-    assert hashlib.sha256(labels.astype(np.int64).tobytes()).hexdigest()[:16] == digest
+def test_seeded_labels_are_those_of_the_mechanism_and_stay_what_they_were(
+    even_votes, tmp_path, name, parameters, digest
+):
+    stream = f"toy/{name}"
+    labels = files.read_arrays(
+        release_labels(even_votes, name, parameters, tmp_path / "labels.npz", seed=3, stream=stream), formats.LABELS
+    )
+    source, votes = read_votes(even_votes)
+    expected = make_mechanism(name, parameters).release(votes, seeds.generator(3, stream))
+    np.testing.assert_array_equal(labels["labels"], expected)
+    assert hashlib.sha256(labels["labels"].astype(np.int64).tobytes()).hexdigest()[:16] == digest
+    facts = {"votes": source.digest, "pool": "q", "mechanism": name, "parameters": parameters, "rounds": []}
+    assert {**facts, "mode": "seeded"}.items() <= labels.meta.items()
 
 
 def test_releases_differ_and_are_never_overwritten(even_votes, tmp_path):

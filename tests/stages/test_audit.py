@@ -13,7 +13,7 @@ from patebench.core.files import read_json
 def test_the_command_writes_a_checked_file(tmp_path, write_samples):
     samples = write_samples("private", np.zeros((6, 4)), np.arange(6) % 3)
     words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=2", "--teachers", "9", "--delta", "1e-5"]
-    words += ["--queries", "10", "--runs", "2000", "--samples", str(samples), "--seed", "3", "--stream", "x"]
+    words += ["--queries", "10", "--runs", "1000", "--samples", str(samples), "--seed", "3", "--stream", "x"]
     out = [tmp_path / f"{name}.json" for name in "ab"]
     for path in out:
         done = CliRunner().invoke(cli, [*words, "--out", str(path)])
