@@ -78,7 +78,6 @@ def test_records_selected_by_their_labels_are_refused(tmp_path: Path) -> None:
     [
         ({"partition": "hash"}, set()),
         (SKEW, {"replace", "remove", "add"}),
-        ({"partition": {"strategy": "owners", "owners": "owners.npy"}, "teachers": 5}, set()),
         ({"partition": {"strategy": "hash-owners", "owners": "owners.npy"}, "teachers": 2}, set()),
     ],
 )

@@ -254,7 +254,6 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
     model = command.index("--model") + 1
     for selected, name, fault in (
         ([second], "nearest-query", "its queries were selected after an earlier round"),
-        ([second, first], "nearest-query", "its queries were selected after an earlier round"),
         ([first, first], "nearest-query", "its queries were selected without the labels of the first round"),
         ([first, second, second], "nearest-query", "is selected twice in all rounds together"),
         ([first, second], "logistic", "its queries were selected after a release of labels"),

@@ -11,13 +11,14 @@ import pytest
 from tests import dry_run
 from tests.refusals import refuses
 from tests.stages.ensemble import STREAM, Ensemble
+from tests.stages.labels import state_bounds
 
 from patebench.config import validate
-from patebench.config.parameters import AccountParameters, ImportParameters
+from patebench.config.parameters import ImportParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, VOTES
-from patebench.stages import account, adjacency, aggregate, collect, export_votes, import_votes
+from patebench.stages import adjacency, aggregate, collect, export_votes, import_votes
 
 NAMED = ImportParameters(name="others")
 OF_TABLE = ImportParameters(name="others", classes=10)
@@ -56,9 +57,7 @@ def labels_of(votes: Path, folder: Path, **changes: object) -> Path:
 
 
 def bounds_of(votes: Path, labels: Path, folder: Path) -> list[dict]:
-    out = folder / "bounds.json"
-    account.run(votes=votes, labels=labels, accounting=AccountParameters(delta=1e-5), out=out)
-    return read_json(out, "account")["bounds"]
+    return read_json(state_bounds(votes, labels, [], folder / "bounds.json"), "account")["bounds"]
 
 
 def test_others_read_a_packed_folder_without_this_package(trained: Ensemble, export) -> None:
