@@ -175,6 +175,8 @@ def test_the_entry_in_the_ledger_must_match_the_labels_and_the_votes(tmp_path: P
     ):
         with pytest.raises(ArtefactError, match=fault):
             bounds_of(votes, held, **ledger)
+    with pytest.raises(ArtefactError, match="its queries differ from those of"):
+        bounds_of(other["fewer"], labels)
     assert not list(tmp_path.glob("*.json"))
     bounds_of(own, labels, **ledger)
 
