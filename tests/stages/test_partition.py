@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 from tests.refusals import refuses
 
 from patebench.artefacts.reading import read_partition, read_samples
@@ -16,7 +15,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.data.partitions import PARTITIONS
-from patebench.stages import data, partition, split
+from patebench.stages import partition, split
 
 Writer = Callable[..., Path]
 
@@ -52,47 +51,19 @@ def test_the_artefact_says_what_it_is_of_and_what_it_protects(tiny: Path) -> Non
         assert strategy.startswith("hash") or set(np.diff(made["offsets"])) == {20}
 
 
-def _dealt(folder: Path, strategy: str) -> list[frozenset[tuple[bytes, int]]]:
-    """Return the records of each teacher, for images in folders."""
-    files = {role: folder / f"{role}.npz" for role in ("private", "public")}
-    option = {"loader": "folder", **{role: str(folder / role) for role in files}}
-    data.run(name="mine", root=folder, download=False, option=option, **files)
-    private = read_samples(files["private"], "private")
-    return [
-        frozenset((private["x"][place].tobytes(), int(private["y"][place])) for place in shard)
-        for shard in rows(read_arrays(make(folder, strategy, 3), PARTITION))
-    ]
+def test_with_a_hash_of_rows_a_removed_record_moves_no_other(tiny: Path) -> None:
+    private = read_samples(tiny / "private.npz", "private")
+    kept = private["row"] != 17
 
+    def shards() -> list[list[int]]:
+        held = read_samples(tiny / "private.npz", "private")
+        return [held["row"][shard].tolist() for shard in rows(read_arrays(make(tiny, "hash", 3), PARTITION))]
 
-@pytest.mark.parametrize(
-    ("strategy", "changes"), [("iid", {"replace", "label"}), ("hash", {"replace", "label", "remove", "add"})]
-)
-def test_a_changed_file_moves_one_shard(tmp_path: Path, strategy: str, changes: set[str]) -> None:
-    """Change a label, which moves the image to another folder and so past other files."""
-    rng, private = np.random.default_rng(0), tmp_path / "private"
-
-    def paint(path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (4, 4)).astype(np.uint8)).save(path)
-
-    for i in range(24):
-        paint(private / ("cat", "dog")[i % 2] / f"{i:02}.png")
-    for name in ("cat", "dog"):
-        paint(tmp_path / "public" / name / f"{name}.png")
-    alone = _dealt(tmp_path, strategy)
-    first = private / "cat" / "00.png"
-    moved: dict[str, Callable[[], object]] = {
-        "replace": lambda: paint(first),
-        "label": lambda: first.rename(private / "dog" / "00.png"),
-        "add": lambda: paint(private / "cat" / "000.png"),
-        "remove": lambda: (private / "dog" / "01.png").unlink(),
-    }
-    for name, change in moved.items():
-        if name in changes:
-            change()
-            after = _dealt(tmp_path, strategy)
-            assert sum(shard != other for shard, other in zip(alone, after, strict=True)) == 1, name
-            alone = after
+    before = shards()
+    write_arrays(
+        tiny / "private.npz", SAMPLES, {name: each[kept] for name, each in private.arrays.items()}, private.meta
+    )
+    assert shards() == [[row for row in shard if row != 17] for shard in before]
 
 
 def test_owners_come_from_the_users_file(tiny: Path) -> None:
@@ -118,12 +89,8 @@ def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, conten
 @pytest.mark.parametrize(
     ("strategy", "parameters", "words"),
     [
-        ("idd", {}, r"unknown partition 'idd' .did you mean 'iid'"),
-        ("iid", {"share": 0.5}, "'share' belongs to the strategy 'skew', not to 'iid'; leave it out"),
-        ("skew", {}, "share: the key is missing; the strategy 'skew' needs it"),
         ("owners", {}, "needs the owner of each record"),
         ("iid", {"teachers": 61}, "61 teachers are more than 60 private samples"),
-        ("skew", {"teachers": 3, "share": 1.0, "every_class": True}, "teacher 0 has no sample of class 1"),
     ],
 )
 def test_the_stage_refuses_and_writes_nothing(

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from patebench.accounting import independent, spending
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import read_votes
 from patebench.config.parameters import AccountParameters, SelectionParameters, StudentParameters
@@ -15,7 +14,6 @@ from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, PREDICTIONS, QUERIES, TRUTH, VOTES
 from patebench.features import contrast
 from patebench.mechanisms.base import check_adaptive, make_mechanism
-from patebench.release.ledger_file import Ledger
 from patebench.stages import account, aggregate, extract_features, select_queries, train_student
 
 LOGISTIC = StudentParameters(method="supervised", model="logistic")
@@ -194,44 +192,3 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         with pytest.raises(PatebenchError, match=words):
             call()
     assert not rounds.file(0, "x.npz").exists()
-
-
-def test_rounds_are_released_with_discrete_noise_and_paid_for_together(rounds):
-    """Expect an entry per round before its draw, and one bound on both rounds, valid for adaptive queries."""
-    ledger, limit = rounds.folder / "ledger", {"ledger_budget": 50.0, "ledger_delta": 1e-5}
-    given = {"votes": rounds.votes, "mechanism": "gnmax", "parameters": {"sigma": 4.0}, "release": True}
-    labels = []
-    for number in range(2):
-        rounds.select(number)
-        earlier = {"earlier": labels[0]} if labels else {}
-        labels.append(rounds.file(number, "labels.npz"))
-        queries = rounds.file(number, "queries.npz")
-        aggregate.run(**given, **limit, **earlier, selected=queries, ledger=ledger, out=labels[-1])
-        rounds.train(number, 5 * (number + 1))
-    held = read_arrays(labels[1], LABELS)
-    assert (held.meta["mode"], held.meta["votes"], len(held["labels"])) == ("release", None, 10)
-    written = rounds.account(0, 1)
-    stated = [Bound.from_json(bound) for bound in written["bounds"]]
-    assert stated
-    assert all(bound.publishable and bound.queries == 10 for bound in stated)
-    (path,) = ledger.glob("*.json")
-    drawn = Ledger.read(path)
-    assert [each.queries for each in drawn.entries] == [5, 5]
-    together = spending.epsilon(drawn.spent, 1e-5)
-    assert min(bound.epsilon for bound in stated) <= together * (1 + 1e-9)
-
-
-def test_each_round_of_a_table_is_a_table_of_its_own_and_paid_for_as_one(rounds):
-    """Expect two changes of four cells, for two votes per teacher in each round of five queries."""
-    sparse = {"mechanism": "sparse-gnmax", "parameters": {"k": 2.0, "sigma": 5.0}}
-    rounds.select(0)
-    first = rounds.aggregate(0, **sparse)
-    rounds.train(0, 5)
-    rounds.select(1)
-    both = rounds.aggregate(1, **sparse)
-    assert both["noisy_counts"].shape == (10, 3)
-    np.testing.assert_array_equal(both["noisy_counts"][:5], first["noisy_counts"])
-    np.testing.assert_array_equal(both["noisy_counts"].argmax(axis=1), both["labels"])
-    stated = [Bound.from_json(each) for each in rounds.account(0, 1)["bounds"]]
-    (gdp,) = (bound.epsilon for bound in stated if bound.accountant == "gdp")
-    assert gdp == pytest.approx(independent.gaussian_dp(np.sqrt(8) / 5, 1e-5), rel=1e-12)

@@ -111,16 +111,6 @@ def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, ragged, tm
     np.testing.assert_array_equal(counts["queries"], asked)
 
 
-def test_the_cap_is_enforced_whatever_a_teacher_sends(ragged, tmp_path):
-    """Open a table without noise: of votes on every query, three are counted."""
-    mechanism = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 2.0}}
-    ragged[:] = np.where(np.arange(TEACHERS)[:, None] == 4, ragged, -1)
-    held = [cut(tmp_path, ragged, first, last, **mechanism) for first, last in ((0, 2), (3, 11))]
-    _, counts = opened(tmp_path, summed(tmp_path, held))
-    assert counts["counts"].sum() == 3
-    assert np.flatnonzero(counts["counts"].sum(axis=1)).tolist() == [4, 5, 6], "teacher 4 begins with query 4"
-
-
 def capped_from_zero(mechanism, votes, teachers):
     return capped(votes, int(mechanism.k))
 
@@ -237,12 +227,11 @@ def test_every_cut_of_a_release_stands_in_the_ledger_at_its_own_price(ragged, tm
         cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)
 
 
-@pytest.mark.parametrize("setting", [{}, CAPPED], ids=["plain", "table"])
-def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path, setting):
-    a, b = cut(tmp_path / "a", votes, 0, 5, **setting), cut(tmp_path / "a", votes, 6, 11, **setting)
-    again = cut(tmp_path / "b", votes, 6, 11, release=True, **setting)
-    few = cut(tmp_path / "c", votes, 3, 11, **setting)
-    asked = cut(tmp_path / "d", votes, 6, 11, queries=np.arange(QUERIES), **setting)
+def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path):
+    a, b = cut(tmp_path / "a", votes, 0, 5), cut(tmp_path / "a", votes, 6, 11)
+    again = cut(tmp_path / "b", votes, 6, 11, release=True)
+    few = cut(tmp_path / "c", votes, 3, 11)
+    asked = cut(tmp_path / "d", votes, 6, 11, queries=np.arange(QUERIES))
     out = tmp_path / "sum.npz"
     for given, fault in (
         ([a[0], b[1]], "entry 'aggregator' does not match"),
@@ -257,7 +246,7 @@ def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path, setting)
     sums = summed(tmp_path / "a", [a, b])
     with pytest.raises(PatebenchError, match=r"the sums of the aggregators 1, 2 are given"):
         opened(tmp_path, sums[:2])
-    secure_sum.run(shares=[cut(tmp_path / "e", votes, 0, 10, **setting)[2]], out=out)
+    secure_sum.run(shares=[cut(tmp_path / "e", votes, 0, 10)[2]], out=out)
     with refuses("mismatch"):
         opened(tmp_path, [*sums[:2], out])
 

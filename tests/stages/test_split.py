@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from tests.refusals import refuses
 
-from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import SplitParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.data.division import PublicSplit
-from patebench.stages import data, split
+from patebench.stages import split
 
 Writer = Callable[..., Path]
 
@@ -35,18 +34,6 @@ def run(
     parameters = SplitParameters.checked({"pool": pool, "test": test, "pool_shift": shift})
     split.run(public=public, parameters=parameters, seed=seed, stream="tiny/seed-0", **outs)
     return [read_arrays(path, layout) for path, layout in zip(outs.values(), (POOL, TRUTH, SAMPLES), strict=True)]
-
-
-@pytest.mark.slow
-def test_mnist_of_the_paper(tmp_path: Path, data_root: Path) -> None:
-    paths = {name: tmp_path / f"{name}.npz" for name in ("private", "public")}
-    data.run(name="mnist", root=data_root, download=False, option={}, **paths)
-    pool, truth, test = run(tmp_path, paths["public"], 9000, 1000)
-    private = read_samples(paths["private"], "private")
-    assert len(truth["y"]) == 9000
-    sides = [{image.tobytes() for image in part["x"]} for part in (private, pool, test)]
-    assert [len(side) for side in sides] == [60000, 9000, 1000]
-    assert len(set.union(*sides)) == 70000
 
 
 def test_samples_keep_their_labels_and_rows_and_say_where_they_come_from(tmp_path: Path, write_samples: Writer) -> None:

@@ -3,6 +3,7 @@
 import io
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -58,8 +59,7 @@ def ran(*words):
     return done.output
 
 
-@pytest.mark.parametrize("dtype", ["u1", "i4", "<i8", ">i8", "f4", "f8"])
-@pytest.mark.parametrize("layout", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "layout"), [("u1", "C"), (">i8", "F"), ("f4", "F"), ("f8", "C")])
 def test_counts_and_votes_of_any_number_type_and_layout(tmp_path, dtype, layout):
     votes = read(table(tmp_path, np.asarray(COUNTS, dtype=dtype, order=layout)))
     np.testing.assert_array_equal(votes.counts, COUNTS)
@@ -116,13 +116,10 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (COUNTS.ravel(), {}, "two dimensions"),
         (np.zeros((0, 10), dtype=int), {}, "which has no votes"),
         (np.zeros((3, 2), dtype=int), {}, "at least|non-negative"),
-        (COUNTS[:, :1], {}, "votes|classes"),
         (COUNTS.astype(complex), {}, "dtype complex"),
         (np.vstack([COUNTS, [5, 2, 2]]), {}, "query 0 has 10 votes and query 3 has 9"),
         (MATRIX, {}, r"add --classes \(and --votes"),
         (MATRIX, {"labels": True, "classes": 2}, "labels from 0 to 1; these run from 0 to 2"),
-        (MATRIX - 1, VOTES_OF_THREE, "use numbers from 0 to"),
-        (MATRIX * 0.5, VOTES_OF_THREE, "fractions"),
         (COUNTS, {"labels": True}, "add --classes"),
         (COUNTS, {"classes": 3}, "--votes"),
         (MANY, VOTES_OF_THREE, "the table has 30 rows and 8 columns.*--teachers 30; else transpose"),
@@ -136,9 +133,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (header_without_data(), {}, "is truncated or damaged"),
         (None, {}, "cannot be read"),
         ("", {}, "is empty"),
-        (" \n \n", {}, "contains no numbers"),
         ("cat,dog\n", {}, "contains no numbers"),
-        ("7,2,1\n10,0\n", {}, "is not a table of numbers"),
         ("7,2,1\n10,x,0\n", {}, "is not a table of numbers"),
         ("1O,10\n20,0\n20,0\n", {}, "line 1 contains '1O' and numbers; write either names of columns or numbers"),
         (",cat,dog\n0,5,5\n1,4,6\n", {}, "its first column has no name, so it seems to contain row numbers"),
@@ -245,22 +240,9 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
     ):
         refused = released(tmp_path, path, *words)
         assert "1 draw was made from this private data already" in str(refused.exception), path
-    # Without one query the digest is another.
-    for path in (table(tmp_path, counts[1:]), artefact(tmp_path / "votes.npz", votes[:, 1:])):
-        refused = released(tmp_path, path)
-        assert "has no ledger yet, and the 1 other ledger may be of the same data" in str(refused.exception)
-        assert "--private" in str(refused.exception)
     assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
     allowed = released(tmp_path, table(tmp_path, counts[1:]), "--ledger-budget", 50, "--ledger-delta", "1e-5")
-    assert "has no ledger yet, and the 1 other ledger may be of the same data" in allowed.output
-    named = released(tmp_path, table(tmp_path, counts[2:], "csv"), "--private", "mine")
-    assert "name the data of the others first" in str(named.exception)
-    for number, path in enumerate((tmp_path / "ledger").glob("*.json")):
-        assert ran("ledger", path, "--private", f"other-{number}")
-    named = released(tmp_path, table(tmp_path, counts[2:], "csv"), "--private", "mine")
-    assert named.exit_code == 0
-    again = released(tmp_path, table(tmp_path, counts[3:], "csv"), "--private", "mine")
-    assert "1 draw was made from this private data already" in str(again.exception)
+    assert "has no ledger yet, and the 1 other ledger may be of the same data" in allowed.output  # one query less
 
 
 @pytest.mark.parametrize("command", ["epsilon", "aggregate", "account", "audit"])
@@ -277,22 +259,20 @@ def test_commands_ask_for_the_number_of_teachers(tmp_path, command):
         "audit": (*votes, *GNMAX, delta, "--runs=1000", f"--out={tmp_path}/audit.json"),
     }[command]
     assert "confirm it with --teachers 30" in str(attempt(command, *words).exception)
-    ran(command, *words, "--teachers=30")
     assert "not of 8" in str(attempt(command, *words, "--teachers=8").exception)
 
 
-def test_python_asks_for_the_number_of_teachers(tmp_path):
-    for call in (
-        lambda votes, **more: patebench.bounds(votes, "gnmax", sigma=4, delta=1e-5, **more),
-        lambda votes, **more: patebench.label(votes, "gnmax", sigma=4, seed=0, **more),
+def test_python_asks_for_the_number_of_teachers():
+    bounds = partial(patebench.bounds, mechanism="gnmax", sigma=4, delta=1e-5)
+    label = partial(patebench.label, mechanism="gnmax", sigma=4, seed=0)
+    for call, votes, more, message in (
+        (label, MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
+        (bounds, MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
+        (bounds, MANY, {"classes": 3, "teachers": 8}, "not of 8"),
+        (bounds, Votes.of(MANY, 3), {"teachers": 8}, "not of 8"),
+        (bounds, WITH_TOTALS, {}, r"sum of the others.*teachers=20"),
     ):
-        for votes, more, message in (
-            (MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
-            (MANY, {"classes": 3, "teachers": 8}, "not of 8"),
-            (Votes.of(MANY, 3), {"teachers": 8}, "not of 8"),
-            (WITH_TOTALS, {}, r"sum of the others.*teachers=20"),
-        ):
-            with pytest.raises(PatebenchError, match=message):
-                call(votes, **more)
-        for votes, more in ((MANY, {"classes": 3, "teachers": 30}), (MANY.T, {"classes": 3}), (Votes.of(MANY, 3), {})):
+        with pytest.raises(PatebenchError, match=message):
             call(votes, **more)
+    for votes, more in ((MANY, {"classes": 3, "teachers": 30}), (MANY.T, {"classes": 3}), (Votes.of(MANY, 3), {})):
+        bounds(votes, **more)
