@@ -43,11 +43,8 @@ README = "Private-kNN 2020, first table of the authors' ReadMe.md"
     ("row", "file", "experiment"),
     [
         (ROW, "pate-2017", "figure-4"),
-        ("NZC 2020, Table 1, MNIST NZC (5 teachers only)", "nzc-2020", "mnist-few"),
-        ("PET-DL 2019, Table 3, MNIST S2", "petdl-2019", "mnist"),
         ("DP reproducibility 2024, Table 2, DP-SGD at ε = 1", "equal-epsilon", "records"),
         # A quoted row is run by the configuration that measures most of its values.
-        ("PET-DL 2019, Table 1, PATE-GNMax Papernot et al. (2018)", "scalable-pate-2018", ""),
         (f"{README}, MNIST LNMAX 1000 queries", "pate-2017", ""),
         (f"{README}, MNIST GNMAX 286 queries", "scalable-pate", ""),
     ],

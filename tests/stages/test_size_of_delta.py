@@ -80,37 +80,34 @@ def test_the_number_of_records_refuses_only_where_it_is_public(tmp_path: Path, c
 @pytest.mark.slow
 def test_the_calculator_refuses_warns_and_publishes_nothing(tmp_path: Path) -> None:
     asked = ("epsilon", table(tmp_path), "--mechanism", "gnmax", "--sigma", 40, "--delta", 0.5)
-    refused = command(*asked, "--release")
-    assert "is not below 1/n for n = 250 teachers" in str(refused.exception)
-    assert refused.stdout == ""
-    drawn = command(*asked, "--sanitise", "--ledger", tmp_path / "ledger")
-    assert "is not below 1/n" in str(drawn.exception)
+    for words in (("--release",), ("--sanitise", "--ledger", tmp_path / "ledger")):
+        refused = command(*asked, *words)
+        assert "is not below 1/n for n = 250 teachers" in str(refused.exception)
+        assert refused.stdout == ""
     assert not (tmp_path / "ledger").exists()
     shown = command(*asked)
-    assert shown.exit_code == 0
     assert "warning: δ = 0.5" in shown.stderr
     assert "Nothing to publish: δ = 0.5" in shown.stdout
-    assert "0.0000" not in shown.stdout.replace("0.00001", "")
     found = json.loads(command(*asked, "--json").stdout)
     assert found["released"] is None
     assert not any(bound["publishable"] for bound in found["bounds"])
-    given = ("calibrate", "--mechanism", "gnmax", "--epsilon", 1, "--queries", 10, "--delta", 0.5)
+    given = ("calibrate", "--mechanism", "gnmax", "--epsilon", 1, "--sigma", 40, "--delta", 0.5)
     assert "is not below 1/n for n = 100 teachers" in str(command(*given, "--release", "--teachers", 100).exception)
     assert "Nothing to publish: δ = 0.5" in command(*given, "--teachers", 100).stdout
     assert "n is not known here" in command(*given).stderr
-    audit = ("audit", "--mechanism", "gnmax", "--sigma", 40, "--teachers", 20, "--classes", 3, "--runs", 2000)
+    audit = ("audit", "--mechanism", "gnmax", "--sigma", 1, "--teachers", 2, "--classes", 2, "--runs", 1000)
     assert "warning: δ = 0.5" in command(*audit, "--delta", 0.5).stderr
 
 
 @pytest.mark.slow
 def test_python_refuses_and_warns_too() -> None:
     bounds = partial(patebench.bounds, COUNTS, "gnmax", sigma=40, delta=0.5)
-    calibrate = partial(patebench.calibrate, "gnmax", epsilon=1, delta=0.02, queries=9)
-    audit = partial(patebench.audit, "gnmax", sigma=40, teachers=20, classes=3, delta=0.5, runs=2000)
+    calibrate = partial(patebench.calibrate, "gnmax", epsilon=1, delta=0.02, sigma=40)
+    audit = partial(patebench.audit, "gnmax", sigma=1, teachers=2, classes=2, delta=0.5, runs=1000)
     for call, n in ((bounds, 250), (partial(calibrate, teachers=50), 50)):
         with pytest.raises(PatebenchError, match=FAULT + f"{n} teachers"):
             call(release=True)
-    for call, words in ((bounds, FAULT + "250"), (calibrate, "n is not known here"), (audit, FAULT + "20 teachers")):
+    for call, words in ((bounds, FAULT + "250"), (calibrate, "n is not known here"), (audit, FAULT + "2 teachers")):
         with pytest.warns(UserWarning, match=words):
             call()
 

@@ -21,11 +21,9 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Ensemble:
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "epochs"), [("random-forest", None), ("mlp", 2)])
 def test_votes_do_not_depend_on_how_teachers_are_chunked(ensemble: Ensemble, model: str, epochs: int | None) -> None:
-    whole = read_arrays(ensemble.train(0, 5, model=model, epochs=epochs), CHUNK)
-    chunks = ((0, 0), (1, 3), (4, 5))
-    parts = [read_arrays(ensemble.train(*ends, model=model, epochs=epochs), CHUNK) for ends in chunks]
+    both, second = (read_arrays(ensemble.train(first, 1, model=model, epochs=epochs), CHUNK) for first in (0, 1))
     for name in ("votes", "test_votes"):
-        assert np.array_equal(whole[name], np.concatenate([part[name] for part in parts]))
+        assert np.array_equal(both[name][1:], second[name])
 
 
 @pytest.mark.parametrize(("model", "epochs"), [("logistic", None), ("mlp", 2)])
