@@ -43,8 +43,8 @@ def test_least_epsilon_inverts_the_divergence_and_rounds_down(seed, delta):
 
 
 def test_a_column_may_stand_for_several_outcomes():
-    p, q, _ = rows((0.7, 0.4), (0.1, 0.2))
-    once = least_epsilon(*(each[None] for each in rows((0.7, 0.4), *[(0.1, 0.2)] * 3)), DELTA)
+    p, q, _ = rows((0.4, 0.7), (0.2, 0.1))
+    once = least_epsilon(*(each[None] for each in rows((0.4, 0.7), *[(0.2, 0.1)] * 3)), DELTA)
     np.testing.assert_allclose(least_epsilon(p[None], q[None], np.array([[1, 3]]), DELTA), once, rtol=1e-12)
 
 
