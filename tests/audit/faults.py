@@ -352,12 +352,7 @@ FEW = {"teachers": 6}
 NO_NOISE = fault(THREE, lambda sound, votes, rng: votes.plurality)
 FIXED_SEED = fault(THREE, seeded(lambda votes: 0))
 ONCE_FREE = fault(THREE, second_free, answering=Answering.IN_SEQUENCE)
-BARE_HANDED_OUT = fault(THREE, handed_out(lambda sound, votes, rng: votes.plurality))
-SEEDED_HANDED_OUT = fault(THREE, handed_out(seeded(lambda votes: 7)))
-TWICE_HANDED_OUT = fault(FOUR, handed_out(repeating(lambda votes: (votes.queries + 1) // 2)))
 PAIRS = repeating(lambda votes: (votes.queries + 1) // 2, lambda votes: np.arange(votes.queries) // 2)
-PAIRS_HANDED_OUT = fault(FOUR, handed_out(PAIRS))
-PTR_HANDED_OUT = handed_out(lambda sound, votes, rng: votes.plurality.astype(np.int32))
 TOO_SURE = fault(TEN, accountants=too_sure)
 NOT_ONE = fault(
     THREE, log_outcome_probabilities=lambda sound, votes: sound.log_outcome_probabilities(votes) + np.log(0.9)
@@ -440,16 +435,16 @@ VOTES_COUNT_OTHERWISE = {
 }
 
 HANDED_OUT = {
-    "no noise in releases": BARE_HANDED_OUT,
+    "no noise in releases": fault(THREE, handed_out(lambda sound, votes, rng: votes.plurality)),
     "half in releases": fault(
         LAPLACE, handed_out(lambda sound, votes, rng: LNMax(2 * sound.gamma).release(votes, rng))
     ),
-    "a seed in releases": SEEDED_HANDED_OUT,
+    "a seed in releases": fault(THREE, handed_out(seeded(lambda votes: 7))),
     "one class without noise in releases": fault(THREE, handed_out(noise(without(2)))),
-    "the second half as the first": TWICE_HANDED_OUT,
-    "two in a row in releases": PAIRS_HANDED_OUT,
+    "the second half as the first": fault(FOUR, handed_out(repeating(lambda votes: (votes.queries + 1) // 2))),
+    "two in a row in releases": fault(FOUR, handed_out(PAIRS)),
     "a table of 37 in releases": fault(FOUR, handed_out(repeating(lambda votes: 37))),
-    "neither noise nor test in releases": fault(PTR, PTR_HANDED_OUT),
+    "neither noise nor test in releases": fault(PTR, handed_out(lambda sound, votes, rng: argmax(votes.counts))),
     "a test and no noise in releases": fault(PtrGNMax(4, 0.5, 4.5, 1e-5, 4), handed_out(tested_without_noise)),
     "one noise for all in releases": fault(PTR, handed_out(noise_once)),
     "unanimous without noise in releases": fault(FOUR, handed_out(bare(unanimous))),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
-from patebench.audit.agreement import ALPHA, TwoTallies, disagreements, tally_labels, tally_neighbours, tally_positions
+from patebench.audit.agreement import ALPHA, TwoTallies, disagreements, tally_labels, tally_neighbours
 
 STATED = np.array([0.5, 0.3, 0.2, 0.0])
 
@@ -38,15 +38,6 @@ def test_labels_that_come_back_are_seen(lag):
     copied = sound[: len(sound) // (2 * lag) * 2 * lag].reshape(-1, 2, lag).copy()
     copied[:, 1] = copied[:, 0]
     assert disagreements(tally_neighbours("here", copied.ravel(), STATED))
-
-
-def test_each_place_of_a_release_is_tested():
-    rng = np.random.default_rng(0)
-    transcripts = rng.choice(4, p=STATED, size=(500, 6))
-    stated = np.tile(STATED, (6, 1))
-    assert disagreements(tally_positions("here", transcripts, stated)) == []
-    transcripts[:, 4] = 0
-    assert "as answer 5 of a release" in disagreements(tally_positions("here", transcripts, stated))[0]
 
 
 @pytest.mark.parametrize(("seen", "reference"), [((30, 70), (200, 800)), ((0, 40), (90, 910)), ((100, 0), (1000, 0))])

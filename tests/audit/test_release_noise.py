@@ -1,27 +1,20 @@
-"""The noise of release mode: its seeded counterpart against the formulas, and planted faults."""
+"""The noise of release mode: its seeded counterpart against the formulas."""
 
 import numpy as np
 import pytest
 
 from patebench.accounting.votes import Votes
 from patebench.audit.agreement import disagreements, tally_labels
-from patebench.audit.release_noise import DiscreteNoise, ReleaseNoiseAudit
-from patebench.audit.worst_pairs import Search
-from patebench.core import seeds
+from patebench.audit.release_noise import DiscreteNoise
 from patebench.core.entropy import Entropy
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise import IntegerNoise, log_integer_argmax_probabilities
-from tests.audit import faults
 
 N = 200_000
 
 
 def source():
     return DiscreteNoise(np.random.default_rng(1))
-
-
-def streams(name):
-    return seeds.generator(0, "handed out", name)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +55,3 @@ def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, pa
             labels = make_mechanism(name, parameters).release(votes, drawn)
             tally = tally_labels(name, np.bincount(labels, minlength=4), np.append(stated, 0.0))
             assert disagreements([tally]) == []
-
-
-def told(mechanism):
-    search = Search(mechanism, 20, 4, 1e-5)
-    audit = ReleaseNoiseAudit("planted", mechanism, 20, 4, 1e-5, 2000, 0.999, streams)
-    return audit.disagreements(search.worst(100)[0], search.shapes())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "lag"), [(faults.PAIRS_HANDED_OUT, 1), (faults.TWICE_HANDED_OUT, 500)])
-def test_noise_that_comes_back_in_release_mode_is_told_with_its_distance(fault, lag):
-    (line,) = told(fault)
-    assert f" {lag} queries before " in line
