@@ -11,7 +11,7 @@ from torch import nn
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
-from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler, train
+from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
 from patebench.models.scaling import Standardise
@@ -285,29 +285,3 @@ def test_a_new_head_knows_nothing() -> None:
     assert not bool(net(torch.from_numpy(x).float()).any())
     with pytest.raises(PatebenchError, match="end in a linear layer"):
         with_new_head(nn.Sequential(nn.Flatten(), nn.ReLU()), CLASSES)
-
-
-# Training.
-
-
-def _trained(noise: float, samples: int = 400):
-    rng = np.random.default_rng(1)
-    y = rng.integers(0, CLASSES, samples)
-    x = (np.eye(CLASSES)[y] + 0.1 * rng.normal(size=(samples, CLASSES))).astype(np.float32)
-    model = LinearModel(lambda x: x, x, y, CLASSES)
-    noisy = NoisySteps(PoissonSampler(0.5, _rng(1)), samples, noise=noise, clip=1.0, rng=_rng(2))
-
-    def accuracy(weights: torch.Tensor) -> float:
-        return float((model.logits(weights, x).argmax(1).numpy() == y).mean())
-
-    return train(model, noisy, steps=30, learning_rate=0.3, ema=0.9, evaluate=accuracy), noisy.spent()
-
-
-def test_little_noise_learns_and_much_noise_does_not_and_a_seed_repeats_the_weights() -> None:
-    (weights, curve), spent = _trained(2.0)
-    assert spent == SubsampledGaussian(2.0, 0.5, 30)
-    assert [point["step"] for point in curve] == list(range(3, 31, 3))
-    assert curve[-1]["accuracy"] > 0.95
-    assert torch.equal(weights, _trained(2.0)[0][0])
-    (_, lost), _ = _trained(1e4)
-    assert lost[-1]["accuracy"] < 0.8

@@ -42,17 +42,6 @@ def test_the_width_for_a_number_of_parameters(count: float, width: int) -> None:
     assert architectures.width_of(count, MNIST, 10) == width
 
 
-def test_hints_are_means_of_a_block_over_four_quarters() -> None:
-    net = architectures.conv_net((1, 16, 16), 3, width=4).eval()
-    x = torch.randn(5, 1, 16, 16)
-    hints = hint_layers(net, "block2")(x)
-    maps = net.block2(net.block1(x))  # type: ignore[operator]
-    quarters = torch.stack(
-        [maps[:, :, 4 * i : 4 * i + 4, 4 * j : 4 * j + 4].mean((2, 3)) for i in (0, 1) for j in (0, 1)], 2
-    )
-    assert torch.allclose(hints.flatten(2), quarters, atol=1e-6)
-
-
 def test_networks_say_which_layers_give_hints() -> None:
     net = architectures.conv_net((1, 8, 8), 3, width=2)
     assert (blocks(net), blocks(nn.Linear(2, 2))) == (["block1", "block2", "block3"], [])

@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 from tests.packages import install
 from tests.refusals import refuses
-from tests.steps import OF_VOTES
 from tests.students.world import images, student_data
 
 from patebench.config import validate
-from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import LABELS, POOL, QUERIES, TRUTH
-from patebench.stages import select_queries, train_student
 from patebench.students import STRATEGIES, STUDENTS, initial_strategy, selects_by_features, takes
 from patebench.students.interface import StudentConfig
 from patebench.students.student_training import train
@@ -127,37 +122,6 @@ def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> 
         StudentConfig.checked({"method": "gan", "recipe": "plain"})
     with refuses("unknown-name", "method"):
         StudentConfig.checked({"method": "majorty"})
-
-
-def test_it_works_on_files(tiny: Path) -> None:
-    """The first round asks by the strategy; a student of the method learns from what was answered."""
-    pool, queries, labels, out = (tiny / name for name in ("pool.npz", "queries.npz", "labels.npz", "student.json"))
-    majority, digest = StudentParameters(method="majority"), read_arrays(pool, POOL).digest
-
-    def select(strategy: str, features: Path | None = None) -> None:
-        select_queries.run(
-            pool=pool, labels=None, predictions=None, features=features, student=majority, seed=0, stream="s",
-            selection=SelectionParameters(strategy=strategy, queries=5), out=queries,
-        )  # fmt: skip
-
-    select("last")
-    chosen = read_arrays(queries, QUERIES)["queries"]
-    assert chosen.tolist() == [19, 18, 17, 16, 15]
-    with pytest.raises(PatebenchError, match="use random or prototypes or last in this round"):
-        select("brightest", features=pool)
-    with pytest.raises(
-        PatebenchError, match=r"uses no features \(only prototypes, unsure-prototypes, brightest use them"
-    ):
-        select("last", features=pool)
-    facts = {"votes": "", "pool": digest, "classes": 3, "mechanism": "lnmax", "parameters": {}, "mode": "seeded"}
-    answers = read_arrays(tiny / "truth.npz", TRUTH)["y"][chosen].astype(np.int32)
-    rounds = [{"strategy": "last", "queries": 5}]
-    write_arrays(labels, LABELS, {"labels": answers, "queries": chosen}, {**facts, **OF_VOTES, "rounds": rounds})
-    train_student.run(
-        pool=pool, labels=labels, test=tiny / "test.npz", parameters=majority, queries=5, seed=0, stream="s", out=out,
-        predictions=tiny / "predictions.npz",
-    )  # fmt: skip
-    assert read_json(out, "train_student")["settings"] == {"labels": 5}
 
 
 def test_a_configuration_may_name_it() -> None:
