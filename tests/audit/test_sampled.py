@@ -77,7 +77,7 @@ def test_bounds_fail_as_rarely_as_stated():
         p[i] * q[j]
         for i in k[35:90]
         for j in k[18:65]
-        if p[i] * q[j] > 1e-9 and Rates(i, j, runs, 0.9, weight(0.3, 0.2)).epsilon(1e-300) > math.log(1.5)
+        if p[i] * q[j] > 1e-7 and Rates(i, j, runs, 0.9, weight(0.3, 0.2)).epsilon(1e-300) > math.log(1.5)
     ]
     assert 0.01 < sum(too_large) < 0.1
 
@@ -97,13 +97,6 @@ def test_many_runs_come_close_to_what_is_true(name, parameters, one):
     for queries, least in ((1, one), (10, 0.95)):
         truth = max(each.epsilon(queries, DELTA) for each in (*search.worst(queries), found[queries].pair))
         assert least * truth < found[queries].epsilon <= truth
-
-
-def test_certain_outcomes_are_seen():
-    found, _ = audit(make_mechanism("gnmax", {"sigma": 0.0}), 10_000)
-    assert found[1].rates.positives == found[1].rates.runs >= 9000
-    assert found[1].rates.false_positives == 0
-    assert found[1].epsilon > 6
 
 
 def test_the_same_streams_give_the_same_audit_and_both_sides_have_their_own():

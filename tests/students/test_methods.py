@@ -20,7 +20,7 @@ from patebench.students.student_training import Checkpoint, train
 
 STUDENTS_FOLDER = Path(__file__).parents[2] / "workflow" / "patebench" / "students"
 #: Epochs of a short training, enough for an easy world.
-SHORT = {"supervised": 60, "noise-aware": 60, "gan": 25, "vat": 12, "consistency": 12, "cluster-consistency": 12}
+SHORT = {"supervised": 60, "noise-aware": 60, "gan": 16, "vat": 12, "consistency": 12, "cluster-consistency": 12}
 SHORT |= {"label-spreading": 1, "nearest-label": 1, "table-regression": 1, "table-network": 4}
 #: Those that learn from labels, and not from a table alone.
 BY_LABELS = [name for name in STUDENTS if not reads_table(name)]
@@ -51,7 +51,7 @@ def test_every_method_learns_from_few_labels(method: str) -> None:
     assert [row["epoch"] for row in curve] == list(range(1, len(curve) + 1))
     if method in BY_LABELS:
         x, y = table(160, seed=0)
-        student, _ = train(student_data(x, y, 16, classes=2), StudentConfig(method=method, epochs=40), seed=0)
+        student, _ = train(student_data(x, y, 16, classes=2), StudentConfig(method=method, epochs=20), seed=0)
         unseen, truth = table(200, seed=1)
         assert np.mean(student.log_probabilities(unseen).argmax(1) == truth) > 0.9, "tables too"
 
@@ -100,7 +100,7 @@ def test_a_checkpoint_that_is_not_its_own_is_not_used(content: bytes | None, tmp
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_training_changes_the_student_alone_and_evaluations_change_nothing(method: str) -> None:
     """Neither the data nor torch's generator; what `evaluate` measures is in the curve and nowhere else."""
-    x, y = images(48, seed=0)
+    x, y = images(24, seed=0)
     data, config = told(method, x, y, 20), StudentConfig(method=method, epochs=1)
     before = data.pool.copy(), data.labels.copy()
     torch.manual_seed(3)
