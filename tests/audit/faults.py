@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -313,18 +314,17 @@ def weighted(**members):
 def as_if(change, k=1):
     """Return a release of the weighted votes that `change(weighted votes)` returns, limited to `k` votes."""
 
-    def released(sound, votes, rng):
-        changed = Votes.from_weights(change(votes.weighted), votes.teachers, votes.classes)
-        return SparseGNMax(k, sound.sigma).released(changed, rng)
-
-    return released
+    changed = cache(lambda votes: Votes.from_weights(change(votes.weighted), votes.teachers, votes.classes))
+    return lambda sound, votes, rng: SparseGNMax(k, sound.sigma).released(changed(votes), rng)
 
 
+@cache
 def rows_limited(sound, votes):
     rows = votes.weighted
     return replace(rows, teachers=np.arange(len(rows.teachers))).limited(sound.k).table(votes.classes)
 
 
+@cache
 def weights_limited(sound, votes):
     return replace(votes.weighted, weights=np.clip(votes.weighted.weights, -UNIT, UNIT)).table(votes.classes)
 
