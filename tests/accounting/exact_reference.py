@@ -72,7 +72,7 @@ def probabilities(kind, scale, counts):
     first, last = (min(counts) / mp.mpf(scale) - reach) / step, (max(counts) / mp.mpf(scale) + reach + 4) / step
     total = dict.fromkeys(times, mp.mpf(0))
     for i in range(int(first), int(last)):
-        tails = {count: gaussian(i * step - count / mp.mpf(scale)) for count in times}
+        tails = {count: gaussian(i * step - count / mp.mpf(scale), mp.mp.dps) for count in times}
         everyone = mp.fprod(below**k for (_, below), k in zip(tails.values(), times.values(), strict=True))
         for count, (density, below) in tails.items():
             total[count] += density * everyone / below * step
@@ -80,8 +80,9 @@ def probabilities(kind, scale, counts):
 
 
 @cache
-def gaussian(x):
-    return mp.npdf(x), mp.ncdf(x)
+def gaussian(x, digits):
+    with mp.workdps(digits):
+        return mp.npdf(x), mp.ncdf(x)
 
 
 def exact_laplace(counts, scale):

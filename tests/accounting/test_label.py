@@ -1,12 +1,12 @@
 """The cost of a label, against all neighbours, a finer search, the exact accountant and the theorem's table."""
 
 import math
-from functools import cache
 
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests.accounting.exact_reference import probabilities
 from tests.accounting.oracles import divergence, histograms, label_probabilities, moved
 from tests.accounting.test_sparse_vector import LAPLACE as LAPLACE_NOISE
 from tests.accounting.test_sparse_vector import NORMAL
@@ -29,53 +29,16 @@ def epsilon(kind, scale, queries, how=Conversion.TIGHT, *, discrete=False):
     return {b.conversion: b.epsilon for b in label.accountant(of, of).bounds([queries], DELTA)}[how]
 
 
-# An oracle of its own: densities and distribution functions in mpmath, and Gauss–Legendre sums of all three outcomes.
-
-
-def density(kind, x):
-    return mp.npdf(x) if kind == GAUSSIAN else mp.exp(-abs(x)) / 2
-
-
-def distribution(kind, x):
-    if kind == GAUSSIAN:
-        return mp.ncdf(x)
-    return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
-
-
-@cache
-def sorted_win_probabilities(kind, scale, counts):
-    """Compute Pr[argmax(counts + noise) = j] by quadrature in mpmath."""
-    means = [mp.mpf(count) / scale for count in counts]
-
-    def chance(j):
-        def integrand(x):
-            others = [distribution(kind, x - mean) for k, mean in enumerate(means) if k != j]
-            return density(kind, x - means[j]) * mp.fprod(others)
-
-        reach = 12 if kind == GAUSSIAN else 60
-        cuts = sorted({min(means) - reach, *means, *(m + d for m in means for d in (-2, 2)), max(means) + reach})
-        return mp.quad(integrand, cuts, method="gauss-legendre")
-
-    found = [chance(j) for j in range(len(counts))]
-    assert abs(mp.fsum(found) - 1) < 1e-20
-    return found
-
-
-def win_probabilities(kind, scale, counts):
-    order = sorted(range(len(counts)), key=counts.__getitem__)
-    found = sorted_win_probabilities(kind, scale, tuple(counts[j] for j in order))
-    return [found[order.index(j)] for j in range(len(counts))]
-
-
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
 @pytest.mark.parametrize("scale", [1.3, 3.0, 50.0])
 @pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (3, 2), pytest.param(4, 3, marks=pytest.mark.slow)])
 def test_no_pair_of_neighbours_differs_by_more(kind, scale, teachers, classes):
     """Both directions: every histogram and every move, its reverse among them."""
+    rows = histograms(teachers, classes).tolist()
     with mp.workdps(25):
-        for counts in histograms(teachers, classes).tolist():
-            for neighbour in moved(counts):
-                p, q = (win_probabilities(kind, scale, each) for each in (counts, neighbour))
+        chances = {counts: probabilities(kind, scale, counts) for counts in map(tuple, rows)}
+        for counts, p in chances.items():
+            for q in map(chances.get, moved(counts)):
                 for order in (1.001, 1.5, 4.0, 1 + 2 * scale):
                     assert divergence(p, q, order) <= cost(kind, scale).curve(np.array([order]))[0]
 

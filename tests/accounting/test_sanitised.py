@@ -1,6 +1,5 @@
 """The private release of a bound: its cost, its failure probability, and that no published value is too small."""
 
-import itertools
 from dataclasses import replace
 
 import mpmath as mp
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.oracles import histograms
 from tests.accounting.test_smooth import gnmax as bounds_of_gnmax
 from tests.accounting.test_smooth import lnmax as bounds_of_lnmax
 
@@ -259,7 +259,7 @@ def test_what_is_released_bounds_both_directions(made, one_sided):
     teachers, order = 14, np.array([3.0])
     mechanism = gnmax(made.sigma) if isinstance(made, GNMax) else lnmax(made.gamma)
     bound = mechanism[0]
-    rows = np.array([row for row in itertools.product(range(teachers + 1), repeat=3) if sum(row) == teachers])
+    rows = histograms(teachers, 3)
     log_p = made.log_outcome_probabilities(Votes.from_counts(rows))[:, :3]
     steps, once = Steps.of(bound, teachers, 3, order), np.ones((1, 3), dtype=int)
     apart = np.abs(rows[:, None] - rows[None]).sum(axis=2) == 2

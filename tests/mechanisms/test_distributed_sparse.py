@@ -2,11 +2,12 @@
 
 import itertools
 import math
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from tests.accounting.oracles import hockey_stick, sum_of_gaussians
+from tests.accounting.oracles import hockey_stick, sum_of_gaussians, winners
+from tests.mechanisms import test_sparse
 from tests.mechanisms.test_sparse import ROWS
 
 from patebench.accounting.sparse import participations
@@ -20,11 +21,7 @@ from patebench.decoding.table_likelihood import noise_of
 from patebench.mechanisms.noise import Gaussian
 from patebench.mechanisms.noise_shares import DistributedGNMax, DistributedSparseGNMax
 
-OTHERS = np.array([[0, -1, 1], [-1, -1, 0], [1, 1, 1], [0, 0, -1]], np.int8)
-
-
-def world(row, rounds=()):
-    return replace(Votes.of(np.vstack([row, OTHERS]), 2, abstentions=True), rounds=rounds)
+world = partial(test_sparse.world, others=np.array([[0, -1, 1], [-1, -1, 0], [1, 1, 1], [0, 0, -1]], np.int8))
 
 
 def table_delta(noise, moved, epsilon):
@@ -93,14 +90,11 @@ def test_every_cell_has_the_stated_noise_and_silent_rows_add_theirs(source):
     assert mechanism.noise_of(30).variance == pytest.approx(36 * 30 / 25)
 
 
-def test_outcomes_are_those_of_a_convolution():
+def test_outcomes_are_those_of_the_votes_that_count():
     mechanism, votes = DistributedSparseGNMax(1, 1.8, 0), world(ROWS[-1])
     noise = sum_of_gaussians(1.8 / math.sqrt(5), 5)
     for counts, log_p in zip(mechanism.counts(votes), mechanism.log_outcome_probabilities(votes), strict=True):
-        lead = np.convolve(noise, noise[::-1])  # noise of the first class less that of the second
-        at = np.arange(len(lead)) - len(lead) // 2
-        first = lead[at + counts[0] - counts[1] >= 0].sum()
-        assert np.exp(log_p) == pytest.approx([first, 1 - first, 0], abs=1e-9)
+        assert np.exp(log_p) == pytest.approx([*winners(counts, noise), 0], rel=1e-9)
 
 
 def test_a_student_reads_the_noise_of_those_who_sent():

@@ -1,13 +1,12 @@
 """The immutable noisy argmax: the claims of NZC, its releases, and their cost."""
 
 import math
-from itertools import product
 
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import laplace, norm
+from tests.accounting.exact_reference import probabilities
+from tests.accounting.oracles import histograms, moved
 
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
@@ -82,30 +81,18 @@ def test_two_classes_have_closed_forms(c, top, other):
         assert np.isneginf(got[2])
 
 
-def by_quadrature(density, distribution, scores, j):
-    def integrand(x):
-        others = math.prod(distribution(x - s) for k, s in enumerate(scores) if k != j)
-        return density(x - scores[j]) * others
-
-    return quad(integrand, -60, 60, points=sorted(set(scores)), limit=500, epsabs=1e-13)[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("counts", [[7, 5, 2], [6, 6, 2], [5, 5, 5]], ids=str)
 @pytest.mark.parametrize("c", [0.0, 1.5, 8.0])
-def test_more_classes_and_ties_by_quadrature(counts, c):
-    settings = (
-        (ImmutableLNMax(c, 0.5, 0), lambda x: laplace.pdf(x, scale=2), lambda x: laplace.cdf(x, scale=2)),
-        (ImmutableGNMax(c, 3.0, 0), lambda x: norm.pdf(x, scale=3), lambda x: norm.cdf(x, scale=3)),
-    )
+@pytest.mark.parametrize(("kind", "scale"), [("laplace", 2.0), ("gaussian", 3.0)])
+def test_more_classes_and_ties_share_the_constant(counts, c, kind, scale):
+    mechanism = ImmutableLNMax(c, 1 / scale, 0) if kind == "laplace" else ImmutableGNMax(c, scale, 0)
     tied = [j for j, count in enumerate(counts) if count == max(counts)]
-    for mechanism, density, distribution in settings:
-        expected = np.zeros(3)
-        for boosted in tied:
-            scores = [count + c * (j == boosted) for j, count in enumerate(counts)]
-            expected += [by_quadrature(density, distribution, scores, j) / len(tied) for j in range(3)]
-        got = np.exp(mechanism.log_outcome_probabilities(of(counts))[0, :3])
-        np.testing.assert_allclose(got, expected, atol=1e-9)
+    boosted = [[count + c * (j == top) for j, count in enumerate(counts)] for top in tied]
+    with mp.workdps(25):
+        expected = np.array([probabilities(kind, scale, scores) for scores in boosted], float).mean(axis=0)
+    got = np.exp(mechanism.log_outcome_probabilities(of(counts))[0])
+    np.testing.assert_allclose(got, [*expected, 0], rtol=1e-9)
 
 
 # What the paper claims.
@@ -176,15 +163,9 @@ def test_what_these_votes_allow_depends_on_them(mechanism):
 @pytest.mark.parametrize("c", [0, 2, 7])
 def test_the_worst_case_covers_every_small_ensemble_and_the_claim_does_not(c):
     """Return the largest change of ln P and δ(ε) by one vote, over all votes of seven teachers on three classes."""
-    votes = of(*(row for row in product(range(8), repeat=3) if sum(row) == 7))
-    rows = [tuple(row) for row in votes.counts.tolist()]
-    pairs = [
-        (rows.index(row), rows.index(tuple(np.add(row, change))))
-        for row in rows
-        for change in ([-1, 1, 0], [-1, 0, 1], [0, -1, 1], [1, -1, 0], [1, 0, -1], [0, 1, -1])
-        if tuple(np.add(row, change)) in rows
-    ]
-    here, there = map(list, zip(*pairs, strict=True))
+    rows = list(map(tuple, histograms(7, 3).tolist()))
+    votes = of(*rows)
+    here, there = np.array([(i, rows.index(other)) for i, row in enumerate(rows) for other in moved(row)]).T
     gamma, sigma = 0.4, 5.0
     log_p = ImmutableLNMax(c, gamma, 0).log_outcome_probabilities(votes)[:, :3]
     truth = np.abs(log_p[here] - log_p[there]).max()
@@ -196,8 +177,8 @@ def test_the_worst_case_covers_every_small_ensemble_and_the_claim_does_not(c):
     assert delta <= DELTA
 
 
-@pytest.mark.parametrize("c", [0, 1.0, 1e6, 1e100, 1e300])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e10, 1e200])
+@pytest.mark.parametrize("c", [0, 1.0, 1e100, 1e300])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e200])
 @pytest.mark.parametrize("distance", [0, 3])
 def test_extremes(c, scale, distance):
     votes = Votes.of(np.array([[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 1, 2], [0, 1, 2, 3]]), 4)

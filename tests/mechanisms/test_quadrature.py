@@ -11,19 +11,6 @@ from tests.accounting import exact_reference
 from patebench.mechanisms.noise import Gaussian, Laplace
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 
-HISTOGRAMS = [
-    [125, 125],
-    [250, 0],
-    [3, 2, 2],
-    [150, 90, 10],
-    [0, 7, 0, 3],
-    [25] * 10,
-    [250] + [0] * 9,
-    [200, 20, 10, 5, 5, 2, 2, 2, 2, 2],
-    [40, 35, 31, 30, 29, 25, 20, 17, 13, 10],
-    [2500, 2400, 90, 10],
-]
-
 
 @pytest.mark.parametrize("scale", [0.3, 3.0, 40.0, 1000.0])
 @pytest.mark.parametrize("kind", ["tied", "tail", "sure", "spread"])
@@ -51,7 +38,7 @@ def test_a_thousand_classes_with_gaussian_noise(kind, scale):
 @pytest.mark.parametrize(
     "noise", [Laplace(100.0), Laplace(20.0), Laplace(1.0), Gaussian(40.0), Gaussian(10.0)], ids=str
 )
-@pytest.mark.parametrize("counts", HISTOGRAMS[:-1], ids=str)
+@pytest.mark.parametrize("counts", exact_reference.FEW[::2] + exact_reference.TENS[::2], ids=str)
 def test_probabilities_against_mpmath(counts, noise):
     kind = "laplace" if isinstance(noise, Laplace) else "gaussian"
     with mp.workdps(40):

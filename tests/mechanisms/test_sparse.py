@@ -25,8 +25,8 @@ ROWS = np.array(list(itertools.product([-1, 0, 1], repeat=3)), np.int8)
 OTHERS = np.array([[0, -1, 1], [-1, -1, 0]], np.int8)
 
 
-def world(row, rounds=()):
-    return replace(Votes.of(np.vstack([row, OTHERS]), 2, abstentions=True), rounds=rounds)
+def world(row, rounds=(), others=OTHERS):
+    return replace(Votes.of(np.vstack([row, others]), 2, abstentions=True), rounds=rounds)
 
 
 def named(bounds, name, kind=Kind.WORST_CASE):
