@@ -84,8 +84,3 @@ def test_tight_is_never_negative_nor_above_classic(value, delta, order):
     orders, curve = np.array([order]), np.array([value])
     tight = conversion.tight(orders, curve, delta)[0]
     assert 0 <= tight <= conversion.classic(orders, curve, delta)[0]
-
-
-@pytest.mark.parametrize("kind", [Conversion.CLASSIC, Conversion.TIGHT])
-def test_an_infinite_curve_gives_infinity(kind):
-    assert np.all(np.isposinf(conversion.convert(kind, GRID, np.full_like(GRID, np.inf), 1e-5)))

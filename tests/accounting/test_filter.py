@@ -40,12 +40,6 @@ def test_the_allowance_is_the_inverse_of_the_tight_conversion(order, epsilon, de
         assert free or conversion.tight(orders, more, delta)[0] > epsilon
 
 
-def test_the_best_order_of_a_gaussian_is_that_of_a_fine_grid():
-    orders = 1 + np.geomspace(0.1, 1000, 200_001)
-    steps = allowance(orders, 1.0, DELTA) / orders
-    assert best_order(gaussian(1.0), 1.0, DELTA) == pytest.approx(orders[np.argmax(steps)], rel=1e-3)
-
-
 @pytest.mark.parametrize("sigma", [5.0, 40.0, 80.0])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
 def test_constant_costs_agree_with_composition_planned_in_advance(sigma, epsilon):

@@ -7,7 +7,6 @@ from itertools import product
 import mpmath as mp
 import pytest
 from dp_accounting import get_epsilon_gaussian
-from dp_accounting.pld import common, privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.accounting.oracles import gaussian_delta
@@ -20,18 +19,6 @@ from patebench.core.bound import Conversion
 def test_strong_composition_of_the_paper():
     assert independent.strong_composition(0.05, 100, 1e-5) == pytest.approx(5.7985, abs=5e-5)
     assert int(independent.strong_composition(0.05, 1000, 1e-6)) == 26
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0])
-@pytest.mark.parametrize("queries", [1, 10, 286])
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-8])
-def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
-    step = privacy_loss_distribution.from_privacy_parameters(
-        common.DifferentialPrivacyParameters(epsilon, 0.0),
-        value_discretization_interval=epsilon,  # the losses ±ε then lie on the grid
-    )
-    expected = step.self_compose(queries).get_epsilon_for_delta(delta)
-    assert independent.pure_composition(epsilon, queries, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def least_epsilons(epsilon: float, queries: int, deltas: tuple[float, ...]) -> list[mp.mpf]:
@@ -75,8 +62,8 @@ def test_gaussian_dp_is_that_of_dp_accounting(mu, delta):
     assert independent.gaussian_dp(mu, delta) == pytest.approx(get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("mu", [1e-300, 1.4e-15, 1e-9, 1e-5, 1e-3, 0.4999, 0.5001, 3.0, 30.0, 1e4, 1e6, 1e9, 1e15])
-@pytest.mark.parametrize("delta", [0.9, 0.5, 0.1, 1e-5, 1e-10, 1e-30, 1e-100, 1e-300])
+@pytest.mark.parametrize("mu", [1e-300, 1.4e-15, 1e-5, 0.4999, 0.5001, 3.0, 1e4, 1e9, 1e15])
+@pytest.mark.parametrize("delta", [0.9, 0.5, 1e-5, 1e-30, 1e-300])
 def test_gaussian_dp_is_never_below_the_truth_and_hardly_above(mu, delta):
     found = independent.gaussian_dp(mu, delta)
     with mp.workdps(60):

@@ -11,12 +11,6 @@ from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import check_abstentions, make_mechanism
 
 
-def test_votes_know_their_sizes_and_plurality():
-    votes = Votes.of(np.array([[0, 2], [0, 2], [1, 0]]), classes=4)
-    assert (votes.teachers, votes.queries, votes.classes) == (3, 2, 4)
-    np.testing.assert_array_equal(votes.plurality, [0, 2])
-
-
 @pytest.mark.parametrize(
     ("matrix", "classes", "fault"),
     [

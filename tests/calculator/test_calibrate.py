@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patebench.accounting import independent
-from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
 from patebench.accounting.votes import Votes
 from patebench.calculator.calculations import MOST_QUERIES, solve, worst_case
 from patebench.calculator.show import as_json
@@ -49,7 +48,7 @@ def test_pure_privacy_by_hand():
 
 @pytest.mark.slow
 @settings(max_examples=3)
-@given(st.sampled_from(["lnmax", "gnmax"]), st.floats(1, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 30))
+@given(st.sampled_from(["lnmax", "gnmax"]), st.floats(1, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 9))
 def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     found = solve(name, {}, epsilon, delta, queries)
     reached = found.bounds[0].epsilon
@@ -61,16 +60,6 @@ def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     assert again.queries == queries
     assert again.bounds[0].epsilon <= epsilon
     assert worst_case(make_mechanism(name, found.parameters), queries + 1, delta)[0].epsilon > reached
-
-
-@pytest.mark.slow
-def test_a_screened_mechanism_by_hand():
-    """Asked and answered, T queries are √(T/σ₁² + 2T/σ₂²)-GDP, and labels cost less than counts."""
-    epsilon = independent.gaussian_dp(math.sqrt(20 / 40**2 + 2 * 20 / 20**2), DELTA)
-    found = solve("confident-gnmax", SCREEN, epsilon, DELTA, 20)
-    assert 8 < found.parameters["sigma2"] < 18
-    assert 0.999 * epsilon < found.bounds[0].epsilon <= epsilon
-    assert 20 < solve("confident-gnmax", {**SCREEN, "sigma2": 20.0}, epsilon, DELTA).queries < 28
 
 
 @pytest.mark.slow
@@ -114,18 +103,6 @@ def test_without_release_it_says_what_a_release_would_state():
     said = run(*words, "--release")
     assert "To publish, with labels drawn by --release: ε = 3.0000 (pld)" in said.output
     assert json.loads(run(*words, "--release", "--json").stdout)["release"]
-
-
-@pytest.mark.slow
-def test_a_filter_allows_as_many_as_rdp_alone_would():
-    """At a fixed order the filter is the Rényi accountant with the tight conversion."""
-    mechanism = make_mechanism("gnmax", {"sigma": 40.0})
-    found = solve("gnmax", {"sigma": 40.0}, 1.0, DELTA)
-    cost = mechanism.per_query_cost(250, 10).answer
-    budget = RenyiFilter.for_steps(cost, epsilon=1.0, delta=DELTA)
-    put = queries_within(budget, [True] * 1000, PerQueryCost(cost))
-    assert 0.97 * found.queries < put <= found.queries
-    assert worst_case(mechanism, put, DELTA)[0].epsilon <= 1.0
 
 
 def run(*words):

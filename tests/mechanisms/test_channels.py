@@ -79,19 +79,6 @@ def test_first_and_last_class_are_told_apart_best(kind, epsilon, classes):
             assert hockey_stick(channel.matrix[one], channel.matrix[other], at) <= best + 1e-14
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("classes", CLASSES)
-def test_the_steps_are_the_losses_of_that_pair(kind, epsilon, classes):
-    channel = KINDS[kind](epsilon, classes)
-    losses = np.round(channel.log_p[0] - channel.log_p[-1], 10)
-    for loss, probability in zip(
-        np.linspace(channel.local_epsilon, -channel.local_epsilon, len(channel.step)), channel.step, strict=True
-    ):
-        same = np.isclose(losses, loss, atol=1e-9)
-        assert probability == pytest.approx(channel.matrix[0, same].sum(), abs=1e-14)
-    assert channel.step.sum() == pytest.approx(1)
-
-
 def test_without_noise_nothing_is_private(kind):
     channel = KINDS[kind](np.inf, 4)
     np.testing.assert_array_equal(channel.matrix, np.eye(4))

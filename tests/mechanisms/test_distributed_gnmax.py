@@ -6,13 +6,12 @@ from tests.accounting.oracles import p_value, sum_of_gaussians, winners
 
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
-from patebench.core.entropy import Entropy, discrete_normal
+from patebench.core.entropy import Entropy
 from patebench.core.seeds import generator
 from patebench.mechanisms.noise import log_integer_argmax_probabilities, log_sum_of_normals
 from patebench.mechanisms.noise_shares import DistributedGNMax
 
 COUNTS = [5, 5, 3, 2]
-DRAWS = 20_000
 
 
 @pytest.mark.parametrize(("sigma", "tolerance"), [(1.2, 0), (3.0, 5)])
@@ -45,13 +44,6 @@ def test_labels_follow_them(source):
     observed = np.bincount(labels, minlength=4)
     assert p_value(observed, expected, least=0) > 1e-7
     assert p_value(observed, expected[::-1], least=0) < 1e-9
-
-
-@pytest.mark.parametrize("scale", [0.5, 3.0])
-def test_seeded_draws_have_the_distribution_of_the_exact_sampler(scale):
-    drawn, x = discrete_normal(generator(1, "s"), scale, (DRAWS,)), np.arange(-40, 41)
-    weights = np.exp(-(x**2) / (2 * scale**2))
-    assert p_value([(drawn == value).sum() for value in x], DRAWS * weights / weights.sum()) > 1e-4
 
 
 def test_noise_is_as_promised_when_as_many_are_missing_as_may_be():

@@ -8,7 +8,6 @@ import pytest
 from tests.accounting.oracles import histograms, hockey_stick, neighbours
 
 from patebench.accounting import independent
-from patebench.accounting.accountant import DirectAccountant
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.mechanisms import stable_argmax
@@ -103,11 +102,3 @@ def test_bounds_fail_closed_and_what_these_votes_can_not_fail_costs_nothing():
     assert bounds(mechanism, stable, 1e-3)["pld", Kind.WORST_CASE, "none"] == pytest.approx(
         independent.pure_composition(1.0, 30, 1e-3 - 30e-6), rel=1e-12
     )
-
-
-def test_a_failure_that_takes_all_of_delta_leaves_no_bound():
-    accountant = DirectAccountant(
-        name="any", kind=Kind.WORST_CASE, source="", epsilon=lambda T, left: left, failure=lambda T: T * 1e-6
-    )
-    found = [bound.epsilon for bound in accountant.bounds([1, 9, 10, 11], 1e-5)]
-    assert found == [pytest.approx(9e-6), pytest.approx(1e-6), math.inf, math.inf]
