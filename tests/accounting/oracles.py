@@ -22,6 +22,15 @@ def ensembles(teachers, classes):
     return np.unique(-np.sort(-histograms(teachers, classes), axis=1), axis=0)[::-1].tolist()
 
 
+def extremes(teachers, classes):
+    """Return three histograms: unanimous for the last class, two classes that tie, and two that nearly tie."""
+    unanimous, tied, narrow = np.zeros((3, classes), dtype=np.int64)
+    unanimous[-1] = teachers
+    tied[:2] = teachers // 2
+    narrow[:2] = teachers // 2 + 1, teachers - teachers // 2 - 1
+    return [unanimous, tied, narrow]
+
+
 def moved(counts):
     """Yield every histogram after one teacher changed its vote."""
     for loses, gains in permutations(range(len(counts)), 2):

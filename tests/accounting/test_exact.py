@@ -182,11 +182,11 @@ def test_without_a_matrix_nothing_is_known_per_teacher():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.01, 1.0, 30.0, 700.0])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_divergence_of_any_two_distributions(spread, seed):
     log_p, log_p_neighbour = log_softmax(np.random.default_rng(seed).normal(scale=spread, size=(2, 6)), axis=1)
     orders = np.array([1 + 1e-9, 1.001, 1.5, 3.0, 40.0, 1000.0, 1e6])
-    with mp.workdps(60 + int(2 * abs(min(log_p.min(), log_p_neighbour.min())))):
+    with mp.workdps(60 + int(abs(min(log_p.min(), log_p_neighbour.min())))):
         p, other = ([mp.exp(mp.mpf(float(x))) for x in row] for row in (log_p, log_p_neighbour))
         p, other = ([x / mp.fsum(row) for x in row] for row in (p, other))
         expected = [float(oracles.divergence(p, other, order)) for order in orders]
@@ -196,20 +196,6 @@ def test_divergence_of_any_two_distributions(spread, seed):
     merged = [np.delete(row, 0)[None] for row in twice]
     got = divergence(*merged, np.array([[2, 1, 1, 1, 1, 1]]), orders)[0]
     np.testing.assert_allclose(got, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("tiny", [1e-6, 1e-12, 1e-20, 1e-44, 1e-150])
-def test_near_certainty_loses_nothing(tiny):
-    """Two outcomes, one of probability `tiny` here and 3 · tiny there."""
-    log_p, log_p_neighbour = (np.array([[np.log1p(-p), np.log(p)]]) for p in (tiny, 3 * tiny))
-    orders = np.array([2.0, 5.0, 30.0])
-    with mp.workdps(400):
-        p, other = ([1 - mp.mpf(x), mp.mpf(x)] for x in (tiny, 3 * tiny))
-        expected = [float(oracles.divergence(p, other, order)) for order in orders]
-        back = [float(oracles.divergence(other, p, order)) for order in orders]
-    once = np.ones((1, 2), dtype=int)
-    np.testing.assert_allclose(divergence(log_p, log_p_neighbour, once, orders)[0], expected, rtol=1e-9)
-    np.testing.assert_allclose(divergence(log_p_neighbour, log_p, once, orders)[0], back, rtol=1e-9)
 
 
 def test_outcomes_that_can_not_happen():
@@ -232,11 +218,7 @@ def test_extremes(kind, scale, classes):
     mechanism = kind(scale)
     worst = rdp.gaussian(scale, ORDERS) if isinstance(mechanism, GNMax) else rdp.laplace(mechanism.gamma, ORDERS)
     for teachers in (2, 5000, 10**6):
-        unanimous, tied, narrow = np.zeros((3, classes), dtype=np.int64)
-        unanimous[-1] = teachers
-        tied[:2] = teachers // 2
-        narrow[:2] = teachers // 2 + 1, teachers - teachers // 2 - 1
-        for counts in (unanimous, tied, narrow):
+        for counts in oracles.extremes(teachers, classes):
             found = curves(counts, mechanism.neighbours)
             assert not np.isnan(found).any()
             assert np.all(found > 0)
@@ -262,16 +244,21 @@ def test_accountants_find_the_best_order(mechanism):
             assert bound.conversion in (Conversion.CLASSIC, Conversion.TIGHT)
 
 
+@pytest.fixture(scope="module", params=[LNMax(0.1), GNMax(3.0), GNMax(10.0), GNMax(300.0)], ids=str)
+def every_order(request):
+    """Return a mechanism, and its divergences of 60, 1 and 10 queries at every order."""
+    divergence = ExactDivergence(random_votes(1), request.param.neighbours)
+    return request.param, divergence.directions([60, 1, 10], exact_accountant.ORDERS)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [LNMax(0.1), GNMax(3.0), GNMax(10.0), GNMax(300.0)], ids=str)
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-30])
 @pytest.mark.parametrize("sample", [4, 512])
-def test_orders_that_are_passed_over_are_never_the_best(mechanism, delta, sample, monkeypatch):
+def test_orders_that_are_passed_over_are_never_the_best(every_order, delta, sample, monkeypatch):
     """As if every order had been worked out for every number of queries, also where the sample is too small."""
     monkeypatch.setattr(exact_accountant, "_SAMPLE", sample)
-    divergence, queries = ExactDivergence(random_votes(1), mechanism.neighbours), [60, 1, 10]
-    orders, forms = OrderSearch(divergence)(queries, delta)
-    every = divergence.directions(queries, exact_accountant.ORDERS)
+    mechanism, every = every_order
+    orders, forms = OrderSearch(ExactDivergence(random_votes(1), mechanism.neighbours))([60, 1, 10], delta)
     for form, curves in zip(forms, every, strict=True):
         for how in (Conversion.CLASSIC, Conversion.TIGHT):
             got = conversion.convert(how, orders, form, delta).min(axis=1)

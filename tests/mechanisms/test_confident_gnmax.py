@@ -85,7 +85,7 @@ def test_worst_case_covers_every_query_asked():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("top", [None, 0.0, 0.25, 0.75, 1.0])
-@pytest.mark.parametrize("counts", [(0, 250), (9, 31), (125, 125), (50, 200)])
+@pytest.mark.parametrize("counts", [(0, 250), (9, 31), (125, 125)])
 @pytest.mark.parametrize(("threshold", "sigma1", "sigma2"), [(200, 150, 40), (20, 15, 4), (300, 10, 5), (0, 5, 100)])
 def test_two_classes_have_closed_forms(counts, top, threshold, sigma1, sigma2):
     """Interactive-GNMax tests what is new to a student who predicts the second class with the probability `top`."""
@@ -98,7 +98,7 @@ def test_two_classes_have_closed_forms(counts, top, threshold, sigma1, sigma2):
             votes.with_predictions(np.array([[1 - top, top]])),
         )
         news = max(counts[1] - teachers * top, counts[0] - teachers * (1 - top))
-    with mp.workdps(1000):
+    with mp.workdps(600):
         above, ahead = (mp.mpf(news) - threshold) / sigma1, (counts[1] - counts[0]) / (sigma2 * mp.sqrt(2))
         outcomes = mp.ncdf(above) * mp.ncdf(-ahead), mp.ncdf(above) * mp.ncdf(ahead), mp.ncdf(-above)
         expected = [float(mp.log(p)) for p in outcomes]
@@ -106,8 +106,8 @@ def test_two_classes_have_closed_forms(counts, top, threshold, sigma1, sigma2):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threshold", [0, 100, 10_000, 1e9, math.inf])
-@pytest.mark.parametrize("sigma1", [1e-9, 1.0, 150.0, 1e9, math.inf])
+@pytest.mark.parametrize("threshold", [0, 10_000, math.inf])
+@pytest.mark.parametrize("sigma1", [1e-9, 150.0, math.inf])
 @pytest.mark.parametrize("sigma2", [1e-3, 40.0, math.inf])
 def test_extremes(threshold, sigma1, sigma2):
     votes = Votes.of(np.array([[0, 0, 0], [0, 1, 0], [0, 1, 1], [0, 1, 2]]), 3)
