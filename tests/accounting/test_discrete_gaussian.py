@@ -1,6 +1,7 @@
-"""Discrete Gaussian noise against plain convolutions and dp-accounting: never below the truth, hardly above."""
+"""Discrete Gaussian noise against mpmath, plain convolutions and dp-accounting: never below the truth, hardly above."""
 
 import math
+from functools import cache
 
 import mpmath as mp
 import numpy as np
@@ -12,19 +13,49 @@ from tests.accounting.oracles import renyi, sum_of_gaussians
 
 from patebench.accounting import conversion, discrete_gaussian, independent
 
-DELTAS = [0.9, 0.3, 1e-5, 1e-30, 1e-100, 1e-300]
+DELTAS = [0.9, 0.5, 0.1, 1e-5, 1e-30, 1e-300]
 
 
-FEW = [(0.06, 2), (0.3, 1), (0.3, 2), (0.5, 6), (1.0, 2), (1.0, 4), (2.5, 2)]
-MANY = [(0.5, 6000), (1.0, 200), (1.9, 800), (2.3, 800), (40.0, 2)]
+@cache
+def exact_law(sigma, cells):
+    """Return Pr[Y = y] of the sum of several draws, for y = −reach … reach, to 40 digits."""
+    with mp.workdps(40):
+        reach = math.ceil(45 * sigma) + 2
+        one = [mp.exp(-(mp.mpf(z) ** 2) / (2 * mp.mpf(sigma) ** 2)) for z in range(-reach, reach + 1)]
+        total = mp.fsum(one)
+        one = [each / total for each in one]
+        law = one
+        for _ in range(cells - 1):
+            longer = [mp.mpf(0)] * (len(law) + len(one) - 1)
+            for i, p in enumerate(law):
+                for j, q in enumerate(one):
+                    longer[i + j] += p * q
+            law = longer
+        return law
 
 
-@pytest.mark.parametrize(("sigma", "cells"), FEW + MANY)
+def exact_delta(sigma, cells, epsilon):
+    law = exact_law(sigma, cells)
+    middle = len(law) // 2
+    losses = [(mp.mpf(cells) / 2 + i - middle) / mp.mpf(sigma) ** 2 for i in range(len(law))]
+    return mp.fsum(p * (1 - mp.exp(epsilon - loss)) for p, loss in zip(law, losses, strict=True) if loss > epsilon)
+
+
+@pytest.mark.parametrize(("sigma", "cells"), [(0.06, 2), (0.3, 1), (0.3, 2), (0.5, 6), (1.0, 2), (1.0, 4), (2.5, 2)])
 @pytest.mark.parametrize("delta", DELTAS)
-def test_never_below_the_sum_over_all_losses_and_hardly_above(sigma, cells, delta):
-    law = sum_of_gaussians(sigma, cells)
-    losses = (cells / 2 + np.arange(len(law)) - len(law) // 2) / sigma**2
+def test_never_below_the_truth_and_hardly_above(sigma, cells, delta):
     found = discrete_gaussian.epsilon(sigma, cells, delta)
+    with mp.workdps(40):
+        assert exact_delta(sigma, cells, mp.mpf(found)) <= delta
+        assert found == 0 or exact_delta(sigma, cells, mp.mpf(found) - mp.mpf(10) ** -7 * (1 + found)) > delta
+
+
+@pytest.mark.parametrize(("sigma", "queries"), [(0.5, 3000), (1.0, 100), (1.9, 400), (2.3, 400), (40.0, 1)])
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-100, 1e-280])
+def test_many_queries_against_plain_convolutions(sigma, queries, delta):
+    law = sum_of_gaussians(sigma, 2 * queries)
+    losses = (queries + np.arange(len(law)) - len(law) // 2) / sigma**2
+    found = discrete_gaussian.epsilon(sigma, 2 * queries, delta)
 
     def spent(epsilon):
         above = losses > epsilon

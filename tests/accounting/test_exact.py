@@ -198,6 +198,20 @@ def test_divergence_of_any_two_distributions(spread, seed):
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("tiny", [1e-6, 1e-12, 1e-20, 1e-44, 1e-150])
+def test_near_certainty_loses_nothing(tiny):
+    """Two outcomes, one of probability `tiny` here and 3 · tiny there."""
+    log_p, log_p_neighbour = (np.array([[np.log1p(-p), np.log(p)]]) for p in (tiny, 3 * tiny))
+    orders = np.array([2.0, 5.0, 30.0])
+    with mp.workdps(400):
+        p, other = ([1 - mp.mpf(x), mp.mpf(x)] for x in (tiny, 3 * tiny))
+        expected = [float(oracles.divergence(p, other, order)) for order in orders]
+        back = [float(oracles.divergence(other, p, order)) for order in orders]
+    once = np.ones((1, 2), dtype=int)
+    np.testing.assert_allclose(divergence(log_p, log_p_neighbour, once, orders)[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(divergence(log_p_neighbour, log_p, once, orders)[0], back, rtol=1e-9)
+
+
 def test_outcomes_that_can_not_happen():
     once = np.ones((1, 3), dtype=int)
     never = np.log(np.array([[0.25, 0.75, 1e-300]]))
