@@ -1,4 +1,4 @@
-"""Composition on a lattice against sums over all outcomes, to 50 digits, and against pure composition."""
+"""Composition on a lattice against sums over all outcomes, to 50 digits, and against dp-accounting."""
 
 from collections import Counter
 from itertools import product
@@ -7,6 +7,7 @@ from math import inf
 import mpmath as mp
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution
 
 from patebench.accounting import independent
 
@@ -56,6 +57,19 @@ def test_two_losses_are_pure_composition(epsilon, queries):
     found = independent.lattice_composition(np.array([p, 1 - p]), epsilon, queries, 1e-5)
     assert found == pytest.approx(independent.pure_composition(epsilon, queries, 1e-5), rel=1e-4)
     assert found >= independent.pure_composition(epsilon, queries, 1e-5) * (1 - 1e-12)
+
+
+def test_ten_losses_are_those_of_dp_accounting():
+    step = np.exp(-0.05 * np.arange(10))
+    top = top_of(list(step / step.sum()))
+    step /= step.sum()
+    log_p, grid = np.log(step), 1e-4
+    log_q = log_p - np.linspace(top, -top, 10)
+    losses = privacy_loss_distribution.from_two_probability_mass_functions(
+        dict(enumerate(log_q)), dict(enumerate(log_p)), value_discretization_interval=grid
+    )
+    expected = losses.self_compose(500).get_epsilon_for_delta(1e-6)
+    assert expected - 500 * grid <= independent.lattice_composition(step, top, 500, 1e-6) <= expected
 
 
 def test_what_can_not_be_computed_is_the_sum_of_the_steps():

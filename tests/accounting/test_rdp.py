@@ -3,6 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
+from dp_accounting.rdp import rdp_privacy_accountant
 
 from patebench.accounting import rdp
 
@@ -74,3 +75,11 @@ def test_pure_dp_curve_is_the_divergence_of_randomised_response(epsilon):
         moment = [p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a) for a in map(mp.mpf, ORDERS)]
         expected = [float(mp.log(m) / (a - 1)) for m, a in zip(moment, ORDERS, strict=True)]
     np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_gaussian_curve_is_that_of_dp_accounting():
+    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+
+    accountant = rdp_privacy_accountant.RdpAccountant(ORDERS)
+    accountant.compose(SelfComposedDpEvent(GaussianDpEvent(40 / np.sqrt(2)), 286))
+    np.testing.assert_allclose(286 * rdp.gaussian(40.0, ORDERS), accountant._rdp, rtol=1e-12)
