@@ -82,6 +82,11 @@ def test_without_noise_nothing_is_stated_and_as_many_samples_are_read_as_asked_f
     assert told["verdict"] == "vacuous"
 
 
+def test_as_published_accuracy_is_the_same_at_every_noise(world: World) -> None:
+    curves = [world.learn(noise=noise, distillation_epochs=3)["curve"] for noise in (0.0, 3.0, 1e6)]
+    assert curves[0] == curves[1] == curves[2]
+
+
 def test_inputs_that_do_not_fit_are_refused(world: World, tmp_path: Path) -> None:
     bare = []
     for i, path in enumerate(world.chunks):
