@@ -2,6 +2,7 @@
 
 import multiprocessing
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -191,23 +192,29 @@ def test_teachers_that_never_send(votes, ragged, tmp_path, setting):
 
 @pytest.mark.slow
 def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
-    """Refuse overlapping sums, whose difference reveals the votes of teachers that are in only one."""
+    """Refuse overlapping sums, whose difference reveals the votes of teachers that are in only one.
+
+    Each process creates its mark only when the other is about to create its own.
+    """
     context = multiprocessing.get_context("fork")
-    for attempt in range(10):
-        folder, barrier = tmp_path / str(attempt), context.Barrier(2)
-        held = [cut(folder, votes, first, last, release=True)[0] for first, last in ((0, 9), (10, 10), (11, 11))]
+    barrier, touch = context.Barrier(2), Path.touch
+    held = [cut(tmp_path, votes, first, last, release=True)[0] for first, last in ((0, 9), (10, 10), (11, 11))]
 
-        def publish(name, shares, folder=folder, barrier=barrier):
-            barrier.wait()
-            secure_sum.run(shares=shares, out=folder / f"{name}.npz")
+    def together(path, *given, **named):
+        barrier.wait(timeout=60)
+        touch(path, *given, **named)
 
-        both = (("a", [held[1], held[0]]), ("b", [held[2], held[0]]))
-        processes = [context.Process(target=publish, args=given) for given in both]
-        for each in processes:
-            each.start()
-        for each in processes:
-            each.join()
-        assert len(list(folder.glob("[ab].npz"))) == 1
+    def publish(name, shares):
+        Path.touch = together
+        secure_sum.run(shares=shares, out=tmp_path / f"{name}.npz")
+
+    both = (("a", [held[1], held[0]]), ("b", [held[2], held[0]]))
+    processes = [context.Process(target=publish, args=given) for given in both]
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join()
+    assert len(list(tmp_path.glob("[ab].npz"))) == 1
 
 
 def test_every_cut_of_a_release_stands_in_the_ledger_at_its_own_price(ragged, tmp_path):
