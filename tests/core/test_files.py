@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.refusals import refuses
-from tests.steps import OF_VOTES
+from tests.stages.labels import OF_VOTES
 
 from patebench.core.errors import ArtefactError
 from patebench.core.files import (

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from PIL import Image
 from tests.fuzz.conftest import Tally
-from tests.steps import OF_VOTES
+from tests.stages.labels import OF_VOTES
 
 from patebench.config import load, validate
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json

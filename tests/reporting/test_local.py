@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.reporting import made
-from tests.steps import account, aggregate
+from tests.stages.labels import release_labels, state_bounds
 
 from patebench.core.files import read_json, write_arrays, write_json
 from patebench.core.formats import TRUTH, VOTES
@@ -36,8 +36,10 @@ def collected(tmp_path_factory):
     write_json(folder / "ensemble.json", "join_votes", ensemble)
     releases = [folder / f"{name}-{make_mechanism(name, parameters).slug}" for name, parameters in SETTINGS]
     for (name, parameters), release in zip(SETTINGS, releases, strict=True):
-        aggregate(folder / "votes.npz", name, parameters, 0, str(release.name), release / "labels.npz")
-        account(folder / "votes.npz", release / "labels.npz", [10, 40], 1e-5, 0, "s", release / "bounds.json")
+        release_labels(folder / "votes.npz", name, parameters, release / "labels.npz", seed=0, stream=str(release.name))
+        state_bounds(
+            folder / "votes.npz", release / "labels.npz", [10, 40], release / "bounds.json", seed=0, stream="s"
+        )
     collect(
         ensemble=folder / "ensemble.json",
         votes=folder / "votes.npz",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.steps import OF_VOTES
+from tests.stages.labels import OF_VOTES
 
 from patebench.config.parameters import SplitParameters, StudentParameters
 from patebench.core.files import read_arrays, read_json, write_arrays

@@ -14,6 +14,15 @@ from patebench.stages import account, aggregate
 
 OF_TEST: dict[str, Any] = {"partition": "p", "pool": "q", "test": "t", "chunks": []}
 
+#: What a round's queries say of the student that they were selected for.
+STUDENT = {"method": "supervised", "model": None, "recipe": None, "epochs": None, "hold_out": None}
+
+#: What hand-made labels store of the votes behind them.
+OF_VOTES = {
+    **{"teachers": 250, "abstentions": False},
+    **{"partition_rule": "iid", "protects": ["replace"], "protection": "one record, replaced in its place"},
+}
+
 
 def write_votes(
     path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4, soft: Any = None, **more: Any

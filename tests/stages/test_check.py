@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.steps import OF_VOTES, STUDENT, account, aggregate
+from tests.stages.labels import OF_VOTES, STUDENT, release_labels, state_bounds
 
 from patebench.cli import cli
 from patebench.config.parameters import PartitionParameters
@@ -32,8 +32,8 @@ def results(tiny: Path) -> Path:
     where = {name: tiny / f"{name}.npz" for name in ("partition", "pool", "truth", "test")}
     join_votes.run(**where, chunk=chunks, out=tiny / "votes.npz", summary=tiny / "ensemble.json")
     noise = tiny / "gnmax" / "sigma-2"
-    aggregate(tiny / "votes.npz", "gnmax", {"sigma": 2}, 0, "s", noise / "labels.npz")
-    account(tiny / "votes.npz", noise / "labels.npz", [20], 1e-5, 0, "s", noise / "bounds.json")
+    release_labels(tiny / "votes.npz", "gnmax", {"sigma": 2}, noise / "labels.npz", seed=0, stream="s")
+    state_bounds(tiny / "votes.npz", noise / "labels.npz", [20], noise / "bounds.json", seed=0, stream="s")
     labels = read_arrays(noise / "labels.npz", LABELS).digest
     facts = {"labels": labels, "pool": digests["pool"], "test": digests["test"]}
     write_json(noise / "supervised" / "student.json", "train_student", facts)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.steps import STUDENT, account, aggregate
+from tests.stages.labels import STUDENT, release_labels, state_bounds
 
 from patebench.artefacts.records import read_records
 from patebench.core.errors import ArtefactError
@@ -69,8 +69,8 @@ def made(tmp_path):
 def _account(votes, folder, queries):
     """Draw labels, and return their path and that of their bounds."""
     labels, bounds = folder / "labels.npz", folder / "bounds.json"
-    aggregate(votes, "lnmax", {"gamma": GAMMA}, 3, "stream", labels)
-    account(votes, labels, queries, 1e-5, 0, "s", bounds)
+    release_labels(votes, "lnmax", {"gamma": GAMMA}, labels, seed=3, stream="stream")
+    state_bounds(votes, labels, queries, bounds, seed=0, stream="s")
     return labels, bounds
 
 

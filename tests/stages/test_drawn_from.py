@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.stages.ensemble import Ensemble
-from tests.stages.labels import bounds_of, draw_release, release_labels, write_votes, write_weighted_votes
-from tests.steps import STUDENT
+from tests.stages.labels import STUDENT, bounds_of, draw_release, release_labels, write_votes, write_weighted_votes
 
 from patebench.cli import cli
 from patebench.config.parameters import PartitionParameters, SelectionParameters, StudentParameters

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.steps import OF_VOTES
+from tests.stages.labels import OF_VOTES
 
 import patebench
 from patebench.config.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters

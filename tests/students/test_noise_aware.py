@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.steps import aggregate
+from tests.stages.labels import release_labels
 from tests.students.world import images, student_data
 
 from patebench.artefacts.student_data import student_data as student_data_of
@@ -63,7 +63,7 @@ def released(folder: Path, mechanism: str, parameters: dict[str, float], pool: s
     votes = np.tile(np.random.default_rng(0).integers(0, 4, 50), (6, 1)).astype(np.uint8)
     facts = {"partition": "", "pool": pool, "test": "", "classes": 4, "chunks": []}
     write_arrays(folder / "votes.npz", VOTES, {"votes": votes, "test_votes": votes[:, :3]}, facts)
-    aggregate(folder / "votes.npz", mechanism, parameters, 0, "s", folder / "labels.npz")
+    release_labels(folder / "votes.npz", mechanism, parameters, folder / "labels.npz", seed=0, stream="s")
     return read_arrays(folder / "labels.npz", LABELS)
 
 
