@@ -38,3 +38,14 @@ def test_logarithms_of_zero_are_minus_infinity():
 def test_logsumexp_neither_overflows_nor_underflows():
     close(logspace.logsumexp([1e4, 1e4 - 1]), 10000 + mp.log(1 + mp.exp(-1)))
     close(logspace.logsumexp([-1e4, -1e4 - 1]), -10000 + mp.log(1 + mp.exp(-1)))
+
+
+@pytest.mark.parametrize("log_q", [-600.0, -40.0, -5.0, -1.5])
+@pytest.mark.parametrize("shift", [2.0**-30, 2.0**-10, 0.5, 1.25])
+@pytest.mark.parametrize("exponent", [0.01, 1.0, 8.0, 1000.0])
+def test_two_outcomes_keep_relative_accuracy(log_q, shift, exponent):
+    """The sums `log_q + shift` are exact in double precision, so a difference is one of the function."""
+    with mp.workdps(700):
+        q, r, b = (mp.exp(mp.mpf(each)) for each in (log_q, log_q + shift, shift))
+        expected = mp.log((1 - q) * ((1 - q) / (1 - r)) ** exponent + q * b**exponent)
+    close(logspace.log_two_outcomes(log_q, log_q + shift, shift, exponent), expected, 1e-12)
