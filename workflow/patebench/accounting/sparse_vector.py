@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from patebench.accounting.logspace import Array, hazard, log1mexp, logsumexp, softplus
+from patebench.accounting.rdp import laplace_cell
 
 #: Number of nodes at which (*) is checked, and of values of K that are tried.
 _NODES, _TRIED = 4096, 32
@@ -48,7 +49,7 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
     log_q = -softplus(eta)
     log_k = log_q + orders * eta - log1mexp(log_q - (orders - 1) * eta)
     per_failure = np.minimum(log_k / (orders - 1), eta)
-    return _laplace_shift(1 / threshold_scale, orders) + failures * per_failure
+    return laplace_cell(1 / threshold_scale, orders) + failures * per_failure
 
 
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
@@ -71,17 +72,6 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
     log_n = np.min(logsumexp(log_choose + powers), axis=1)
     result[tried] = used / (2 * threshold_sigma**2) + log_n / (used - 1)
     return result
-
-
-def _laplace_shift(shift: float, orders: Array) -> Array:
-    """Return the Rényi divergence of Laplace noise from itself plus `shift` (Mironov 2017, Prop. 6)."""
-    log_terms = np.stack(
-        [
-            np.log(orders / (2 * orders - 1)) + (orders - 1) * shift,
-            np.log((orders - 1) / (2 * orders - 1)) - orders * shift,
-        ]
-    )
-    return np.minimum(logsumexp(log_terms, axis=0) / (orders - 1), shift)
 
 
 @cache
