@@ -16,7 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.baselines.on_features.feature_method import Array, Fitted, GaussianSums, PrivateRecords, Scores
+from patebench.baselines.on_features.feature_method import (
+    Array,
+    Fitted,
+    GaussianSums,
+    PrivateRecords,
+    linear_scores,
+)
 from patebench.features.cells import nearest, nearest_several
 
 #: Threshold on noisy counts, in standard deviations of the noise.
@@ -78,26 +84,3 @@ def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.
     near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))
     others = rng.permutation(np.setdiff1d(near, drawn))[: size - len(drawn)]
     return np.resize(np.concatenate([drawn, others]), size)
-
-
-def linear_scores(pool: Array, strength: Array) -> Scores:
-    """Fit a ridge regression of the classes, and return its score function.
-
-    `strength` (samples, classes) is the weight of a sample of `pool` (samples, features) for each class; samples
-    without weight are not used.
-    """
-    weight = strength.sum(axis=1)
-    used = weight > 0
-    x, share = pool[used], weight[used] / weight.sum()
-    mean = share @ x
-    centred = x - mean
-    covariance = (centred * share[:, None]).T @ centred
-    # The penalty is the mean variance of the features.
-    penalty = max(float(np.trace(covariance)) / len(covariance), 1e-9)
-    target = strength[used] / weight.sum() - share[:, None] / strength.shape[1]
-    weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), centred.T @ target)
-
-    def scores(features: Array) -> Array:
-        return (features - mean) @ weights
-
-    return scores

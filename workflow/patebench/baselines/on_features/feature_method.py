@@ -128,3 +128,26 @@ class GaussianSums(FeatureMethod):
             return np.inf, np.inf
         replaced, added = (gaussian_dp(float(np.sqrt(distance)) / self.noise, delta) for distance in self.distances)
         return replaced, added
+
+
+def linear_scores(pool: Array, strength: Array) -> Scores:
+    """Fit a ridge regression of the classes, and return its score function.
+
+    `strength` (samples, classes) is the weight of a sample of `pool` (samples, features) for each class; samples
+    without weight are not used.
+    """
+    weight = strength.sum(axis=1)
+    used = weight > 0
+    x, share = pool[used], weight[used] / weight.sum()
+    mean = share @ x
+    centred = x - mean
+    covariance = (centred * share[:, None]).T @ centred
+    # The penalty is the mean variance of the features.
+    penalty = max(float(np.trace(covariance)) / len(covariance), 1e-9)
+    target = strength[used] / weight.sum() - share[:, None] / strength.shape[1]
+    weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), centred.T @ target)
+
+    def scores(features: Array) -> Array:
+        return (features - mean) @ weights
+
+    return scores

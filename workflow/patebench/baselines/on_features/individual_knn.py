@@ -14,8 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patebench.baselines.on_features.evolution import linear_scores
-from patebench.baselines.on_features.feature_method import Array, Fitted, GaussianSums, PrivateRecords
+from patebench.baselines.on_features.feature_method import (
+    Array,
+    Fitted,
+    GaussianSums,
+    PrivateRecords,
+    linear_scores,
+)
 from patebench.baselines.on_features.feature_sums import UNIT, Units, blocks, class_sums
 from patebench.features.cells import on_grid
 
