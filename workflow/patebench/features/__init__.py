@@ -48,6 +48,12 @@ ENCODERS.add(
     reads="images",
     fixed=True,
 )
+ENCODERS.add(
+    "contrastive-scattering",
+    "patebench.features.scattering:ContrastScatteringEncoder",
+    about="contrastive beside scattering, for grey images",
+    reads="images",
+)
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", reads="images")
 ENCODERS.add(
     "gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients", reads="images"
