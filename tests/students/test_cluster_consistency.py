@@ -1,14 +1,14 @@
-"""The consistency students that learn from a noisy table: class shares of each cluster, or predictions from it."""
+"""The consistency student that learns the class shares of each cluster from a noisy table."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from tests.students.world import images, told
+from tests.students.world import images
 
 from patebench.core.errors import PatebenchError
-from patebench.students.consistency import ClusterAlignment, ConsistencyTrainer, trainer_by_regression
+from patebench.students.consistency import ClusterAlignment
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train
 
@@ -78,11 +78,3 @@ def test_refuses_tables_that_do_not_fit(changes: dict[str, float], words: str) -
     data = replace(data, table=replace(data.table, **changes))
     with pytest.raises(PatebenchError, match=words):
         train(data, StudentConfig(method="cluster-consistency", epochs=1), seed=0)
-
-
-def test_labels_of_a_regression_of_the_table_lose_their_weight() -> None:
-    data = told("table-consistency", *images(40, seed=0), 24)
-    torch.manual_seed(0)
-    trainer = trainer_by_regression(data, StudentConfig(method="table-consistency", epochs=1), seed=0)
-    assert isinstance(trainer, ConsistencyTrainer)
-    assert [trainer.label_weight(done) for done in (0, 0.3, 0.6, 1)] == [1, 0.5, 0, 0]

@@ -102,7 +102,7 @@ def test_a_class_that_most_samples_have_is_not_taken_for_as_frequent_as_others(p
     assert np.mean(student.log_probabilities(x).argmax(axis=1) == labels) > 0.78
 
 
-@pytest.mark.parametrize("method", ["table-regression", "table-network", "table-consistency"])
+@pytest.mark.parametrize("method", ["table-regression", "table-network"])
 def test_no_table_and_a_network_for_other_data_than_images_are_refused(pool: np.ndarray, method: str) -> None:
     image = np.zeros((50, 3, 8, 8), np.uint8)
     data = StudentData(pool=image, labels=np.zeros(50, np.int64), classes=3, features=lambda x: x)

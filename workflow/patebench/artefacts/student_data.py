@@ -44,7 +44,7 @@ def student_data(
         raise ArtefactError(
             released.path,
             "its votes have weights, so no label of a single query can be computed from its table",
-            "train a student that uses the whole table: --method table-regression or table-consistency",
+            "train a student that uses the whole table: --method table-regression or table-network",
             code="weights",
         )
     labels = np.full(len(samples["x"]), -1, np.int64)

@@ -36,14 +36,6 @@ STUDENTS.add(
     reads_table=True,
     sees_images=True,
 )
-STUDENTS.add(
-    "table-consistency",
-    "patebench.students.consistency:trainer_by_regression",
-    options=("model",),
-    needs_features=True,
-    reads_table=True,
-    sees_images=True,
-)
 STUDENTS.add("label-spreading", "patebench.students.neighbour_labels:label_spreading", options=())
 STUDENTS.add("nearest-label", "patebench.students.neighbour_labels:nearest_label", options=(), needs_features=True)
 STUDENTS.add(

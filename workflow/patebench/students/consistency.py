@@ -9,8 +9,7 @@ If records voted on clusters of the pool and a noisy table was released, `traine
 EMA's predictions for each cluster are scaled so that their mean moves towards the cluster's row (`ClusterAlignment`).
 A cluster with 90 % of its votes for one class and 10 % for another then teaches both, although its query has only one
 label. Table and labels lose their weight during training, because the EMA is more often right about a sample than its
-cluster. For a table of any votes, `trainer_by_regression` labels the whole pool by a regression of the table, and these
-labels lose their weight in the same way. Tables are public, so this costs no privacy.
+cluster. The table is public, so this costs no privacy.
 """
 
 import math
@@ -36,7 +35,6 @@ from patebench.students.semi_supervised import (
     batch_and_epochs,
     model_for,
 )
-from patebench.students.table_regression import fitted
 
 #: Divisor of the number of epochs for students that clean the labels.
 _CLEANING_SPEED_UP = 5
@@ -127,18 +125,14 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
         }
 
 
-class FadingTrainer(ConsistencyTrainer):
-    """Consistency trainer whose released labels lose their weight during training."""
-
-    def label_weight(self, done: float) -> float:
-        return max(0.0, 1 - done / _FADE)
-
-
-class ClusterTrainer(FadingTrainer):
-    """Trainer with a `ClusterAlignment`, whose table loses its weight as the labels do."""
+class ClusterTrainer(ConsistencyTrainer):
+    """Consistency trainer with a `ClusterAlignment`; table and labels lose their weight during training."""
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
         return self.alignment(probabilities, batch.rows, self.label_weight(batch.done))
+
+    def label_weight(self, done: float) -> float:
+        return max(0.0, 1 - done / _FADE)
 
 
 def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:
@@ -180,15 +174,6 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     alignment = ClusterAlignment(clusters, torch.from_numpy(shares).float())
     labelled = data.without(table.queries[~pure])
     return ClusterTrainer(labelled, model_for(data, config, large="student-cnn"), _settings(data, config), alignment)
-
-
-def trainer_by_regression(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the consistency trainer whose labels are the predictions of a regression of the table for the whole pool.
-
-    Draws from torch's global generator. Raises PatebenchError if no table of noisy counts was released.
-    """
-    labelled = replace(data, labels=fitted(data, "table-consistency")(data.pool).argmax(axis=1))
-    return FadingTrainer(labelled, model_for(data, config, large="student-cnn"), _settings(data, config))
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
