@@ -153,6 +153,8 @@ def test_findings_of_other_runs():
     assert "but no ε is known for its labels." in _found("mnist", worst_case_epsilon_mean=[float("nan")])
     for partition, who in (("owners", "all records of one owner. Setting"), ("skew-0.8", "the shard of one of 60,000")):
         assert f"which protects {who}" in _found("mnist", worst_case_epsilon_mean=3.0, partition=partition)
+    own = _found("mnist", worst_case_epsilon_mean=3.0, model="nearest-query", partition="iid")
+    assert "which protects one replaced record. Setting" in own
 
 
 @pytest.mark.parametrize(

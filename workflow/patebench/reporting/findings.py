@@ -11,7 +11,7 @@ from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
 from patebench.data.partitions import PROTECTS_LABEL
 from patebench.reporting.frames import of_labels
-from patebench.reporting.outcomes import account_of_paper
+from patebench.reporting.outcomes import account_of_paper, protects_replaced_record
 from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import (
     WEAK,
@@ -219,7 +219,11 @@ def protected(row: Mapping[Any, Any]) -> str:
     """Return what ε protects for the student in `row`, as text: "the shard of one of 250 teachers"."""
     if of_labels(row.get("setting", "")):
         return PROTECTS_LABEL
-    return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
+    if owners := owners_in_words(row.get("partition")):
+        return owners
+    if protects_replaced_record(row.get("model", ""), row.get("partition")):
+        return "one replaced record"
+    return f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
 
 
 def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
