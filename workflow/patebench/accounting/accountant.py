@@ -1,4 +1,4 @@
-"""Accountants: each bounds ε for the first T queries of a label set by one theorem.
+"""Accountants, each of which bounds ε for the labels of the first T queries by one theorem.
 
 A mechanism creates its accountants with the formulas of their theorems. This module adds up Rényi divergences over
 queries, converts the sums to ε and returns bound records.
@@ -38,18 +38,18 @@ class Accountant(ABC):
     ----------
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
-    source : paper and theorem
+    source : citation of the paper and the theorem
     discrete : reason why the theorem also holds for discrete noise of the same scale; or another accountant for
         discrete noise; or None if the theorem may not hold for discrete noise
     adaptive : True if the theorem also holds when earlier answers determine later queries
-    failure : function that returns the probability that the theorem fails on the first T queries; it is subtracted
-        from δ
+    failure : function of T that returns the probability that the theorem fails on the first T queries; this probability
+        is subtracted from δ
     label : heading of the accountant's column in tables; accountants with the same label share one column. Default: the
         entry in `_LABELS`, or `name`
     variant : True for a variant of another accountant that serves only for comparison
     exact : True if the accountant computes the exact data-dependent divergence instead of an upper bound
-    added : accountant of the same theorem for a teacher's votes that are added or removed instead of replaced; None:
-        none
+    added : accountant by the same theorem for neighbours that add or remove a teacher's votes instead of replacing
+        them, or None
     """
 
     name: str
@@ -65,18 +65,18 @@ class Accountant(ABC):
 
     @property
     def publishable(self) -> bool:
-        """Return True if ε may be published, because ε does not depend on the votes or was released with noise."""
+        """Return True if the bounds are worst-case or sanitised, so that their ε may be published."""
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return one or more bounds on ε at `delta` for the first T queries, for each T in `queries`."""
+        """Return the bounds on ε at `delta`: for each T in `queries`, one or more bounds for the first T queries."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return the result of `bounds`; if `added` is set, also fill in the field `add_or_remove` of each bound.
+        """Return the bounds on ε at `delta` for replaced votes and, if `added` is set, for added or removed votes.
 
-        The field `epsilon` of a bound is the ε of replacing a teacher's votes. `add_or_remove` is the ε of adding or
-        removing them.
+        The field `epsilon` of a bound is ε if a teacher's votes are replaced. Its field `add_or_remove` is ε if a
+        teacher's votes are added or removed.
         """
         bounds = self.bounds(queries, delta)
         if self.added is None:
@@ -85,7 +85,10 @@ class Accountant(ABC):
         return [replace(bound, add_or_remove=other.epsilon) for bound, other in zip(bounds, others, strict=True)]
 
     def remaining_delta(self, delta: float, queries: int) -> float:
-        """Return `delta` minus the failure probability for `queries` queries; 0 (ε = ∞) if below `SMALLEST_DELTA`."""
+        """Return `delta` minus the probability that the theorem fails on the first `queries` queries.
+
+        A difference below `SMALLEST_DELTA` is replaced by 0, at which ε is ∞.
+        """
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
 
@@ -106,10 +109,10 @@ class Accountant(ABC):
 
 
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that also hold when earlier answers determine later queries.
+    """Return those of `accountants` that also hold when earlier answers determine later queries.
 
-    Their data-dependent bounds then refer to the queries that were actually asked. This function adds a note on this to
-    the field `source` of the data-dependent accountants.
+    A data-dependent bound then refers to the queries that were actually asked. The field `source` of the data-dependent
+    accountants gets a note on this.
     """
     words = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -121,7 +124,7 @@ def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accoun
 
 @dataclass(frozen=True, kw_only=True)
 class DirectAccountant(Accountant):
-    """Accountant without a Rényi curve; `epsilon(T, δ)` returns the ε of the first T queries at δ."""
+    """Accountant that computes ε without a Rényi curve: `epsilon(T, δ)` returns the ε of the first T queries at δ."""
 
     epsilon: Callable[[int, float], float]
 
@@ -151,7 +154,7 @@ class RenyiAccountant(Accountant):
     refine: bool = True
 
     def curves(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
-        """Return the orders tried for a bound at `delta`, and the divergences (numbers of queries × orders) there."""
+        """Return the orders to try for `delta`, and the Rényi divergences at them (numbers in `queries` × orders)."""
         return self.orders, self.totals(queries, self.orders)
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
@@ -184,20 +187,19 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants that hold for discrete noise.
+    """Return those of `accountants` that hold for discrete noise; their `source` then also states the reason.
 
-    If the field `discrete` of an accountant is itself an accountant, that one is returned instead.
+    If the field `discrete` of an accountant is itself an accountant, this one is returned instead.
     """
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
 
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
-    """Return `accountants` with their field `added` set to the accountant at the same position in `added`.
+    """Return `accountants`, each with the accountant at the same position of `added` in its field `added`.
 
-    The accountants in `added` state the same theorems for a teacher's votes that are added or removed instead of
-    replaced. If both accountants of a pair have another accountant in their field `discrete`, these two are paired in
-    the same way.
+    An accountant in `added` is by the same theorem, for neighbours that add or remove a teacher's votes. If the fields
+    `discrete` of both hold an accountant, these two accountants are paired in the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]
@@ -210,7 +212,7 @@ def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
     """Return the function `totals` of `RenyiAccountant` for queries that all have the Rényi curve `curve`.
 
-    The divergence of the first T queries is `times(T)`·`curve`, by default T·`curve`.
+    The divergence of the first T queries is `times(T)`·`curve(orders)`, by default T·`curve(orders)`.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
@@ -220,9 +222,10 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return the function `totals` of `RenyiAccountant` for queries with different Rényi curves, which it adds up.
+    """Return a function `totals` for `RenyiAccountant` that adds up the Rényi curves of queries with different curves.
 
-    `rows` has one row of data per query, and `curve(rows, orders)` returns the curves (queries × orders) of some rows.
+    Each row of `rows` holds the data of one query, such as ln q. `curve(rows, orders)` returns the Rényi divergences
+    (queries × orders) of the queries in `rows`.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

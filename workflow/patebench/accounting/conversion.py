@@ -37,14 +37,14 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε per order by the conversion `how`; negative values are not raised to 0, so orders can be compared."""
+    """Return ε at `delta` per order by the conversion `how`; negative values stay, so that orders can be compared."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
 
 
 def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε at `delta` for each order by the conversion `how`; ∞ where the curve is infinite.
+    """Return ε at `delta` for each order by the conversion `how`; ∞ where the Rényi divergence is infinite.
 
     Parameters
     ----------

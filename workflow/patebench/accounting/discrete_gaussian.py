@@ -5,11 +5,12 @@ independent noise N_Z(σ²), change by one each: N = 2T for T queries. Then
 
     δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
-with Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma 5). Pr[Y = y] is bounded from above by one discrete
-Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier transform (`_losses_by_transform`) or by continuous
-noise (`_continuous_epsilon`). If these fail, the bound of Canonne, Kamath, Steinke 2020, Theorem 4, is used. All
-results are rounded up. If m parties each add noise of scale σ_s to d counts with L2 sensitivity Δ, the release is
-½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1; τ is `share_difference`).
+with L the privacy loss, P the distribution of the noise and Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma
+5). Pr[Y = y] is bounded from above by one discrete Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier
+transform (`_losses_by_transform`) or by continuous noise (`_continuous_epsilon`). If these fail, the bound of Canonne,
+Kamath, Steinke 2020, Theorem 4, is used. All results are rounded up. If m parties each add noise of scale σ_s to d
+counts with L2 sensitivity Δ, the release is ½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021,
+Theorem 1; τ is `share_difference`).
 Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
@@ -59,7 +60,10 @@ _REACH = 12
 
 
 def epsilon(sigma: float, cells: int, delta: float) -> float:
-    """Return ε at `delta`, rounded up, if `cells` counts with discrete Gaussian noise of scale σ change by one each."""
+    """Return the ε at `delta`, rounded up, of releasing counts if `cells` of them change by one each.
+
+    Each count has independent discrete Gaussian noise of scale σ = `sigma`.
+    """
     mu = independent.cells_mu(sigma, cells)
     if mu == 0:
         return 0.0
@@ -76,10 +80,10 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
 
 
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return ε at `delta` if counts with discrete Gaussian noise of several scales change by one each.
+    """Return the ε at `delta`, rounded up, of releasing counts with discrete Gaussian noise of several scales.
 
-    `groups` are pairs of a noise scale σ and the number of counts with this scale. The result is the smaller of the
-    bound from continuous noise and the Rényi bound.
+    `groups` are pairs of a noise scale σ and the number of counts with this scale that change by one each. The result
+    is the smaller of two bounds: one by rounded continuous noise, and one by concentrated DP.
     """
     if min(sigma for sigma, _ in groups) == 0:
         return math.inf
@@ -90,9 +94,9 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 
 def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
-    """Return an accountant for discrete noise only, whose ε of T queries is `epsilon(T, δ)`.
+    """Return an accountant for discrete noise only, whose ε of T queries at δ is `epsilon(T, δ)`.
 
-    `how` describes the privacy loss of T queries in words; it ends the citation in `source`.
+    `how` describes the privacy loss of T queries in words; the citation in the field `source` ends with it.
     """
     return DirectAccountant(
         name="pld",
@@ -104,7 +108,7 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 
 
 def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Bound epsilon by rounded continuous Gaussian noise; return infinity if that is not valid."""
+    """Bound the ε of `several` by continuous Gaussian noise rounded to integers; ∞ if this bound does not hold."""
     mu, tau = 0.0, 0.0
     for sigma, cells in groups:
         if math.isinf(sigma):
@@ -123,7 +127,10 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Upper bounds on the distribution of the privacy loss of several counts."""
+    """Upper bounds on the distribution of the privacy loss if `cells` noisy counts change by one each.
+
+    The privacy loss is (`cells`/2 + y)/σ² if the noise of these counts adds up to y.
+    """
 
     weights: Array  # bounds on Pr[Y = y]/δ for y = lowest, lowest + 1, …, with Y the sum of the noise and δ the target
     lowest: int
@@ -131,11 +138,12 @@ class _Losses:
     cells: int
 
     def least_epsilon(self) -> float:
-        """Return the least ε, rounded up, at which δ(ε) is at most the target δ; never below the loss of `lowest`.
+        """Return the least ε, rounded up, at which the δ(ε) of all counts together is at most the target δ.
 
-        δ(ε) is the δ of all counts together. At ε = (N/2 + y₀)/σ², it is Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀.
-        δ(ε) falls below the target between the integers y₀ = k − 1 and y₀ = k. At y₀ = k − s, with 0 ≤ s ≤ 1, it is
-        A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k] and D is δ(ε) at y₀ = k.
+        ε is at least 0, and at least the privacy loss of the noise sum `lowest`. At ε = (N/2 + y₀)/σ², with N =
+        `cells`, δ(ε) is Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. δ(ε) falls below the target between the integers y₀
+        = k − 1 and y₀ = k. At y₀ = k − s, with 0 ≤ s ≤ 1, it is A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k] and D is δ(ε)
+        at y₀ = k.
         """
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -146,7 +154,7 @@ class _Losses:
         return self._epsilon(k, min(part, 1.0))
 
     def _spent(self, at: int) -> float:
-        """Return delta at the loss of entry `at`, as a fraction of its target."""
+        """Return δ(ε) divided by the target δ, where ε is the privacy loss of the noise sum `lowest` + `at`."""
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -159,7 +167,7 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Bound the losses with the sum of the noise as one discrete Gaussian."""
+    """Return bounds on the privacy loss of `cells` counts, with the sum of their noise treated as one draw."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
     # Noise sums more than about one scale below the one whose loss is the ε of continuous noise are left out.
@@ -170,7 +178,7 @@ def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
 
 
 def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Bound the losses by a Fourier transform, or return None where it is infeasible."""
+    """Return bounds on the privacy loss of `cells` counts by a Fourier transform; None where it is infeasible."""
     if sigma < _LEAST:
         return None
     # Draws are exponentially tilted, so that the losses that determine δ have high relative precision.
@@ -194,7 +202,7 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """Return the distribution of a sum of draws modulo `size`, and its absolute error."""
+    """Return the distribution of the sum modulo `size` of `number` draws from `p`, and a bound on its error."""
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
     for coefficient in p[::-1]:
@@ -212,7 +220,7 @@ def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
 
 
 def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
-    """Return integers around the centre, their Gaussian probabilities and the log normaliser."""
+    """Return integers z around c = `centre`, probabilities ∝ e^{−(z − c)²/2σ²}, and ln of the sum of these weights."""
     reach = math.ceil(_REACH * sigma) + 2
     z = np.arange(math.floor(centre) - reach, math.floor(centre) + reach + 2, dtype=np.float64)
     exponents = -((z - centre) ** 2) / (2 * sigma * sigma)
@@ -222,7 +230,10 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """Return the centre of tilted draws at which Chernoff's bound decays at `rate` per draw."""
+    """Return the least `centre` at which Chernoff's bound for n draws is at most e^{−n·`rate`}.
+
+    The bound is on the probability that the mean of n untilted draws exceeds that of draws tilted by `_tilted`.
+    """
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
@@ -234,30 +245,33 @@ def _tilt(sigma: float, rate: float) -> float:
 
 
 def _weights(log_weights: Array) -> Array:
-    """Exponentiate log weights, rounded up and without overflow."""
+    """Return exp(`log_weights`), rounded up and without overflow."""
     with np.errstate(under="ignore"):
         result: Array = np.exp(np.minimum(log_weights, 700.0)) * (1 + _ROUNDING) + 1e-300
     return result
 
 
 def _least_value(cells: int) -> int:
-    """Return a value of the noise sum at which the loss is not positive."""
+    """Return a sum of the noise of `cells` counts at which the privacy loss is not positive."""
     return -(cells // 2) - 1
 
 
 def _greatest_value(scale: float, delta: float) -> int:
-    """Return a value that the noise exceeds with negligible probability."""
+    """Return a number that a noise sum of scale `scale` exceeds with probability at most `_BEYOND`·`delta`."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
 def _log_difference(sigma: float, cells: int) -> float:
-    """Bound the log ratio between a noise sum and one discrete Gaussian."""
+    """Return a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y; ∞ if σ = `sigma` is too small.
+
+    Y is a sum of `cells` discrete Gaussians of scale σ, and Z is one discrete Gaussian of scale σ√`cells`.
+    """
     turns = math.pi * sigma
     return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
 
 def _concentrated_epsilon(mu: float, delta: float) -> float:
-    """Return the epsilon of a concentrated DP release."""
+    """Return the ε at `delta` of a release that is ½μ²-concentrated DP, with μ = `mu`."""
     if math.isinf(mu * mu):
         return math.inf
     # αμ²/2, which is ½μ²-concentrated DP
@@ -282,14 +296,14 @@ def share_difference(share: float, shares: int) -> float:
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """Return the ε at `delta` of revealing all counts of T = `queries` queries; each count has `shares` noise shares.
+    """Return the ε at `delta` of releasing all counts of T = `queries` queries, with noise that several parties add.
 
-    The shares of a count have variance σ²/`shares` each. One teacher changes two counts by one each in every query. If
-    the mechanism counts only m votes of each teacher, pass m as `queries`. With τ the `share_difference`, the
-    probabilities of the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within
-    e^{±2Tτ}. Let P and Q be the distributions of the counts on two neighbours, and P° and Q° the same with discrete
-    Gaussians instead of shares. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ of P°
-    and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
+    The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
+    counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`. With τ
+    the `share_difference`, the probabilities of the noise of 2T counts equal those of 2T discrete Gaussians of scale σ
+    up to a factor within e^{±2Tτ}. Let P and Q be the distributions of the counts on two neighbours, and P° and Q° the
+    same with discrete Gaussians of scale σ. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x), where δ° is
+    the δ of P° and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))
@@ -299,10 +313,11 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 
 
 def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
-    """Return the Rényi curve of revealing all counts of a query, with `shares` noise shares of variance σ²/shares each.
+    """Return the Rényi curve of releasing all counts of one query, with noise that several parties add.
 
-    The divergence is αε²/2 with ε = √2·(1/σ + τ) and τ the `share_difference`, since a vote changes two counts by one
-    each (Kairouz, Liu, Steinke 2021, Theorem 1).
+    The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. The divergence is αε²/2 with
+    ε = √2·(1/σ + τ) and τ the `share_difference`, since a vote changes two counts by one each (Kairouz, Liu, Steinke
+    2021, Theorem 1).
     """
     orders = np.asarray(orders, dtype=np.float64)
     if sigma == 0:

@@ -7,7 +7,7 @@ Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote
 
 For a mechanism M, data D and a neighbour D′, both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are summed over all queries, and
 the larger sum is the result. The mechanism provides the probabilities (`Neighbours`). Results are rounded outward. See
-docs/explanation/proofs-mechanisms.md.
+docs/explanation/proofs-composition.md, "The exact divergence".
 """
 
 import math
@@ -54,7 +54,9 @@ _LARGE = 1e280  # replaces ∞ in sums with weight 0
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Outcome distributions of histograms and of their neighbours, one row per neighbour.
+    """Outcome distributions for histograms (the counts of a query) and for their neighbours, one row per neighbour.
+
+    In a neighbour, one vote of the histogram is for another class.
 
     Parameters
     ----------
@@ -80,9 +82,10 @@ Neighbours = Callable[[Counts], Iterator[Pairs]]
 
 @dataclass(frozen=True)
 class PerQueryNeighbours:
-    """Function that yields neighbours, for a mechanism whose outcome depends on more than the counts of a query.
+    """Neighbours of each query, for a mechanism whose outcome depends on more than the counts of a query.
 
-    In the `Pairs` that `neighbours` yields, `histogram` is the index of a query, and `loses` and `gains` are classes.
+    `neighbours(votes)` yields `Pairs` whose `histogram` is the index of a query, and whose `loses` and `gains` are
+    classes.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
@@ -91,11 +94,12 @@ class PerQueryNeighbours:
 def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
     """Return the Rényi divergences D_α(P ‖ Q) (rows × orders), rounded up.
 
-    `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes); `multiplicity` is that of `Pairs`.
+    `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes). `multiplicity` is the number of equally likely
+    outcomes that an entry represents.
 
-    As Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), with r = ln P − ln Q and
-    f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so the
-    result is rounded up if |r| and P are enlarged by their errors.
+    As Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), with r = ln P − ln Q and f(r) = (e^{(α−1)r} − 1) +
+    (α−1)(e^{−r} − 1). f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so the result is rounded up if |r|
+    and P are enlarged by their errors.
     """
     log_weight, ratio = _round_outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
@@ -113,7 +117,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
 
 def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Round log probabilities up, and log ratios away from zero by their error."""
+    """Return ln(`multiplicity`·P), rounded up, and ln P − ln Q, rounded away from zero (see `divergence`)."""
     possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
         log_weight = np.where(possible, log_p * (1 - ERROR) + np.log(multiplicity), -np.inf)
@@ -124,8 +128,10 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return log moments of the privacy loss at all exponents (rows, exponents)."""
-    # ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), with p = e^log_p and r = ratio
+    """Return ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), (rows, exponents), for each t in `exponents`.
+
+    p_j = e^`log_p` and r_j = `ratio` are probability and privacy loss of outcome j; `linear` is Σ_j p_j (e^{−r_j} − 1).
+    """
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
     for chosen, solve in ((near, _log_moments_plain), (~near, _log_moments_in_log_space)):
@@ -135,7 +141,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Compute log moments where no term overflows and no relevant term underflows."""
+    """Return `_log_moments` for exponents t at which no term overflows and no relevant term underflows."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
     large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
@@ -144,7 +150,7 @@ def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> A
 
 
 def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Compute log moments for any exponents, with large terms in log space."""
+    """Return `_log_moments` for any exponents t; large terms are computed in log space."""
     x = ratio[:, :, None] * t
     log_terms = log_p[:, :, None] + x
     top = np.max(log_terms, axis=1, initial=0.0)
@@ -168,12 +174,12 @@ class ExactDivergence:
     Divergences are arrays (2 forms × numbers of queries T × 2 directions × orders). Form 0 is per query: sums over
     queries of the divergence for the worst neighbour of each query. Form 1 is per teacher: the largest sum for one
     teacher whose votes change; ∞ without a vote matrix. Direction 0 is the divergence of the output on the given votes
-    from the output on the neighbour, which the theorems of PATE bound; direction 1 is the reverse.
+    from the output on the neighbour, and direction 1 the reverse. The theorems of PATE bound direction 0.
 
     Parameters
     ----------
     neighbours : function that yields the neighbours; None for a mechanism without noise, whose divergence is ∞
-    times : (queries,) weights of queries that represent others in a sample; None: 1
+    times : (queries,) weights of the queries if they are a sample of all queries; None: 1
     """
 
     votes: Votes
@@ -182,16 +188,20 @@ class ExactDivergence:
     _neighbour_cache: "_NeighbourCache" = field(default_factory=lambda: _NeighbourCache(), repr=False)
 
     def directions(self, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergences at `orders` summed over the first T queries, for each T in `queries`."""
+        """Return the divergences of the first T queries at `orders`, for each T in `queries`.
+
+        The result is (2 forms × numbers T × 2 directions × orders); see `ExactDivergence`.
+        """
         orders = np.asarray(orders, dtype=np.float64)
         stops, place = np.unique(np.asarray(queries), return_inverse=True)
         return self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))[:, place]
 
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Array:
-        """Return the divergences at `orders` summed over the first T queries, for each T in `stops`.
+        """Return the divergences of the first T queries at `orders`, for each T in `stops`.
 
-        `stops` are ascending, and `wanted` (stops × orders) selects the orders for each T. An order selected for some T
-        is also computed for all smaller T. At other orders the result is ∞.
+        The result is (2 forms × stops × 2 directions × orders); see `ExactDivergence`. `stops` are ascending, and
+        `wanted` (stops × orders) selects the orders for each T. An order selected for some T is also computed for all
+        smaller T. At other orders the result is ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -221,7 +231,10 @@ class ExactDivergence:
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Yield the query indices of each piece, with the index of its stop."""
+        """Split the queries into pieces; yield for each the index of its stop in `stops` and its query indices.
+
+        A piece with index i contains queries between the stops i − 1 and i; `orders` is the number of orders.
+        """
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
         for i, (low, high) in enumerate(pairwise([0, *stops.tolist()])):
@@ -247,7 +260,7 @@ class ExactDivergence:
 
     @property
     def _most_ranks(self) -> int:
-        """Bound the number of distinct counts in a histogram."""
+        """Return an upper bound on the number of distinct counts in a histogram."""
         if isinstance(self.neighbours, PerQueryNeighbours):
             return self.votes.classes
         # The counts add up to at most `teachers`.
@@ -255,12 +268,12 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask (stops × orders) of the orders to compute for each T: those in `wanted` for T or any larger T."""
+    """Return a mask (numbers T × orders) of the orders to compute: those `wanted` for the same or a larger number T."""
     return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 
 def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
-    """Hash each histogram independently of the order of its classes."""
+    """Return a hash of the counts of each query that does not depend on the order of the classes."""
     words = np.random.default_rng(0).integers(0, 1 << 64, int(counts.max()) + 1, dtype=np.uint64, endpoint=False)
     step = max(1, _CELLS // counts.shape[1])
     blocks = (counts[start : start + step] for start in range(0, len(counts), step))
@@ -268,7 +281,7 @@ def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
 
 
 class _Part(NamedTuple):
-    """Queries of one piece, with their weights and the orders to compute."""
+    """Input for the divergences of one piece: its queries, their weights `times`, and the orders to compute."""
 
     votes: Votes
     times: Array
@@ -278,7 +291,7 @@ class _Part(NamedTuple):
 
 
 class _NeighbourCache(dict[bytes, list[Pairs]]):
-    """Cache of limited size for neighbours that further orders use again."""
+    """Cache of limited size for the neighbours of pieces, which are used again at further orders."""
 
     room = _KEPT
 
@@ -298,7 +311,10 @@ class _NeighbourCache(dict[bytes, list[Pairs]]):
 
 
 def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
-    """Sum the divergences of a piece over queries, and per teacher if votes are known."""
+    """Return the divergences of a piece, summed over its queries: for the worst neighbour of each, and per teacher.
+
+    They are (2 directions × orders) and (teachers × 2 directions × orders), the second None without a vote matrix.
+    """
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
     else:
@@ -314,7 +330,7 @@ def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Arr
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries of one piece, with their histograms and the ranks of their classes."""
+    """Queries of one piece, with the histogram of each query and the rank of each class by its count."""
 
     histograms: int  # number of distinct histograms
     ranks: int  # number of distinct ranks
@@ -327,7 +343,7 @@ class _Block:
 
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
-        """Return the block and its distinct histograms, with counts in descending order.
+        """Return the block of `votes` and its distinct histograms, with counts in descending order.
 
         Queries that differ only in the order of classes share a histogram. Classes with equal counts share a rank.
         """
@@ -346,9 +362,10 @@ class _Block:
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def per_teacher(self, times: Array, table: Array) -> Array:
-        """Return, per teacher, the weighted sum over queries of the entry of `table` for the teacher's vote.
+        """Return for each teacher a sum over queries of entries of `table` (histograms × ranks × …).
 
-        `table` is (histograms × ranks × …), and `times` (queries,) are the weights of the queries.
+        A query contributes the entry for its histogram and for the rank of the class that the teacher votes for.
+        Entries are weighted by `times` (queries,).
         """
         from scipy.sparse import csr_array
 
@@ -369,9 +386,11 @@ class _Block:
 
 
 def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
-    """Return the divergence of the worst neighbour by histogram and losing rank, in both directions."""
-    # the histogram from the neighbour, then the neighbour from the histogram; 0 for ranks that a histogram does not
-    # have
+    """Return the divergence of the worst neighbour for each histogram and each rank of the class that loses a vote.
+
+    The result is (histograms × ranks × 2·orders): first the divergence of the histogram from the neighbour, then the
+    reverse. It is 0 for ranks that a histogram does not have.
+    """
     table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:
         forward = divergence(pairs.log_p, pairs.log_p_neighbour, pairs.multiplicity, orders)

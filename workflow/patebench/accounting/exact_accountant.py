@@ -48,7 +48,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 def sampled(queries: int) -> tuple[Integers, Array]:
     """Return the indices and weights of a sample of the first `queries` queries.
 
-    For every T, the weighted sum over the sampled queries with index below T estimates the sum over the first T.
+    For every T, a weighted sum over the sampled queries with index below T estimates the sum over the first T queries.
     """
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
@@ -60,13 +60,13 @@ def sampled(queries: int) -> tuple[Integers, Array]:
 
 @dataclass(eq=False)
 class OrderSearch:
-    """Search for the orders at which ε is least, which also computes the exact divergences at these orders."""
+    """Search for the Rényi orders at which ε is least; it also computes the exact divergences at these orders."""
 
     divergence: ExactDivergence
     _cache: dict[tuple[tuple[int, ...], float], tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     def __call__(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
-        """Return the orders near which ε is least, and the divergences of the first T queries, for each T in `queries`.
+        """Return the orders tried near the least ε, and the divergences of the first T queries for each T in `queries`.
 
         The divergences are (2 forms × numbers of queries × orders), per query and per teacher as in `ExactDivergence`;
         ∞ where not computed. Results are cached.
@@ -80,14 +80,17 @@ class OrderSearch:
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
-        """Return the divergence of the first T queries at each order, in the direction in which it is larger.
+        """Return the exact divergences of the first T queries (numbers T × orders), the larger one of both directions.
 
-        The result is (numbers of queries T × orders); `form` is that of `ExactDivergence`.
+        `form` is 0 for the worst neighbour of each query, and 1 for the worst teacher over all queries.
         """
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Compute curves at the wanted orders and around the order of the least epsilon."""
+        """Compute divergences of the first T queries at the `wanted` orders and around the order of the least ε.
+
+        Return them (2 forms × numbers T in `stops` × `ORDERS`; ∞ elsewhere) and a mask of the computed orders.
+        """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
             self._add_missing(forms, known, stops, wanted)
@@ -99,7 +102,7 @@ class OrderSearch:
         return forms, known
 
     def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Compute and store divergences at wanted orders that are not yet known."""
+        """Compute divergences at `wanted` orders that are not in the mask `known`; add them to `forms` and `known`."""
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
@@ -111,7 +114,7 @@ class OrderSearch:
             known[row, columns[used]] = True
 
     def predict_orders(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
-        """Return a mask (stops × orders) of the `ORDERS` to compute for each T, predicted from a sample of queries."""
+        """Return a mask (stops × `ORDERS`) of the orders to compute for each T in `stops`, predicted from a sample."""
         rows, times = sampled(int(stops[-1]))
         votes = self.divergence.votes
         sample = self.divergence
@@ -132,23 +135,22 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Predict which order gives the least epsilon from divergences at coarse orders."""
+    """Predict the index in `ORDERS[::_EVERY]` of the order with the least ε, from the `curve` at orders `COARSE`."""
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
     shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
     step = float(np.log((COARSE[1] - 1) / (COARSE[0] - 1)))
-    # index in `ORDERS[::_EVERY]`
     return min(round((best + shift) * step / (_STEP * _EVERY)), (len(ORDERS) - 1) // _EVERY)
 
 
 def _vertex(before: float, least: float, after: float) -> float:
-    """Return the minimiser of the parabola through values at −1, 0 and 1."""
+    """Return the minimiser of the parabola through (−1, `before`), (0, `least`), (1, `after`); 0 if there is none."""
     bend = before - 2 * least + after
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
 
 def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Select further orders where the least epsilon is at the edge of known orders."""
+    """Return a mask (stops × `ORDERS`) of further orders to try where the least ε is at the edge of `known` ones."""
     wanted = np.zeros_like(known)
     for i, at, _ in _minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
@@ -159,7 +161,7 @@ def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDAr
 
 
 def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """Select orders between known ones at which epsilon is predicted to be least."""
+    """Return a mask (stops × `ORDERS`) of the orders between known ones at which ε is predicted to be least."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
@@ -168,7 +170,10 @@ def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 
 
 def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """Yield positions of positive, finite minima of epsilon, with epsilon at all orders."""
+    """Yield the index of T, the index of the order with the least ε, and ε at all orders.
+
+    There is one such triple per form, conversion and T, unless the least ε is 0 or ∞.
+    """
     for form in forms:
         for how in _CONVERSIONS:
             for i, epsilons in enumerate(conversion.convert(how, ORDERS, form, delta)):
@@ -178,7 +183,7 @@ def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
 
 
 def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Return divergences at coarse orders, infinite where epsilon cannot be least."""
+    """Return divergences (2 forms × numbers T in `queries` × `COARSE`); ∞ at orders where ε cannot be least."""
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))
     for low, high in pairwise((0, *_STAGES, len(COARSE))):
@@ -197,7 +202,10 @@ def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: f
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAccountant(RenyiAccountant):
-    """Rényi accountant of the exact divergence per query (`form` 0) or per teacher (1); both share one `search`."""
+    """Rényi accountant of the exact divergence in one of two forms, which use the same `search`.
+
+    `form` is 0 for the worst neighbour of each query, and 1 for the worst teacher over all queries.
+    """
 
     search: OrderSearch
     form: int
@@ -208,7 +216,10 @@ class ExactAccountant(RenyiAccountant):
 
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
-    """Return the exact accountants of a mechanism: per query and, if `votes` have a vote matrix, per teacher."""
+    """Return the exact accountants of a mechanism: per query and, if `votes` have a vote matrix, per teacher.
+
+    `neighbours` yields outcome distributions (see `ExactDivergence`); None for a mechanism without noise.
+    """
     search = OrderSearch(ExactDivergence(votes, neighbours))
     forms = {"exact": "the worst neighbour of each query"}
     if votes.matrix is not None:

@@ -59,7 +59,7 @@ def allowance(orders: Array, epsilon: float, delta: float) -> Array:
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:
-    """Return the order at which the largest number of steps of cost `curve` fits into the budget (ε, δ)."""
+    """Return the order at which the largest number of steps with the Rényi curve `curve` is (ε, δ)-DP."""
 
     def steps(orders: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,7 +90,7 @@ class RenyiFilter:
 
     @classmethod
     def for_steps(cls, curve: Curve, *, epsilon: float, delta: float) -> "RenyiFilter":
-        """Return a filter at the order that admits the largest number of steps of cost `curve`."""
+        """Return a filter for (ε, δ) at the order that admits the most steps with the Rényi curve `curve`."""
         return cls(epsilon=epsilon, delta=delta, order=best_order(curve, epsilon, delta))
 
     def admits(self, cost: Curve) -> bool:
@@ -98,7 +98,7 @@ class RenyiFilter:
         return self._total_with(cost) <= self.allowance
 
     def spend(self, cost: Curve) -> None:
-        """Add `cost` to `spent`.
+        """Add the Rényi divergence of a step with the Rényi curve `cost` to `spent`.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class RenyiFilter:
         self.spent = after
 
     def _total_with(self, cost: Curve) -> float:
-        """Return the total cost after one more step, rounded up."""
+        """Return `spent` plus the Rényi divergence of a step with the Rényi curve `cost`, rounded up."""
         added = float(cost(np.array([self.order]))[0])
         if math.isnan(added) or added < 0:
             raise PatebenchError(

@@ -39,8 +39,8 @@ def cells_mu(sigma: float, cells: int) -> float:
 def gaussian_dp(mu: float, delta: float) -> float:
     """Return the least ε for which a μ-GDP release is (ε, δ)-DP, rounded up.
 
-    The search is over t in ε = μt + μ²/2, with t ≤ √(2 ln 1/δ) since δ(ε) ≤ Φ(−t); this avoids cancellation for both
-    large and small μ.
+    The search is over t, with ε = μt + μ²/2, which avoids cancellation for both large and small μ. t is at most √(2 ln
+    1/δ), since δ(ε) ≤ Φ(−t).
     """
     if mu == 0:
         return 0.0
@@ -54,7 +54,7 @@ def gaussian_dp(mu: float, delta: float) -> float:
 
 
 def _log_delta(t: float, mu: float) -> float:
-    """Return the log delta of Gaussian DP, accurate in the tail (Balle & Wang 2018, Theorem 8)."""
+    """Return ln δ of μ-Gaussian DP at ε = μt + μ²/2, accurate in the tail (Balle & Wang 2018, Theorem 8)."""
     # At ε = μt + μ²/2, δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) equals φ(t)·(R(t) − R(t + μ)), R the Mills ratio.
     log_density = -t * t / 2 - _LOG_SQRT_2PI
     if mu <= 0.5:
@@ -96,7 +96,7 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
 
 
 def _log_mills(x: float) -> float:
-    """Return the log of the Gaussian Mills ratio at a non-negative value."""
+    """Return ln((1 − Φ(x))/φ(x)), the logarithm of the Gaussian Mills ratio, for x ≥ 0."""
     return math.log(math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
 
 
@@ -111,10 +111,10 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def bounded_range_rdp(eta: float, orders: Array) -> Array:
-    """Return the largest Rényi divergence of one step of bounded range η (Durfee & Rogers 2019), rounded up.
+    """Return the largest Rényi divergence of a step whose privacy loss has a range of η, rounded up.
 
-    The result is at most αη²/8 (Cesar & Rogers 2021).
-
+    The privacy loss lies in some interval of length η (bounded range, Durfee & Rogers 2019). The result is at most
+    αη²/8 (Cesar & Rogers 2021).
     Proof: docs/explanation/proofs-composition.md, "The divergence of bounded range".
     """
     orders = np.asarray(orders, dtype=np.float64)
@@ -127,7 +127,8 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
     """Return the ε at `delta` of T = `queries` non-adaptive steps of bounded range η, rounded up.
 
-    This is the optimal composition of Dong, Durfee, Rogers 2020.
+    This is the optimal composition of Dong, Durfee, Rogers 2020. If T exceeds `_MOST_STEPS` or ε is large, it is a
+    bound from the Rényi curve instead.
 
     In the worst case, the privacy loss of a step is t or t − η, where t may be any number from 0 to η. The steps do not
     depend on earlier results, as with a fixed list of queries, so t may be assumed to be the same in all steps. The δ
@@ -146,7 +147,7 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
-    """Return the delta of non-adaptive steps of bounded range, rounded up."""
+    """Return the δ, rounded up, of `queries` non-adaptive steps of bounded range `eta` at ε = `epsilon`."""
     low_losses = np.arange(queries)
     t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
@@ -159,7 +160,7 @@ _POINTS = 1 << 22
 
 
 def lattice_composition(step: Array, top: float, queries: int, delta: float) -> float:
-    """Return the least ε for which T = `queries` steps are (ε, δ)-DP, rounded up, and at most T·`top`.
+    """Return the least ε for which T = `queries` equal steps are together (ε, δ)-DP, rounded up; at most T·`top`.
 
     The privacy loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`, so the steps
     are also (T·`top`)-DP. δ(ε) is Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). Losses
@@ -188,7 +189,7 @@ def lattice_composition(step: Array, top: float, queries: int, delta: float) -> 
 
 
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:
-    """Return the worst-case accountants of queries that are each `epsilon`-DP by `theorem`.
+    """Return the worst-case accountants of queries that are each `epsilon`-DP by the theorem cited in `theorem`.
 
     `discrete` is the reason why the theorem also holds for discrete noise; None: it may not hold (see `Accountant`).
     """

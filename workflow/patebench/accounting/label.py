@@ -1,7 +1,7 @@
 """Bound on the privacy cost of releasing only the label of a noisy argmax, which is below that of the noisy counts.
 
-**Theorem.** If one teacher changes its vote from a to b, and each count gets independent noise with a symmetric
-log-concave density, in units in which s is one vote, the Rényi divergence of order α between the labels is at most
+**Theorem.** Let each count get independent noise with a symmetric log-concave density, and let one vote be s noise
+scales. If one teacher changes its vote from a to b, the Rényi divergence of order α between the labels is at most
 
     W(α) = sup over real u, v of D_α( P(u, v) ‖ P(u − s, v + s) ),
 
@@ -9,8 +9,8 @@ where P(u, v) has the probabilities of three outcomes: a, which is S_a > max(S_b
 neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, classes and adaptive queries (van Erven &
 Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
-The supremum is bounded by cells (`label_tables`, and `label_integers` for discrete noise) where w = u + v ≥ −2X and
-|t| = |u − v| ≤ A, with limits X and A that depend on the noise, and elsewhere by `_bound_outside`. Proof:
+The supremum is bounded by cells (`label_tables`, and `label_integers` for discrete noise) where w = u + v ≥ −2X and |t|
+= |u − v| ≤ A, with limits X and A that depend on the noise, and elsewhere by `_bound_outside`. Proof:
 docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
@@ -50,7 +50,7 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 
 @dataclass(frozen=True)
 class _Noise:
-    """Bounds on the Rényi divergence of one label for one kind of noise."""
+    """Functions that bound the Rényi divergence of one label of a noisy argmax, for one kind of noise."""
 
     # All functions take s, one vote in noise scales.
     inside: Callable[[float], Sequence[Cells]]  # cells of u and v (see the module)
@@ -62,17 +62,21 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the contribution of noise beyond `reach`, for one changed score and for two."""
+    """Return bounds on the part of a label's divergence D that is due to Gaussian noise beyond `reach`.
+
+    The first bound is for outcomes that depend on one changed count, the second for those that depend on two. Both
+    bound the contribution to e^{(α−1)D} − 1, divided by α(α−1)s²/2, with α = `order` and one vote of `s` noise scales.
+    """
     tilt = (order - 1) * s
 
     def square(start: float, offset: float) -> float:
-        """Integrate a shifted square against the normal density above `start`."""
+        """Return ∫ (x + `offset`)² φ(x) dx over x ≥ `start`, with φ the normal density."""
         density = math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
         return (1 + offset**2) * float(ndtr(-start)) + (start + 2 * offset) * density
 
-    # Contribution to e^{(α−1)D} − 1, divided by α(α−1)s²/2. With densities p and q before and after the vote changes,
-    # p^α q^{1−α} is e^{γ(γ+s)/2} times the normal density p shifted by γ = (α−1)s. At a distance y from its mean,
-    # r = ln(p/q) is s(y + γ + s/2) for one score and s(y_a − y_b + 2γ + s) for both. Where r < 0, q counts: γ = −s.
+    # With densities p and q before and after the vote changes, p^α q^{1−α} is e^{γ(γ+s)/2} times the normal density p
+    # shifted by γ = (α−1)s. At a distance y from its mean, r = ln(p/q) is s(y + γ + s/2) for one score and s(y_a − y_b
+    # + 2γ + s) for both. Where r < 0, q counts: γ = −s.
     one = math.exp(tilt * (tilt + s) / 2) * square(reach - tilt, tilt + s / 2) + square(reach - s, s / 2)
     tilted = square(reach - tilt, 2 * tilt + s) + float(ndtr(tilt - reach))
     both = 2 * (math.exp(tilt * (tilt + s)) * tilted + square(reach - s, s) + float(ndtr(s - reach)))
@@ -114,7 +118,7 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Bound the Rényi divergence of one label for votes outside the cells."""
+    """Bound the Rényi divergence of one label for counts that no cell covers, if one vote is `s` noise scales."""
     # On integers, the reach X is lowered by two votes: scores may be off by one, and the sum that is the probability
     # of a tail is below an integral that begins a vote earlier.
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
@@ -132,12 +136,12 @@ class LabelCost:
     """Rényi curve of one label of a noisy argmax, for one kind and scale of noise; values are cached."""
 
     def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
-        """Create the curve for a vote of `s` noise scales; `counts` is the Rényi curve of the noisy counts."""
+        """Create the curve if one vote is `s` noise scales; `counts` is the Rényi curve of all noisy counts."""
         self._noise, self._s, self.counts = noise, s, counts
         self._known: dict[int, float] = {}
 
     def at(self, index: int) -> float:
-        """Return an upper bound on the Rényi divergence of one label at order `_ORDERS[index]`."""
+        """Return an upper bound on the Rényi divergence of one label at the order `_ORDERS[index]`."""
         if index not in self._known:
             self._known[index] = self._bound_at(float(_ORDERS[index]))
         return self._known[index]
@@ -196,7 +200,7 @@ def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelAccountant(RenyiAccountant):
-    """Rényi accountant of labels that computes few orders, since each is expensive.
+    """Rényi accountant of the labels of a noisy argmax, which computes only few orders because each is expensive.
 
     The choice of orders affects tightness, not validity.
 
@@ -233,7 +237,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Descend from `start` to an index that is no higher than its neighbours at `step`."""
+    """Return the index of a local minimum of `height` among indices ± `step`, reached by descent from `start`."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)
@@ -245,7 +249,7 @@ def _descend(height: Callable[[int], float], start: int, step: int, size: int) -
 def accountant(
     cost: LabelCost, for_integers: LabelCost, *, further_costs: Callable[[Array], Array] = np.zeros_like, test: str = ""
 ) -> LabelAccountant:
-    """Return the worst-case accountant of labels.
+    """Return the worst-case accountant of the labels of a noisy argmax.
 
     Parameters
     ----------
@@ -272,5 +276,8 @@ def accountant(
 
 
 def per_query(cost: LabelCost, for_integers: LabelCost) -> Callable[[Array], Array]:
-    """Return a Rényi curve of one label that is valid for both continuous and discrete noise."""
+    """Return a Rényi curve of one label that is valid for both continuous and discrete noise.
+
+    `cost` is the curve with continuous noise, and `for_integers` that with discrete noise.
+    """
     return lambda orders: np.maximum(cost.curve(orders), for_integers.curve(orders))

@@ -1,10 +1,11 @@
 """Cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
 
-If classes a and b both beat all others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise and κ in {0, 1}; κ is 0 if
-a is the lower class. The supremum is over integers u, v and both κ. With p and F the probabilities and the distribution
-function of the noise, and x the winner's score, the probabilities of a, b and neither are
-P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ), P_b(u, v; κ) = P_a(v, u; 1 − κ) and P_o = F(−1 − u) F(−1 − v).
-Their log ratios when (u, v) becomes (u − 1, v + 1) are r_a, r_b and r_o. Sums are rounded outward.
+u and v are the counts of classes a and b relative to all other classes (see `gaussian`). If a and b both beat all
+others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise and κ in {0, 1}; κ is 0 if a is the lower class. The
+supremum is over integers u, v and both κ. With p and F the probabilities and the distribution function of the noise,
+and x the winner's score, the probabilities of a, b and neither are P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),
+P_b(u, v; κ) = P_a(v, u; 1 − κ) and P_o = F(−1 − u) F(−1 − v). Their log ratios when (u, v) becomes (u − 1, v + 1) are
+r_a, r_b and r_o. Sums are rounded outward.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
@@ -34,9 +35,9 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 class IntegerDistribution:
     """Noise on the integers: its probabilities `p` and distribution function `cdf` at −reach … reach.
 
-    Values beyond the reach count as impossible. H(x) = ln F(x + 1) − ln F(x) falls with x by at most `bend` per step,
-    and is at most `steepest`, with F the distribution function. For Gaussian noise, `bend` is 1/σ², as
-    ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function. For Laplace noise, `steepest` is 1/scale.
+    Values beyond the reach count as impossible. With F the distribution function, H(x) = ln F(x + 1) − ln F(x) is at
+    most `steepest`, and H(x) − H(x + 1) at most `bend`. For Gaussian noise, `bend` is 1/σ², as ln Σ_{z ≤ x}
+    exp(−z²/2σ²) is −x²/2σ² plus a convex function. For Laplace noise, `steepest` is 1/scale.
     """
 
     p: Array
@@ -48,7 +49,7 @@ class IntegerDistribution:
     def of(
         cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float
     ) -> "IntegerDistribution":
-        """Create noise on −`reach` … `reach` with probabilities ∝ exp(`log_weight`), a symmetric function."""
+        """Create noise on −`reach` … `reach` with probabilities ∝ exp(`log_weight(z)`), a symmetric function of z."""
         weight = np.exp(log_weight(np.arange(-reach, reach + 1, dtype=np.float64)))
         below = np.cumsum(weight)
         return cls(weight / below[-1], below / below[-1], bend, steepest)
@@ -67,18 +68,19 @@ class IntegerDistribution:
         return np.where(z < -self.reach, 0.0, inside)
 
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
-        """Return the log ratio of P_o = Pr[u + Z < 0]·Pr[v + Z < 0] at (u, v) and (u − 1, v + 1); NaN if undefined."""
+        """Return ln P_o(u, v) − ln P_o(u − 1, v + 1), with P_o = Pr[u + Z < 0]·Pr[v + Z < 0]; NaN if undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
         return np.where(np.isfinite(gained), gained, np.nan)
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return cells for discrete Gaussian noise of scale σ that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
+    """Return `Cells` for discrete Gaussian noise that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
 
-    u and v are the counts of class a, which loses the vote, and of class b, which gains it, minus the largest noisy
-    count of all other classes; one less if that other class wins a tie. So a beats all others where Z + u ≥ 0, with Z
-    the noise of a.
+    Cells bound the probabilities that class a, class b or neither wins, for ranges of u and v. u is the count of class
+    a, which loses the vote, and v that of class b, which gains it, minus the largest noisy count of all other classes.
+    u (or v) is one less if that other class wins ties with a (or b). So a beats all classes other than b where Z + u ≥
+    0, with Z the noise of a.
     """
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
@@ -89,9 +91,9 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return cells for discrete Laplace noise that cover all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales.
+    """Return `Cells` for discrete Laplace noise that cover all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales.
 
-    u and v are those of `gaussian`.
+    u and v are those of `gaussian`: the counts of classes a and b relative to all other classes.
     """
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
@@ -102,7 +104,10 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules, with edges rounded to integers."""
+    """Return cells for both tie rules; their edges `w` of u + v and `t` of u − v are in units of `scale`.
+
+    Below the least `w`, square cells reach `out` scales in u and in v. Edges are rounded to integers.
+    """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
     # Square cells reach `out` noise scales in u and in v.
@@ -115,10 +120,11 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells between the integer edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie` (see `_cells`).
+    """Return cells between the integer edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie`.
 
-    u and v are those of `gaussian`; the last cells of u + v are unbounded. As u and v are integers, u + v and u − v are
-    both even or both odd. Bounds at each end of a cell of t are therefore computed at its last even and its last odd t.
+    u, v and κ are those of the module; the last cells of u + v are unbounded. As u and v are integers, u + v and u − v
+    are both even or both odd. Bounds at each end of a cell of t are therefore computed at its last even and its last
+    odd t.
     """
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
@@ -136,7 +142,7 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Bounds on the probability that class a wins, and on its log ratio."""
+    """Bounds on the probability P_a that class a wins, and on ln P_a before minus after the vote changes."""
 
     t: Integers  # u − v (columns); rows are cells of w = u + v
     low: Array
@@ -155,7 +161,7 @@ class _Rows:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Compute the bounds for a block of columns."""
+        """Return the bounds `low`, `high` and `ratio` of `_Rows` for some columns `t`."""
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
         end = np.vstack([start[1:] - 1, np.full_like(t, noise.reach)])
@@ -175,18 +181,18 @@ class _Rows:
 
 
 def _tail_sums(terms: Array) -> Array:
-    """Return the sums of terms from every index to the end, followed by 0."""
+    """Return, in each row, the sums of `terms` from each index to the end, followed by 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Look up the tail sums that start at the given noise values."""
+    """Return the tail sums that start at the noise values `z`; row j of `sums` holds those for column j of `z`."""
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Bound the probability that neither class wins, and its log ratio, in every cell."""
+    """Bound P_o, the probability that neither class wins, and ln P_o before minus after the vote moves, per cell."""
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
     high_u, high_v = (end + t[1:] - 1) // 2, (end - t[:-1]) // 2
@@ -202,14 +208,15 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells with edges `edge` of u and of v, for the tie rule κ = `tie` (see `_cells`).
+    """Return square cells with edges `edge` of u and of v, for the tie rule κ = `tie`.
 
-    u and v are those of `gaussian`. All bounds are 0 in squares that lie completely above u + v = `below`. In all
-    others, they are computed at the corners of the square, by lemma 1 in docs/explanation/proofs-labels.md.
+    u, v and κ are those of the module. Squares in which u + v ≥ `below` everywhere belong to other cells, so their
+    bounds are 0. All other bounds are computed at the corners of the square, by lemma 1 in
+    docs/explanation/proofs-labels.md.
     """
 
     def wins(u: Integers, v: Integers, tie: int) -> Array:
-        """Return the probability that class a wins, for all pairs (u, v)."""
+        """Return the probability that class a wins by the rule κ = `tie`, for all pairs (u, v)."""
         x = np.arange(noise.reach + int(u[-1]) + 1)
         return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
 

@@ -1,9 +1,10 @@
 """Cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
-P and Q are the probabilities of an outcome before and after the vote changes. Before the change, P_a, P_b and P_o are
-the probabilities of a, b and neither. f and F are the density and the distribution function of the noise. All numbers
-are bounds, rounded outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1), where f in this formula
-is f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0.
+u and v are the counts of classes a and b minus the largest noisy count of all other classes. P and Q are the
+probabilities of an outcome before and after the vote changes. Before the change, P_a, P_b and P_o are the probabilities
+of a, b and neither. f and F are the density and the distribution function of the noise. All numbers are bounds, rounded
+outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1), where f in this formula is f(r) = (e^{(α−1)r}
+− 1) + (α−1)(e^{−r} − 1) ≥ 0.
 Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
 
@@ -29,7 +30,7 @@ _ROWS, _COLUMNS = 3, 3  # cells per block
 def excess(ratio: Array, order: float) -> Array:
     """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) for each `ratio` r, at most a relative 1e-4 too large.
 
-    f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
+    α is `order`. f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
     α(α−1)·|r|·e^{|r|} for r < 0; so f(r) ≤ α(α−1)r²/2 · e^{max((α−1)r, −r)}.
     """
     scaled = (order - 1) * ratio
@@ -43,12 +44,13 @@ def excess(ratio: Array, order: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Bounds per cell on the probability P and the log ratio r of three outcomes: a wins, b wins, or neither wins.
+    """Bounds on the probabilities P of three outcomes (a, b or neither class wins) for ranges of counts, called cells.
 
     Parameters
     ----------
     low, high : (3, blocks, cells per block) bounds on P
-    ratio : (4, blocks, cells per block) maximum of r for a, minimum of r for b, maximum and minimum of r for neither
+    ratio : (4, blocks, cells per block) bounds on r, which is ln P before minus after a vote moves from a to b: maximum
+        of r for a, minimum of r for b, maximum and minimum of r for neither
     """
 
     low: Array
@@ -57,17 +59,17 @@ class Cells:
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """Create cells from arrays (bounds × rows × columns)."""
+        """Create cells from arrays (bounds × rows × columns) by cutting these into blocks."""
         return cls(*(_cut_into_blocks(values) for values in (low, high, ratio)))
 
     @cached_property
     def _blocks(self) -> tuple[Array, Array, Array]:
-        """Return `low`, `high` and `ratio` for whole blocks."""
+        """Return for each block the least `low`, the greatest `high` and the `ratio` farthest from 0."""
         farthest = np.abs(self.ratio).max(axis=2) * np.array([1, -1, 1, -1])[:, None]
         return self.low.min(axis=2), self.high.max(axis=2), farthest
 
     def worst(self, order: float) -> float:
-        """Return the largest bound on the divergence of order α over all cells.
+        """Return an upper bound on the divergence of order α = `order` in all cells: the largest bound of a cell.
 
         Cells of the block with the largest bound are evaluated first, then cells of blocks that may have a larger one.
         """
@@ -82,7 +84,7 @@ class Cells:
 
 
 def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
-    """Bound the sum over outcomes that determines the divergence, per cell or block."""
+    """Bound Σ P·f(r) over the three outcomes, per cell or block; the divergence is ln(1 + Σ P·f(r))/(α − 1)."""
     # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
     first, second, above, below = excess(ratio, order)
     neither = np.maximum(above, below)
@@ -96,7 +98,7 @@ def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
 
 
 def _cut_into_blocks(values: Array) -> Array:
-    """Group adjacent cells (bounds × rows × columns) into blocks; edge cells fill up the last blocks."""
+    """Return `values` (bounds × rows × columns) as (bounds × blocks × cells); copies of edge cells fill the rest."""
     bounds, rows, columns = values.shape
     padded = np.pad(values, ((0, 0), (0, -rows % _ROWS), (0, -columns % _COLUMNS)), mode="edge")
     cut = padded.reshape(bounds, padded.shape[1] // _ROWS, _ROWS, -1, _COLUMNS)
@@ -115,11 +117,11 @@ _STEEP = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Bounds for cells of w = u + v (rows; the last is unbounded) at edges of t = u − v (columns), symmetric about 0.
+    """Bounds on the outcome probabilities of a label, in cells of w = u + v (rows) at edges of t = u − v (columns).
 
     u and v are the counts of classes a and b minus the largest noisy count of all other classes. P_a, P_b and P_o are
-    the probabilities that a, b or neither wins; P_b at t equals P_a at −t. All arrays are (cells of w, edges of t),
-    except `t`, (edges of t,).
+    the probabilities that a, b or neither wins; P_b at t equals P_a at −t. The last cell of w is unbounded, and the
+    edges of t are symmetric about 0. All arrays are (cells of w, edges of t), except `t`, (edges of t,).
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ class Table:
     steep : bound on ∂ ln P_a/∂t in the whole cell of w
     neither, neither_low : P_o at the lower and at the upper end of the cell of w
     neither_steep : bound on |∂ ln P_o/∂t| in the whole cell of w
-    fall : largest decrease of both slopes per unit of t
+    fall : largest decrease of ∂ ln P_a/∂t and of ∂ ln P_o/∂t per unit of t
     """
 
     t: Array
@@ -159,11 +161,12 @@ def both_signs(t: Array) -> Array:
 def gaussian() -> Table:
     """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24.
 
-    ln P_a is concave. The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with
-    S_a = u + noise and S_b = v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and
-    Var(S_b | a wins) − 1, both from −1 to 0. ∂ ln P_a/∂t changes with w by a quarter of their difference. So within a
-    cell of w it exceeds its value at the middle by at most an eighth of the cell's width. P_o is Φ(−u)Φ(−v), and the
-    hazard φ/Φ(−·) has slopes between 0 and 1.
+    P_a and P_o are the probabilities that class a wins, and that neither a nor b wins (see `Table`). ln P_a is concave.
+    The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a = u + noise and S_b =
+    v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and Var(S_b | a wins) − 1, both from
+    −1 to 0. A quarter of their difference is the derivative of ∂ ln P_a/∂t along w. So within a cell of w, ∂ ln P_a/∂t
+    exceeds its value at the middle by at most an eighth of the cell's width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·)
+    has slopes between 0 and 1.
     """
     w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
@@ -182,7 +185,7 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """Compute the probability that class a wins with Gaussian noise, by quadrature."""
+    """Compute the probability (w × t) that class a wins with noise N(0, 1), by quadrature."""
     # ∫ φ(u)Φ(−v)/2 dw; the omitted part, below u = −20 + t/2, is below 1e-14 of the integral.
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -203,9 +206,9 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 
 @cache
 def laplace() -> Table:
-    """Return the table for noise of density e^{−|x|}/2: w = u + v from −36, and t = u − v from −48 to 48.
+    """Return the table for noise of density f(x) = e^{−|x|}/2: w = u + v from −36, and t = u − v from −48 to 48.
 
-    The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v.
+    The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v, with P_a the probability that a wins.
     """
     w = edges(
         -36.0,
@@ -244,7 +247,7 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """Compute the probability that class a wins with Laplace noise."""
+    """Compute the probability (w × t) that class a wins with noise of density e^{−|x|}/2."""
     # ∫_{z > −u} f(z) F(z + t) dz
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
@@ -266,7 +269,7 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_crossing(w: Array, t: Array) -> Array:
-    """Compute the density of a tie between two positive scores with Laplace noise."""
+    """Compute G = ∫ f(x − u) f(x − v) dx over x > 0, the density of a tie of a and b, with f(x) = e^{−|x|}/2."""
     apart = np.abs(t)
     # G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
@@ -294,7 +297,7 @@ def _table(
     Parameters
     ----------
     wins, crossing : P_a, and G of `_laplace_crossing`, at the edges of w
-    two : limits of both as w → ∞
+    two : limits of `wins` and of `crossing` as w → ∞
     corner : second upper bound on ∂ ln P_a/∂t, at the middle of each cell of w
     density, below : density and distribution function of the noise
     bend, slope : bounds on the slopes of the hazard and of the log density
@@ -323,7 +326,7 @@ def _table(
 
 
 def cells(table: Table, s: float) -> Cells:
-    """Return bounds on P and r for every cell of `table`, if one vote changes a count by `s` times the noise scale."""
+    """Return `Cells` with the bounds of `table`, if one vote changes a count by `s` noise scales."""
     low, high = _inner_edges(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)
@@ -337,7 +340,7 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the edges of cells that the largest vote keeps inside the table."""
+    """Return the indices of lower and upper edges of the cells of `t` that no supported vote moves out of the table."""
     # A vote of s noise scales changes t by 2s.
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]
@@ -345,7 +348,7 @@ def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @lru_cache(maxsize=2)
 def _bound_probabilities(table: Table) -> tuple[Array, Array]:
-    """Return `Cells.low` and `Cells.high`, which do not depend on the vote."""
+    """Return the fields `low` and `high` of the `Cells` of `table`, which do not depend on the size of a vote."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
@@ -355,7 +358,7 @@ def _bound_probabilities(table: Table) -> tuple[Array, Array]:
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of the slope over intervals that end at given edges."""
+    """Bound the integral of `slope` over t, on intervals of length `length` that end at the edges `ends`."""
     t, (total, inner) = table.t, _integrate_to_edges(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
     part = length - (t[ends] - t[last + 1])
@@ -366,7 +369,7 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of the slope over intervals that start at given edges."""
+    """Bound the integral of `slope` over t, on intervals of length `length` that start at the edges `starts`."""
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
@@ -374,7 +377,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Bound the integrals of the slope up to every edge, and between adjacent edges."""
+    """Bound the integrals of `slope` over t, from the first edge to every edge, and between adjacent edges."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

@@ -102,7 +102,7 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 
 
 def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Compute `log_two_outcomes` where no power overflows and no probability underflows."""
+    """Return `log_two_outcomes`, given ln A, where no power overflows and no probability underflows."""
     q = np.exp(log_q)
     total: Array = np.asarray(exponent * log_a)
     np.expm1(total, out=total)
@@ -113,7 +113,7 @@ def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Arra
 
 
 def _two_outcomes_in_log_space(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Compute `log_two_outcomes` in log space, for any arguments."""
+    """Return `log_two_outcomes`, given ln A, for any arguments; large terms are computed in log space."""
     likely = log1mexp(log_q) + log_expm1(exponent * log_a)
     rest = log_q + log_expm1(exponent * log_b)
     return np.maximum(softplus(np.logaddexp(likely, rest)), LEAST)

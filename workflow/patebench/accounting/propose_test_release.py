@@ -57,14 +57,14 @@ def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
 
 @dataclass(frozen=True)
 class Decision:
-    """Parameters of the decision whether labels may be released.
+    """Parameters of the decision whether labels may be released, by propose-test-release.
 
     Parameters
     ----------
     order : order α of Rényi divergences
     budget : bound B on the divergence of the labels of all queries, if they are released
     total : bound R ≥ B on the divergence of labels and decision together
-    failure : probability p₀ of a wrong decision
+    failure : probability p₀ that labels are released although their divergence may exceed B
     """
 
     order: float
@@ -73,11 +73,11 @@ class Decision:
     failure: float
 
     def probability(self, k: int | None) -> float:
-        """Return p_k, the probability that the labels are released, for the k of `steps`; 1 if `k` is None."""
+        """Return the probability p_k that labels are released, with `k` the result of `steps`; 1 if `k` is None."""
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Return True if inequality (*) of the module holds for p = units/UNITS and p′ = before/UNITS, and vice versa.
+        """Return True if p = `units`/UNITS and p′ = `before`/UNITS satisfy (*) of the module in both directions.
 
         (*) limits the Rényi divergence between neighbours that release their labels with probability p and p′.
         """
@@ -85,7 +85,7 @@ class Decision:
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return the scaled left side of (*) of the module, rounded up."""
+        """Return α − 1 times the left side of (*), rounded up; `one` is (ln p, ln(1 − p)), `other` the same of p′."""
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
@@ -94,7 +94,8 @@ class Decision:
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
         """Return the Rényi divergence of the release if the labels have a divergence of at most `labels` (… × orders).
 
-        `k` is that of `steps`. The result is the maximum over every k that a neighbour may have, and both directions.
+        `k` is the result of `steps`, which is at most one larger or smaller for a neighbour. The divergence is the
+        maximum over these neighbours and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
@@ -104,7 +105,7 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
-    """Return the largest pass probabilities that the decision allows, in steps of 1/UNITS."""
+    """Return p_0 … p_`most`, multiplied by UNITS: the largest probabilities of a release that `decision` allows."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= most:
         result.append(bisect(partial(decision.fulfils, before=result[-1]), result[-1], UNITS))
@@ -112,12 +113,12 @@ def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
 
 
 def _logs(units: int) -> tuple[float, float]:
-    """Return the logarithms of a probability and of its complement."""
+    """Return ln p and ln(1 − p) for the probability p = `units`/UNITS."""
     return math.log(units / UNITS), math.log((UNITS - units) / UNITS)
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return the Rényi divergence of labels released with probability `p` or `q`."""
+    """Return D_α between releases of labels with probability `p` and with `q`; the D_α of the labels is `labels`."""
     if p == q == 1:
         return labels
     (log_p, log_rest), (log_q, rest) = (_logs(round(probability * UNITS)) for probability in (p, q))

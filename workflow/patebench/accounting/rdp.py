@@ -106,7 +106,7 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
 
 
 def _beyond_linear(x: Array) -> Array:
-    """Return the exponential without its linear part, precise near zero."""
+    """Return eˣ − 1 − x, precise near x = 0."""
     # Taylor series whose next term is below the rounding error.
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     return np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
@@ -115,7 +115,8 @@ def _beyond_linear(x: Array) -> Array:
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
     """Return the data-dependent curve of LNMax(γ) per query (queries × orders).
 
-    The curve is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP.
+    The curve is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP. `log_q` are upper
+    bounds on ln Pr[the label is not the plurality], (queries,); see `laplace_log_q`.
     """
     orders = np.asarray(orders, dtype=np.float64)
     theorem = moments_data_dependent(log_q, gamma, orders - 1) / (orders - 1)
@@ -162,7 +163,7 @@ def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Ar
 
 
 def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
-    """Return the log moments of PATE 2017, Theorem 1, whose condition must hold."""
+    """Return the log moments of LNMax(γ) by PATE 2017, Theorem 1; all q must satisfy the theorem's condition."""
     return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
 
 
@@ -214,6 +215,6 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
 
 
 def _cap_log_q(log_q: Array, classes: int) -> Array:
-    """Cap the log probability that the label is not the plurality."""
+    """Return the bounds `log_q` on ln Pr[the label is not the plurality], capped at ln(1 − 1/`classes`)."""
     # The plurality is the likeliest of m outcomes, so its probability is at least 1/m.
     return np.maximum(np.minimum(log_q, np.log1p(-1 / classes)), -_LARGE)

@@ -44,11 +44,11 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Return a bound on the Rényi divergence, between adjacent data, of the noisy bound f̂; ∞ if α(1−e^{−2β}) ≥ 1.
+    """Return an upper bound on the Rényi divergence between f̂ on adjacent data; ∞ if α(1−e^{−2β}) ≥ 1.
 
-    Let s be the β-smooth sensitivity of the exact bound in grid steps, plus 2. f̂ is the exact bound plus Gaussian noise
-    of scale s·`noise` and a shift of ⌈s·`noise`·`margin`⌉ grid steps, which makes it unlikely that f̂ is too small.
-    `order` is α, and `beta` is β.
+    f̂ is a data-dependent bound, released with noise on a grid. Let s be the β-smooth sensitivity of the exact bound in
+    grid steps, plus 2. f̂ is the exact bound plus Gaussian noise of scale s·`noise` and a shift of ⌈s·`noise`·`margin`⌉
+    grid steps, which makes it unlikely that f̂ is too small. `order` is α, and `beta` is β.
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -59,7 +59,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the Rényi divergence of Gaussians whose log scales differ by `b`."""
+    """Return the divergence of `cost` for continuous noise, if the noise scale of a neighbour is eᵇ times as large."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         # the largest distance of the means that adjacent data allow
@@ -70,7 +70,7 @@ def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) ->
 
 
 def _log_theta(scale: Array) -> Array:
-    """Bound the log ratio of a Gaussian sum over integers to its integral."""
+    """Bound ln of Σ exp(−x²/2t²) over the integers divided by the integral of the same function, with t = `scale`."""
     exponent = -2 * np.pi**2 * scale**2
     with np.errstate(divide="ignore"):
         result: Array = np.log1p(2 * np.exp(exponent) / -np.expm1(exponent))
@@ -105,21 +105,22 @@ class Design:
 
     @property
     def cost(self) -> float:
-        """Return the Rényi cost of the released number alone, at the order of the bound."""
+        """Return the Rényi divergence of releasing f̂ alone, without the labels, at the order of the bound."""
         return float(self.curve(np.array([self.order]))[0])
 
     def curve(self, orders: Array) -> Array:
-        """Return the Rényi divergence of the released number alone at each order; ∞ at high orders."""
+        """Return the Rényi divergence of releasing f̂ alone, without the labels, at each order; ∞ at high orders."""
         return cost(orders, self.beta, self.noise, margin(self.failure) + 1 / self.noise)
 
     def scale(self, sensitivity: float) -> float:
-        """Return the noise scale, in grid steps, for the smooth sensitivity `sensitivity`, which is in units of f."""
+        """Return the noise scale in grid steps, if the smooth sensitivity is `sensitivity` in units of f."""
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
         """Draw the noisy bound f̂ for the bound f = `value`, with noise from `source`, clipped to [0, `ceiling`].
 
-        Noise from a seeded source is continuous and rounded: it is meant to be reproducible, not private.
+        `sensitivity` is the smooth sensitivity of f, and `ceiling` its worst case. Noise from a seeded source is
+        continuous and rounded: it is meant to be reproducible, not private.
         """
         if not np.isfinite(ceiling):
             return np.inf
@@ -127,7 +128,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return the noisy bound f̂ for the bound f = `value` and noise of `draw` grid steps; 0 gives the median."""
+        """Return the noisy bound f̂ of `release` if the noise is `draw` grid steps; 0 gives the median of f̂."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -136,20 +137,20 @@ class Design:
         return min(min(max(point, 0), last) * self.step, ceiling)
 
     def epsilon(self, how: Conversion, released: float, delta: float) -> float:
-        """Return the ε at `delta` of releasing the labels together with the sanitised bound `released`."""
+        """Return the ε at `delta` of releasing the labels and f̂ = `released` together, by the conversion `how`."""
         total = np.array([released + self.cost])
         return float(conversion.convert(how, np.array([self.order]), total, delta - self.failure)[0])
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """Return the design with the least ε at `delta`, if the released bound f̂ takes its median.
+    """Return the noise parameters (`Design`) with the least ε at `delta`, if the noisy bound takes its median.
 
-    The design is public only if all arguments are public, so compute these from `profile` instead of the votes.
+    They are public only if all arguments are, such as those computed from `profile` instead of the votes.
 
     Parameters
     ----------
     curve : (orders,) data-dependent bound
-    local : (distances, orders) local sensitivities of this bound
+    local : (distances, orders) local sensitivities of this bound within each distance from the votes
     ceiling : (orders,) worst case of this bound
     """
     failure = FAILURE * delta
@@ -173,14 +174,14 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """Return a grid step large enough to draw the noise exactly."""
+    """Return a power of two as grid step, large enough that discrete noise on the grid can be drawn exactly."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     # a power of two, so that grid points are exact
     return np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
 
 
 def profile(teachers: int, classes: int) -> Counts:
-    """Return made-up counts (10 queries × classes) that are typical of a good ensemble and depend on no real votes.
+    """Return artificial counts (10 queries × classes), typical of accurate teachers and independent of real votes.
 
     The plurality gets 55 % to 99 % of the votes, and the runner-up about half of the rest.
     """
@@ -207,8 +208,9 @@ class SanitisingNoise:
     ----------
     source : function of T that returns the noise source of the bound on the first T queries
     secret : True if the noise cannot be drawn again, so that the bound may be published
-    written_down : function of T and of the cost of the bound on T queries (worst-case Rényi divergences at
-        `conversion.ORDERS`) that records both before the noise is drawn; an exception prevents the draw
+    written_down : function that is called before the noise is drawn, to record the cost of the release, for example in
+        a ledger. Arguments: T, and the cost as worst-case Rényi divergences at `conversion.ORDERS`. An exception
+        prevents the draw
     """
 
     source: Callable[[int], Source]
@@ -221,17 +223,17 @@ fresh = SanitisingNoise(lambda queries: Entropy(), secret=True)
 
 
 def seeded(seed: int, *names: str | int) -> SanitisingNoise:
-    """Return reproducible noise for experiments; it gives no privacy, since anyone with the seed can subtract it."""
+    """Return reproducible noise, which gives no privacy, from `seed` and the random stream `names`."""
     return SanitisingNoise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
 
 
 def accountants(
     votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise = fresh
 ) -> list[Accountant]:
-    """Return the sanitised accountant of a mechanism, and an accountant whose design is optimised on the votes.
+    """Return the sanitised accountant of a mechanism, and a variant with noise parameters optimised on `votes`.
 
-    The list is empty if computing the smooth sensitivity would take hours. This is decided from public numbers only:
-    those of queries, classes and teachers.
+    The list is empty if computing the smooth sensitivity would take more than an hour. This is decided from public
+    numbers only: those of queries, classes and teachers.
 
     Parameters
     ----------
@@ -283,7 +285,7 @@ class _Releasing(Accountant):
 
     @abstractmethod
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """Return the design and the noisy bound for each number of queries."""
+        """Return, for each T in `queries`, the noise parameters and the noisy bound on the first T queries."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
@@ -308,10 +310,11 @@ class _Releasing(Accountant):
 
 @dataclass(frozen=True, kw_only=True)
 class SanitisedAccountant(_Releasing):
-    """Accountant that releases a data-dependent bound with noise, with a design for the made-up counts of `profile`.
+    """Accountant that releases a data-dependent bound with noise, which makes it a sanitised bound.
 
-    For each T, the bounds by the classic and by the tight conversion come from one draw. So both may be published
-    together if the noise is not seeded.
+    The noise parameters are best for the artificial counts of `profile`, so they do not depend on the votes. For each
+    T, the bounds by the classic and by the tight conversion come from one draw. So both may be published together if
+    the noise is not seeded.
     """
 
     noise: SanitisingNoise = fresh
@@ -344,10 +347,10 @@ class SanitisedAccountant(_Releasing):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedAccountant(_Releasing):
-    """Accountant of the ε at the median of the noisy bound, with the best design for the votes, as in Scalable PATE.
+    """Accountant that states ε at the median of the noisy bound, with the noise parameters that are best for the votes.
 
-    Design and median depend on the votes without noise, so this ε must not be published. It shows how much is gained
-    by choosing the design with knowledge of the votes.
+    Scalable PATE proceeds in the same way. Parameters and median depend on the votes without noise, so this ε must not
+    be published. It shows how much is gained by choosing the parameters with knowledge of the votes.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

@@ -106,7 +106,10 @@ def edge(
 
 
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """Return the value between two ends with the largest cost within the budget."""
+    """Return the value between both values in `ends` with the largest cost of at most `budget`.
+
+    `ends` are the costs by value: first a value whose cost is at most `budget`, then one whose cost exceeds it.
+    """
     from scipy.optimize import toms748
 
     (safe, unsafe) = ends

@@ -35,19 +35,22 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 
 @dataclass(frozen=True)
 class PerQuery:
-    """Data-dependent theorem, as a function of counts, that satisfies conditions (1) and (2) of the module."""
+    """Data-dependent theorem on the Rényi divergence of a query, as a function of the counts.
+
+    It must satisfy conditions (1) and (2) of the module; q bounds the probability that the label is not the plurality.
+    """
 
     log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query
     curve: Callable[[Array, Array], Array]  #: ln q, orders → Rényi bound, queries × orders
 
     def __call__(self, counts: NDArray[Any], orders: Array) -> Array:
-        """Return the bound of every query, queries × orders."""
+        """Return the Rényi bound of each query from `counts` (queries × classes), as (queries × orders)."""
         return self.curve(self.log_q(counts), orders)
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Table of the largest change of a theorem's bound by one vote; the table does not depend on votes.
+    """Table of the largest change that one vote causes in a theorem's bound on a query; it does not depend on votes.
 
     Each node is a number of votes by which the plurality leads every other class: an even gap, the same to all classes.
     `change` (orders × nodes) is an upper bound on the change of the query's bound by one vote, and is interpolated
@@ -65,7 +68,7 @@ class Steps:
 
     @classmethod
     def of(cls, per_query: PerQuery, teachers: int, classes: int, orders: Array) -> "Steps":
-        """Create the table at `orders`; its resolution depends only on the number of teachers."""
+        """Create the table of the theorem `per_query`; the number of nodes depends only on the number of teachers."""
         even = np.zeros((min(teachers * _PER_VOTE // 2 + 1, _NODES), classes))
         even[:, 0] = np.linspace(0, teachers, len(even))
         vote = int(np.ceil(2 * (len(even) - 1) / teachers))  # nodes per step of 2 in the even gap, rounded up
@@ -82,16 +85,16 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def position(self, histograms: Array) -> Array:
-        """Return the positions of histograms (… × classes) among the nodes as real numbers, by linear interpolation."""
+        """Return real-valued positions of `histograms` (… × classes) among the nodes, interpolated linearly in ln q."""
         log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
 def local(steps: Steps, counts: Counts) -> Array:
-    """Return bounds on the local sensitivity within d votes of `counts` for d = 0, 1, … (distances × orders).
+    """Return bounds on the local sensitivity of a Rényi bound near `counts` (distances × orders).
 
-    The bounds are Σ_i U_i(d) over queries (see the module). The last row is the maximum over all votes and applies to
-    all larger distances.
+    Row d is for all counts within d votes of `counts` in each query: Σ_i U_i(d) over queries i (see the module). The
+    last row is the maximum over all votes and applies to all larger distances.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -123,7 +126,10 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Bound the table positions of histograms within each distance (queries, distances)."""
+    """Return the least and greatest positions in the table (queries × distances) of histograms within each distance.
+
+    `ordered` are counts (queries × classes) in descending order, and distances are numbers of changed votes.
+    """
     # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.position(_move_towards_tie(ordered, distances)))
@@ -132,7 +138,7 @@ def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> 
 
 
 def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Move votes from the plurality to the runner-up, at most until they tie."""
+    """Move `distances` votes from the plurality to the runner-up, until they tie (queries × distances × classes)."""
     moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
     result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
     result[..., 0] -= moved
@@ -141,7 +147,7 @@ def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Move votes to the plurality from the largest other classes."""
+    """Move `distances` votes to the plurality from the largest other classes (queries × distances × classes)."""
     others = ordered[:, None, 1:].astype(np.float64)
     # Counts c_j above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; so λ = max_k (c_1 + … + c_k − d)/k.
     # Fractions of votes are moved too: q is smaller than whole votes could make it.
@@ -153,14 +159,14 @@ def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Arr
 
 
 def _interpolate(table: Array, position: Array) -> Array:
-    """Interpolate the table linearly at real positions."""
+    """Return the values of `table` at the real-valued `position`, by linear interpolation."""
     node = np.minimum(position.astype(np.intp), len(table) - 2)
     rest = position - node
     return table[node] * (1 - rest) + table[node + 1] * rest
 
 
 def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
-    """Yield slices of queries and distances that cover all pairs, to bound memory."""
+    """Yield pairs of a slice of queries and a slice of distances that cover all combinations, to limit memory."""
     span = max(1, min(distances, _CELLS // classes))
     rows = max(1, _CELLS // (classes * span))
     for first in range(0, queries, rows):

@@ -1,11 +1,12 @@
-"""Sensitivity to one teacher of a table of noisy counts, in which each teacher has at most k votes per round.
+"""Sensitivity to one teacher of a table of noisy counts, if at most k votes of each teacher count per round.
 
-The mechanism keeps the first k votes of a row in each round (`votes.capped`), so neighbours differ in at most 2m cells,
-by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T. Rounds
-compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
-Theorem 3.3). Votes with weights v ⊗ e_y, ‖v‖² ≤ k, differ by an L2 distance of at most 2√k in each round. If only the
-label y of a teacher's single record is private, v is public, and ‖v ⊗ e_y − v ⊗ e_y'‖ = √2·‖v‖ ≤ √(2k). Labels and all
-other results are functions of the table, which is released completely.
+The mechanism keeps the first k votes of a teacher in each round (`votes.capped`), so neighbours differ in at most 2m
+cells, by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T.
+Rounds compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
+Theorem 3.3). Let a teacher with label y add votes v ⊗ e_y, with weights v for the queries, ‖v‖² ≤ k. Then tables differ
+by an L2 distance of at most 2√k in each round. If only the label y of a teacher's single record is private, v is
+public, and ‖v ⊗ e_y − v ⊗ e_y'‖ = √2·‖v‖ ≤ √(2k). Labels and all other results are functions of the table, which is
+released completely.
 Proof: docs/explanation/proofs-systems.md, "Tables with few votes of a teacher".
 """
 
@@ -37,7 +38,7 @@ def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = F
 
     Parameters
     ----------
-    most : largest squared norm of a teacher's votes per round, which is the squared distance if they are removed
+    most : largest squared norm of a teacher's votes per round; for removed votes, it is the squared distance
     rounds : numbers of queries of each round; empty: one round
     labels : if True, only the label of a teacher's single record changes, which moves the same weights to another
         column

@@ -5,14 +5,13 @@ d(q) + ν > w + ρ, and fails otherwise; after `cutoff` failed queries, no more 
 with passing and failing exchanged).
 One teacher changes every d(q) by at most 1.
 
-Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the minimum of `cutoff` and the number of queries T, and
-K ≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2],
+Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the minimum of `cutoff` and the number of queries T, and K
+≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2],
 
     u^α u′^{1−α}  ≤  K·(1 − (1−u)^α (1−u′)^{1−α}) + B.                                                              (*)
 
 Then D_α(M(D) ‖ M(D′)) ≤ R(α) + ln N/(α − 1), where N = Σ_{i≤c} C(T, i) Bⁱ K^{c−i}.
-
-Proof (ours; Zhu & Wang 2020 introduced the Gaussian form): docs/explanation/proofs-mechanisms.md, "The sparse vector
+Proof (ours; Zhu & Wang 2020 introduced the Gaussian form): docs/explanation/proofs-composition.md, "The sparse vector
 technique".
 """
 
@@ -38,11 +37,12 @@ _LARGEST, _MOST = 300.0, 1e150
 
 
 def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
-    """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Laplace noise, at each order.
+    """Return a Rényi bound, at each order, on the sparse vector technique with Laplace noise.
 
-    The threshold has noise of scale b₁ = `threshold_scale`, and each score has noise of scale b₂ = `test_scale`. The
-    theorem of the module is used with the constant B = 0. The limit at α = ∞ is the standard pure bound 1/b₁ + 2c/b₂,
-    where c is the largest possible number of failures.
+    At most `queries` scores are tested, until `cutoff` tests fail. The threshold has noise of scale b₁ =
+    `threshold_scale`, and each score has noise of scale b₂ = `test_scale`. The theorem of the module is used with the
+    constant B = 0. The limit at α = ∞ is the standard pure bound 1/b₁ + 2c/b₂, where c is the largest possible number
+    of failures.
     Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
@@ -53,11 +53,12 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
 
 
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
-    """Return a Rényi bound on `queries` tests that end after `cutoff` failures, with Gaussian noise, at each order.
+    """Return a Rényi bound, at each order, on the sparse vector technique with Gaussian noise.
 
-    The threshold has noise of scale `threshold_sigma`, and each score has noise of scale `test_sigma`. The theorem of
-    the module holds for many pairs of constants K and B; each order uses the pair with the smallest bound. The result
-    is ∞ at orders α where the Rényi divergence of a single test is 300/(α − 1) or more, which is of no use.
+    At most `queries` scores are tested, until `cutoff` tests fail. The threshold has noise of scale `threshold_sigma`,
+    and each score has noise of scale `test_sigma`. The theorem of the module holds for many pairs of constants K and B;
+    each order uses the pair with the smallest bound. The result is ∞ at orders α where the Rényi divergence of a single
+    test is 300/(α − 1) or more.
     """
     shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
     tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST
@@ -76,7 +77,7 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return logarithms of constants with which (*) of the module holds (orders, pairs)."""
+    """Return ln K and ln B (orders × pairs) for which (*) holds with ν ~ N(0, 1) and u′ = Pr[ν ≤ x − `shift`]."""
     order = np.array(orders)[:, None]
     x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)
     ahead, behind = hazard(x), hazard(x - shift)

@@ -43,7 +43,7 @@ class Spending:
 
 
 def together(spent: Iterable[Spending]) -> tuple[Array, float]:
-    """Return the divergences (at `conversion.ORDERS`) and failure probability of all draws together, rounded up."""
+    """Return Rényi divergences (at `conversion.ORDERS`) and failure probability of all draws `spent`, rounded up."""
     by_partition: dict[str, list[Spending]] = {}
     for draw in spent:
         by_partition.setdefault(draw.partition, []).append(draw)
@@ -58,7 +58,7 @@ def together(spent: Iterable[Spending]) -> tuple[Array, float]:
 
 
 def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None) -> float:
-    """Return the least ε at `delta` of all draws together, by the tight conversion.
+    """Return the least ε at `delta` of all draws in `spent` together, by the tight conversion.
 
     With `order`, one of `conversion.ORDERS`, return ε at this order. ε is ∞ if the failure probability is δ or more.
     """
@@ -75,7 +75,7 @@ def _order_index(order: float) -> int:
 
 
 def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
-    """Return True if all draws together stay within (ε, δ) at `order`, which was fixed beforehand."""
+    """Return True if all draws in `spent` are together (ε, δ)-DP by the Rényi order `order`, fixed beforehand."""
     divergences, failure = together(spent)
     remaining = delta - failure
     if remaining <= 0:
@@ -108,7 +108,7 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 
 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
-    """Return the divergences of some queries at all orders of the conversion."""
+    """Return the Rényi divergences of the first `queries` queries at `conversion.ORDERS`."""
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
     # Divergences do not decrease in the order (van Erven & Harremoës 2014, Theorem 3): the next higher one is valid.
@@ -116,7 +116,7 @@ def _curve(accountant: RenyiAccountant, queries: int) -> Array:
 
 
 def _teacher_cost(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:
-    """Sum the divergences and failure probabilities of the draws that use a teacher."""
+    """Return the sums of the divergences and failure probabilities of those `draws` that use votes of `teacher`."""
     used = [draw for draw in draws if draw.teachers is None or draw.teachers[0] <= teacher <= draw.teachers[1]]
     divergences: NDArray[np.float64] = np.sum([draw.divergences for draw in used], axis=0)
     return divergences, sum(draw.failure for draw in used)

@@ -60,19 +60,20 @@ class SubsampledGaussian:
             raise PatebenchError(f"steps = {self.steps} is out of range; give a number of steps of at least 0")
 
     def epsilon(self, delta: float) -> float:
-        """Return an ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""
+        """Return an ε, rounded up, for which all steps together are (ε, δ)-DP for adding or removing a record."""
         return epsilon_together([self], delta)
 
     def bound(self, delta: float) -> Bound:
-        """Return the result of `epsilon` as a bound record."""
+        """Return the ε of `epsilon` at `delta` as a bound record."""
         return bound_together([self], delta)
 
 
 def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
-    """Return an ε, rounded up, for which steps of several kinds are together (ε, δ)-DP for adding or removing a record.
+    """Return an ε, rounded up, for which all steps in `kinds` are together (ε, δ)-DP for adding or removing a record.
 
-    The numbers and the order of the steps must be fixed beforehand. The query of a step may depend on all earlier
-    outputs, since the dominating pair of a step covers any query (Zhu, Dong, Wang 2022, Theorem 10).
+    Each of `kinds` is a number of equal steps. The numbers and the order of the steps must be fixed beforehand. The
+    query of a step may depend on all earlier outputs, since the dominating pair of a step covers any query (Zhu, Dong,
+    Wang 2022, Theorem 10).
     """
     check_delta(delta)
     used = [kind for kind in kinds if kind.steps > 0]
@@ -120,7 +121,7 @@ def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
 
 
 def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """Return the least noise multiplier, rounded up, at which `steps` steps with sampling `rate` are (ε, δ)-DP."""
+    """Return the least noise multiplier, rounded up, at which `steps` steps with sampling rate `rate` are (ε, δ)-DP."""
     if not epsilon > 0:
         raise PatebenchError(f"ε = {epsilon} is out of range; give a target above 0")
 

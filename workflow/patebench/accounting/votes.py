@@ -2,8 +2,8 @@
 
 Votes may have weights: each private record adds one weight per query to the count of its own label. The squared norm of
 a teacher's votes is limited, so that the table of counts changes by a limited distance if the teacher is replaced
-(`accounting/sparse.py`). Weights are integers in units of 1/UNIT, so that discrete noise protects these exactly and
-sums do not depend on the order of the terms.
+(`accounting/sparse.py`). Weights are integers in units of 1/UNIT, so that discrete noise protects the weights exactly
+and sums do not depend on the order of the terms.
 """
 
 from collections.abc import Sequence
@@ -95,11 +95,11 @@ class WeightedVotes:
         return np.stack(columns, axis=1)
 
     def at(self, queries: slice | NDArray[np.integer]) -> Self:
-        """Return the votes on the given `queries`, a slice or indices, in their order."""
+        """Return the votes on `queries`, which are a slice or indices in the wanted order."""
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return a dictionary of the three arrays; its keys are their names in files of votes."""
+        """Return the arrays of weights, labels and teachers by the names that they have in files of votes."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
@@ -141,9 +141,9 @@ class Votes:
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
-        """Create votes from a (teachers, queries) matrix of labels 0 … classes − 1, and of `ABSTAINED` if allowed.
+        """Create votes from a (teachers, queries) matrix of labels 0 … `classes` − 1.
 
-        With `abstentions`, teachers may abstain, even if none does.
+        With `abstentions`, teachers may abstain, even if none does: `matrix` may then contain `ABSTAINED`.
         """
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)
@@ -151,7 +151,7 @@ class Votes:
 
     @classmethod
     def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
-        """Create votes of `teachers` teachers with weights; a teacher without a row abstains on all queries."""
+        """Create votes from weighted votes of `teachers` teachers; one without a row abstains on all queries."""
         if len(weighted.teachers) and not 0 <= weighted.teachers.min() <= weighted.teachers.max() < teachers:
             raise PatebenchError(f"teacher numbers of weighted votes must be from 0 to {teachers - 1}")
         return cls(weighted.table(classes), electorate=teachers, weighted=weighted)
@@ -174,7 +174,7 @@ class Votes:
         return cls(np.asarray(counts, dtype=np.int64))
 
     def at(self, queries: slice | NDArray[np.integer]) -> "Votes":
-        """Return the votes on the given `queries`, a slice or indices, in their order, as one round."""
+        """Return the votes on `queries`, which are a slice or indices in the wanted order, as one round."""
         matrix = None if self.matrix is None else self.matrix[:, queries]
         predictions = None if self.predictions is None else self.predictions[queries]
         weighted = None if self.weighted is None else self.weighted.at(queries)
@@ -185,7 +185,8 @@ class Votes:
     def first(self, queries: int) -> "Votes":
         """Return the votes on the first `queries` queries.
 
-        If the votes have rounds, raise PatebenchError unless these are all queries: rounds are published together.
+        Raise PatebenchError if the votes have rounds and `queries` is not the number of all queries, since the labels
+        of all rounds are published together.
         """
         if queries == self.queries:
             return self
@@ -197,7 +198,7 @@ class Votes:
         return self.at(slice(queries))
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
-        """Return these votes with class probabilities (queries × classes) predicted by the student."""
+        """Return the votes with the student's class probabilities `predictions` (queries × classes), or without."""
         if predictions is None:
             return replace(self, predictions=None)
         chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
@@ -238,7 +239,7 @@ class Votes:
 
 
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
-    """Raise PatebenchError if the table of `votes` may imply a wrong number of teachers, and so a wrong ε.
+    """Raise PatebenchError if a user's table, read as `votes`, may imply a wrong number of teachers and so a wrong ε.
 
     With `teachers`, the table is wrong if its number of teachers differs. Without `teachers`, it may be wrong if it
     looks transposed or seems to contain a column of totals.
@@ -325,7 +326,7 @@ def capped(
     rounds: Sequence[int] = (),
     places: NDArray[np.integer] | None = None,
 ) -> NDArray[np.integer]:
-    """Return the first `most` votes of each teacher per round, with abstentions in place of all others.
+    """Return `votes` with only the first `most` votes of each teacher per round; all other entries are abstentions.
 
     In each round, teacher i's votes are taken in the order of queries, starting at query i modulo the number of queries
     and wrapping around, so that queries get equally many votes. Abstentions are not counted. Each row of the result
@@ -361,7 +362,7 @@ def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
 
 
 def multiplicities(rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of classes of each rank, (rows, ranks); all rows must have the same number of ranks."""
+    """Return the number of classes of each rank, (rows, ranks); all rows of `rank` must have equally many ranks."""
     rows, distinct = len(rank), int(rank[0, -1]) + 1
     cells = np.arange(rows)[:, None] * distinct + rank
     return np.bincount(cells.ravel(), minlength=rows * distinct).reshape(rows, distinct)
