@@ -172,7 +172,7 @@ def test_a_number_is_written_down_before_it_is_drawn(table):
         raise AssertionError("nothing is drawn that was not written down")
 
     told = []
-    release, hindsight = pair(table, lnmax(0.05), SanitisingNoise(draw, secret=True, written_down=refuse))
+    release, hindsight = pair(table, lnmax(0.05), SanitisingNoise(draw, secret=True, record_cost=refuse))
     with pytest.raises(PatebenchError, match="limit"):
         release.bounds([600], DELTA)
     ((queries, divergences),) = told

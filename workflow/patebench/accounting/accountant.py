@@ -92,7 +92,7 @@ class Accountant(ABC):
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
 
-    def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
+    def bound(self, epsilon: float, delta: float, queries: int, **fields: Any) -> Bound:
         return Bound(
             epsilon=float(epsilon),
             delta=delta,
@@ -104,7 +104,7 @@ class Accountant(ABC):
             label=self.label or _LABELS.get(self.name, self.name),
             variant=self.variant,
             exact=self.exact,
-            **how,
+            **fields,
         )
 
 
@@ -114,9 +114,9 @@ def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accoun
     A data-dependent bound then refers to the queries that were actually asked. The field `source` of the data-dependent
     accountants gets a note on this.
     """
-    words = "; along the queries that were put, as if they had been fixed beforehand"
+    note = "; along the queries that were put, as if they had been fixed beforehand"
     return [
-        replace(accountant, source=accountant.source + words) if accountant.kind is Kind.DATA_DEPENDENT else accountant
+        replace(accountant, source=accountant.source + note) if accountant.kind is Kind.DATA_DEPENDENT else accountant
         for accountant in accountants
         if accountant.adaptive
     ]
@@ -202,10 +202,10 @@ def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -
     `discrete` of both hold an accountant, these two accountants are paired in the same way.
     """
     pairs = zip(accountants, added, strict=True)
-    return [replace(one, added=other, discrete=_of_both(one.discrete, other.discrete)) for one, other in pairs]
+    return [replace(one, added=other, discrete=_pair_discrete(one.discrete, other.discrete)) for one, other in pairs]
 
 
-def _of_both(one: "str | Accountant | None", other: "str | Accountant | None") -> "str | Accountant | None":
+def _pair_discrete(one: "str | Accountant | None", other: "str | Accountant | None") -> "str | Accountant | None":
     return replace(one, added=other) if isinstance(one, Accountant) and isinstance(other, Accountant) else one
 
 

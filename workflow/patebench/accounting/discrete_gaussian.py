@@ -70,7 +70,7 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
     scale, limit = sigma * math.sqrt(cells), _concentrated_epsilon(mu, delta)
     if math.isinf(limit):
         return limit
-    if _log_difference(sigma, max(cells, 2)) > _SAME:
+    if _bound_log_difference(sigma, max(cells, 2)) > _SAME:
         losses = _losses_by_transform(sigma, cells, delta)
     elif scale <= _WIDE:
         losses = _losses_of_one_gaussian(sigma, cells, delta)
@@ -93,15 +93,15 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
     return min(_concentrated_epsilon(mu, delta), _continuous_epsilon(groups, delta))
 
 
-def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
+def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAccountant:
     """Return an accountant for discrete noise only, whose ε of T queries at δ is `epsilon(T, δ)`.
 
-    `how` describes the privacy loss of T queries in words; the citation in the field `source` ends with it.
+    `losses` describes the privacy loss of T queries in words; the citation in the field `source` ends with it.
     """
     return DirectAccountant(
         name="pld",
         kind=Kind.WORST_CASE,
-        source=f"Canonne, Kamath, Steinke 2020; Sommer, Meiser, Mohammadi 2019, Lemma 5, for {how}",
+        source=f"Canonne, Kamath, Steinke 2020; Sommer, Meiser, Mohammadi 2019, Lemma 5, for {losses}",
         discrete=DISCRETE,
         epsilon=epsilon,
     )
@@ -118,7 +118,7 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
         if not rounding < squared:
             return math.inf
         # Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
-        tau += _log_difference(sigma, cells) + 10 * math.exp(-2 * math.pi**2 * rounding)
+        tau += _bound_log_difference(sigma, cells) + 10 * math.exp(-2 * math.pi**2 * rounding)
         mu = math.hypot(mu, cells / math.sqrt(squared - rounding))
     if not tau < 1:
         return math.inf
@@ -145,34 +145,34 @@ class _Losses:
         = k − 1 and y₀ = k. At y₀ = k − s, with 0 ≤ s ≤ 1, it is A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k] and D is δ(ε)
         at y₀ = k.
         """
-        if self._spent(0) <= 1:
+        if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
         last = len(self.weights) - 1
-        k = bisect(lambda at: self._spent(at) <= 1, last, 0)
+        k = bisect(lambda index: self._delta_ratio(index) <= 1, last, 0)
         above = float(np.sum(self.weights[k:])) * (1 + _ROUNDING) + _BEYOND
-        part = math.log1p((1 - self._spent(k)) / (above - 1)) * self.sigma * self.sigma
-        return self._epsilon(k, min(part, 1.0))
+        fraction = math.log1p((1 - self._delta_ratio(k)) / (above - 1)) * self.sigma * self.sigma
+        return self._epsilon(k, min(fraction, 1.0))
 
-    def _spent(self, at: int) -> float:
-        """Return δ(ε) divided by the target δ, where ε is the privacy loss of the noise sum `lowest` + `at`."""
-        above = self.weights[at + 1 :]
+    def _delta_ratio(self, index: int) -> float:
+        """Return δ(ε) divided by the target δ, where ε is the privacy loss of the noise sum `lowest` + `index`."""
+        above = self.weights[index + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
         return float(above @ gains) * (1 + _ROUNDING) + _BEYOND
 
-    def _epsilon(self, at: int, part: float) -> float:
-        place = self.cells / 2 + self.lowest + at - part
-        slack = 16 * _EPS * (self.cells + abs(self.lowest) + at + 1)
+    def _epsilon(self, index: int, fraction: float) -> float:
+        place = self.cells / 2 + self.lowest + index - fraction
+        slack = 16 * _EPS * (self.cells + abs(self.lowest) + index + 1)
         return max(0.0, (place + slack) / (self.sigma * self.sigma))
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return bounds on the privacy loss of `cells` counts, with the sum of their noise treated as one draw."""
+    """Return bounds on the privacy loss of `cells` counts, whose noise sum is treated as one discrete Gaussian."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
     # Noise sums more than about one scale below the one whose loss is the ε of continuous noise are left out.
-    lowest = max(math.floor((t - 1) * scale) - 3, _least_value(cells))
-    y = np.arange(lowest, _greatest_value(scale, delta) + 1)
+    lowest = max(math.floor((t - 1) * scale) - 3, _least_noise_sum(cells))
+    y = np.arange(lowest, _greatest_noise_sum(scale, delta) + 1)
     log_weights = -((y / scale) ** 2) / 2 - math.log(scale * math.sqrt(2 * math.pi)) - math.log(delta)
     return _Losses(_weights(log_weights), lowest, sigma, cells)
 
@@ -183,12 +183,12 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
         return None
     # Draws are exponentially tilted, so that the losses that determine δ have high relative precision.
     # Proof: docs/explanation/proofs-noise.md, "Sums of discrete Gaussians by a Fourier transform".
-    c = _tilt(sigma, math.log(1 / delta) / cells)
-    z, p, log_sum = _tilted(sigma, c)
+    c = _find_tilt(sigma, math.log(1 / delta) / cells)
+    z, p, log_sum = _tilted_distribution(sigma, c)
     mean = float(p @ z)
     spread = math.sqrt(cells * float(p @ (z - mean) ** 2))
-    lowest = max(math.floor(cells * mean - 12 * spread) - 4, _least_value(cells))
-    last = max(_greatest_value(sigma * math.sqrt(cells), delta), lowest + 1)
+    lowest = max(math.floor(cells * mean - 12 * spread) - 4, _least_noise_sum(cells))
+    last = max(_greatest_noise_sum(sigma * math.sqrt(cells), delta), lowest + 1)
     wide = last - lowest + 24 * spread + 64
     if wide > _POINTS:
         return None
@@ -197,12 +197,12 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
     near = q[(y - cells * int(z[0])) % len(q)] + error + cells * math.exp(-71)
     exponent = float(np.max((z - c) ** 2)) / (2 * sigma * sigma)
     slack = cells * _EPS * (32 + 4 * exponent + 4 * c * c / sigma / sigma)
-    constant = cells * (log_sum - _tilted(sigma, 0.0)[2]) - math.log(delta) + slack
+    constant = cells * (log_sum - _tilted_distribution(sigma, 0.0)[2]) - math.log(delta) + slack
     return _Losses(_weights(np.log(near) - c / sigma / sigma * (y - cells * c / 2) + constant), lowest, sigma, cells)
 
 
-def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """Return the distribution of the sum modulo `size` of `number` draws from `p`, and a bound on its error."""
+def _convolve_power(p: Array, draws: int, size: int) -> tuple[Array, float]:
+    """Return the distribution, modulo `size`, of the sum of `draws` samples from `p`, and a bound on its error."""
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
     for coefficient in p[::-1]:
@@ -211,15 +211,15 @@ def _convolve_power(p: Array, number: int, size: int) -> tuple[Array, float]:
     # All numbers are at most 1. The N-th power has N times the rounding error of the spectrum, plus its own.
     once = 16 * len(p) * _EPS
     with np.errstate(under="ignore"):
-        steep = np.minimum(np.abs(spectrum) + once, 1 + once) ** (number - 1)
-        q = np.maximum(np.fft.irfft(spectrum**number, size), 0.0)
-    of_spectrum = number * (once + 16 * _EPS) * 2 * float(np.sum(steep)) / size
+        steep = np.minimum(np.abs(spectrum) + once, 1 + once) ** (draws - 1)
+        q = np.maximum(np.fft.irfft(spectrum**draws, size), 0.0)
+    of_spectrum = draws * (once + 16 * _EPS) * 2 * float(np.sum(steep)) / size
     # The inverse adds log₂(size) roundings in the 2-norm (Higham 2002, Theorem 24.2).
     of_inverse = 16 * _EPS * math.log2(size) * float(np.linalg.norm(q))
     return q, 2 * (of_spectrum + of_inverse)
 
 
-def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
+def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, float]:
     """Return integers z around c = `centre`, probabilities ∝ e^{−(z − c)²/2σ²}, and ln of the sum of these weights."""
     reach = math.ceil(_REACH * sigma) + 2
     z = np.arange(math.floor(centre) - reach, math.floor(centre) + reach + 2, dtype=np.float64)
@@ -229,15 +229,15 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
     return z, weights / weights.sum(), top + math.log(float(weights.sum()))
 
 
-def _tilt(sigma: float, rate: float) -> float:
+def _find_tilt(sigma: float, rate: float) -> float:
     """Return the least `centre` at which Chernoff's bound for n draws is at most e^{−n·`rate`}.
 
-    The bound is on the probability that the mean of n untilted draws exceeds that of draws tilted by `_tilted`.
+    The bound is on the probability that the mean of n untilted draws exceeds that of tilted draws.
     """
-    log_sum = _tilted(sigma, 0.0)[2]
+    log_sum = _tilted_distribution(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
-        z, p, tilted = _tilted(sigma, c)
+        z, p, tilted = _tilted_distribution(sigma, c)
         # −ln of the bound, per draw, that the mean of untilted draws reaches the mean of tilted ones.
         return c * (float(p @ z) - c / 2) / sigma / sigma - (tilted - log_sum) >= rate
 
@@ -251,17 +251,17 @@ def _weights(log_weights: Array) -> Array:
     return result
 
 
-def _least_value(cells: int) -> int:
+def _least_noise_sum(cells: int) -> int:
     """Return a sum of the noise of `cells` counts at which the privacy loss is not positive."""
     return -(cells // 2) - 1
 
 
-def _greatest_value(scale: float, delta: float) -> int:
+def _greatest_noise_sum(scale: float, delta: float) -> int:
     """Return a number that a noise sum of scale `scale` exceeds with probability at most `_BEYOND`·`delta`."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
-def _log_difference(sigma: float, cells: int) -> float:
+def _bound_log_difference(sigma: float, cells: int) -> float:
     """Return a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y; ∞ if σ = `sigma` is too small.
 
     Y is a sum of `cells` discrete Gaussians of scale σ, and Z is one discrete Gaussian of scale σ√`cells`.

@@ -210,7 +210,7 @@ class ExactDivergence:
         per_query = np.zeros((2, len(orders)))
         per_teacher = np.zeros((0 if self.votes.matrix is None else self.votes.teachers, 2, len(orders)))
         pieces = list(self._pieces(stops, int(used.sum(axis=1).max())))
-        parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
+        parts = (self._piece_input(rows, orders[used[i]]) for i, rows in pieces)
         shared = self.is_long(int(stops[-1]))
         solve = partial(map_in_order, _sums) if shared else partial(map, partial(_sums, cache=self._neighbour_cache))
         bar = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(silent)
@@ -252,11 +252,11 @@ class ExactDivergence:
                 yield i, rows[start:end]
                 start = end
 
-    def _part(self, rows: Integers, orders: Array) -> "_Part":
+    def _piece_input(self, rows: Integers, orders: Array) -> "_PieceInput":
         assert self.neighbours is not None
         votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
-        return _Part(votes, times, self.neighbours, orders, rows.tobytes())
+        return _PieceInput(votes, times, self.neighbours, orders, rows.tobytes())
 
     @property
     def _most_ranks(self) -> int:
@@ -280,7 +280,7 @@ def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
     return np.concatenate([words[block].sum(axis=1, dtype=np.uint64) for block in blocks])
 
 
-class _Part(NamedTuple):
+class _PieceInput(NamedTuple):
     """Input for the divergences of one piece: its queries, their weights `times`, and the orders to compute."""
 
     votes: Votes
@@ -295,7 +295,7 @@ class _NeighbourCache(dict[bytes, list[Pairs]]):
 
     room = _KEPT
 
-    def of(self, part: _Part, portions: Iterator[Pairs]) -> Iterator[Pairs]:
+    def of(self, part: _PieceInput, portions: Iterator[Pairs]) -> Iterator[Pairs]:
         if part.rows in self:
             yield from self[part.rows]
             return
@@ -310,36 +310,36 @@ class _NeighbourCache(dict[bytes, list[Pairs]]):
             self[part.rows] = stored
 
 
-def _sums(part: _Part, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
+def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
     """Return the divergences of a piece, summed over its queries: for the worst neighbour of each, and per teacher.
 
     They are (2 directions × orders) and (teachers × 2 directions × orders), the second None without a vote matrix.
     """
     if isinstance(part.neighbours, PerQueryNeighbours):
-        block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
+        block, portions = _Block.with_own_histograms(part.votes), part.neighbours.neighbours(part.votes)
     else:
         block, histograms = _Block.by_histogram(part.votes)
         portions = part.neighbours(histograms)
-    table = _table(block, portions if cache is None else cache.of(part, portions), part.orders)
+    table = _worst_divergences(block, portions if cache is None else cache.of(part, portions), part.orders)
     shape = 2, len(part.orders)
-    worst = np.bincount(block.number, part.times, block.histograms) @ table.max(axis=1)
+    worst = np.bincount(block.histogram_of_query, part.times, block.histogram_count) @ table.max(axis=1)
     if block.matrix is None:
         return worst.reshape(shape), None
-    return worst.reshape(shape), block.per_teacher(part.times, table).reshape(-1, *shape)
+    return worst.reshape(shape), block.sum_per_teacher(part.times, table).reshape(-1, *shape)
 
 
 @dataclass(frozen=True, eq=False)
 class _Block:
     """Queries of one piece, with the histogram of each query and the rank of each class by its count."""
 
-    histograms: int  # number of distinct histograms
-    ranks: int  # number of distinct ranks
-    number: Integers  # histogram of each query
+    histogram_count: int  # number of distinct histograms
+    rank_count: int  # number of distinct ranks
+    histogram_of_query: Integers  # histogram of each query
     rank: Integers  # rank of each class by its count (queries × classes)
     matrix: NDArray[np.integer] | None  # votes (teachers × queries), if known
 
     def __len__(self) -> int:
-        return len(self.number)
+        return len(self.histogram_of_query)
 
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
@@ -356,12 +356,12 @@ class _Block:
         return block, histograms
 
     @classmethod
-    def per_query(cls, votes: Votes) -> "_Block":
+    def with_own_histograms(cls, votes: Votes) -> "_Block":
         """Return a block in which every query has its own histogram and every class its own rank."""
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
-    def per_teacher(self, times: Array, table: Array) -> Array:
+    def sum_per_teacher(self, times: Array, table: Array) -> Array:
         """Return for each teacher a sum over queries of entries of `table` (histograms × ranks × …).
 
         A query contributes the entry for its histogram and for the rank of the class that the teacher votes for.
@@ -370,14 +370,14 @@ class _Block:
         from scipy.sparse import csr_array
 
         assert self.matrix is not None
-        cells, teachers = self.histograms * self.ranks, len(self.matrix)
+        cells, teachers = self.histogram_count * self.rank_count, len(self.matrix)
         flat = table.reshape(cells, -1)
         result = np.zeros((teachers, flat.shape[1]))
         step = max(1, _BALLOTS // teachers)
         for start in range(0, len(self), step):
             queries = slice(start, start + step)
             voted = np.take_along_axis(self.rank[queries].T, self.matrix[:, queries].astype(np.intp), axis=0)
-            cell = voted + self.number[queries] * self.ranks
+            cell = voted + self.histogram_of_query[queries] * self.rank_count
             width = cell.shape[1]
             weights = np.broadcast_to(times[queries], cell.shape).ravel()
             ends = np.arange(0, (teachers + 1) * width, width)
@@ -385,17 +385,17 @@ class _Block:
         return result
 
 
-def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
+def _worst_divergences(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
     """Return the divergence of the worst neighbour for each histogram and each rank of the class that loses a vote.
 
     The result is (histograms × ranks × 2·orders): first the divergence of the histogram from the neighbour, then the
     reverse. It is 0 for ranks that a histogram does not have.
     """
-    table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
+    table = np.zeros((block.histogram_count, block.rank_count, 2 * len(orders)))
     for pairs in portions:
         forward = divergence(pairs.log_p, pairs.log_p_neighbour, pairs.multiplicity, orders)
         backward = divergence(pairs.log_p_neighbour, pairs.log_p, pairs.multiplicity, orders)
-        cell = pairs.histogram * block.ranks + pairs.loses
+        cell = pairs.histogram * block.rank_count + pairs.loses
         first = np.flatnonzero(np.diff(cell, prepend=-1))
         worst = np.maximum.reduceat(np.minimum(np.hstack([forward, backward]), _LARGE), first, axis=0)
         rows, loses = pairs.histogram[first], pairs.loses[first]

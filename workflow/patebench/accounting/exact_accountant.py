@@ -94,11 +94,11 @@ class OrderSearch:
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
             self._add_missing(forms, known, stops, wanted)
-            wanted = _select_beyond(forms, known, delta)
+            wanted = _select_orders_beyond(forms, known, delta)
             if not wanted.any():
                 break
         if not self.divergence.is_long(int(stops[-1])):
-            self._add_missing(forms, known, stops, _select_between(forms, delta))
+            self._add_missing(forms, known, stops, _select_orders_between(forms, delta))
         return forms, known
 
     def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
@@ -120,7 +120,7 @@ class OrderSearch:
         sample = self.divergence
         if len(rows) < int(stops[-1]):
             sample = ExactDivergence(votes.at(rows), self.divergence.neighbours, times)
-        curves = _coarse_divergences(sample, np.searchsorted(rows, stops), delta)
+        curves = _compute_coarse_divergences(sample, np.searchsorted(rows, stops), delta)
         wanted = np.zeros((len(stops), len(ORDERS)), dtype=bool)
         for form in curves:
             for how in _CONVERSIONS:
@@ -138,21 +138,21 @@ def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
     """Predict the index in `ORDERS[::_EVERY]` of the order with the least ε, from the `curve` at orders `COARSE`."""
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
-    shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
+    shift = _parabola_minimum(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
     step = float(np.log((COARSE[1] - 1) / (COARSE[0] - 1)))
     return min(round((best + shift) * step / (_STEP * _EVERY)), (len(ORDERS) - 1) // _EVERY)
 
 
-def _vertex(before: float, least: float, after: float) -> float:
-    """Return the minimiser of the parabola through (−1, `before`), (0, `least`), (1, `after`); 0 if there is none."""
-    bend = before - 2 * least + after
-    return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
+def _parabola_minimum(left: float, middle: float, right: float) -> float:
+    """Return the minimiser of the parabola through (−1, `left`), (0, `middle`), (1, `right`); 0 if there is none."""
+    bend = left - 2 * middle + right
+    return (left - right) / (2 * bend) if 0 < bend < np.inf else 0.0
 
 
-def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
+def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
     """Return a mask (stops × `ORDERS`) of further orders to try where the least ε is at the edge of `known` ones."""
     wanted = np.zeros_like(known)
-    for i, at, _ in _minima(forms, delta):
+    for i, at, _ in _find_minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
             wanted[i, max(at - _FURTHER * _EVERY, 0) : at : _EVERY] = True
         if at + 1 < len(ORDERS) and not known[i, at + _EVERY]:
@@ -160,16 +160,16 @@ def _select_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDAr
     return wanted
 
 
-def _select_between(forms: Array, delta: float) -> NDArray[np.bool_]:
+def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
     """Return a mask (stops × `ORDERS`) of the orders between known ones at which ε is predicted to be least."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
-    for i, at, epsilons in _minima(forms, delta):
+    for i, at, epsilons in _find_minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
-            wanted[i, at + round(_EVERY * _vertex(*epsilons[[at - _EVERY, at, at + _EVERY]]))] = True
+            wanted[i, at + round(_EVERY * _parabola_minimum(*epsilons[[at - _EVERY, at, at + _EVERY]]))] = True
     return wanted
 
 
-def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
+def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
     """Yield the index of T, the index of the order with the least ε, and ε at all orders.
 
     There is one such triple per form, conversion and T, unless the least ε is 0 or ∞.
@@ -182,7 +182,7 @@ def _minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
                     yield i, at, epsilons
 
 
-def _coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
+def _compute_coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
     """Return divergences (2 forms × numbers T in `queries` × `COARSE`); ∞ at orders where ε cannot be least."""
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))

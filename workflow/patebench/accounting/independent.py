@@ -88,10 +88,10 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     # 2T. Error of the sums: one rounding per term, of at most the largest term plus ln of their number.
     largest = max(float(np.abs(log_p).max()), float(np.abs(log_q).max())) + math.log(len(i)) + 1
     rounding = 32 * _EPS * (ways + queries * (1 + epsilon)) + 2 * (len(i) + 2) * _EPS * largest
-    likely = np.logaddexp.accumulate(log_p) + rounding
-    rare = np.logaddexp.accumulate(log_q) - rounding
-    exceeds = likely > math.log(delta)
-    candidates = likely[exceeds] + log1mexp(math.log(delta) - likely[exceeds]) - rare[exceeds]
+    log_p_sums = np.logaddexp.accumulate(log_p) + rounding
+    log_q_sums = np.logaddexp.accumulate(log_q) - rounding
+    exceeds = log_p_sums > math.log(delta)
+    candidates = log_p_sums[exceeds] + log1mexp(math.log(delta) - log_p_sums[exceeds]) - log_q_sums[exceeds]
     return min(plain, max(0.0, float(np.max(candidates, initial=0.0))))
 
 
@@ -151,29 +151,29 @@ def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
     low_losses = np.arange(queries)
     t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
-    likely, rare = (betainc(queries - low_losses, low_losses + 1, share) for share in (p, p * np.exp(-t)))
-    return float(np.max(likely * (1 + _BETA_ERROR) - math.exp(epsilon) * rare * (1 - _BETA_ERROR)))
+    p_event, q_event = (betainc(queries - low_losses, low_losses + 1, share) for share in (p, p * np.exp(-t)))
+    return float(np.max(p_event * (1 + _BETA_ERROR) - math.exp(epsilon) * q_event * (1 - _BETA_ERROR)))
 
 
 #: Maximum number of points of a transform; with more, ε is T·`top`.
 _POINTS = 1 << 22
 
 
-def lattice_composition(step: Array, top: float, queries: int, delta: float) -> float:
+def lattice_composition(loss_probabilities: Array, top: float, queries: int, delta: float) -> float:
     """Return the least ε for which T = `queries` equal steps are together (ε, δ)-DP, rounded up; at most T·`top`.
 
-    The privacy loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`, so the steps
+    The privacy loss of one step takes evenly spaced values from `top` to −`top` with `loss_probabilities`, so the steps
     are also (T·`top`)-DP. δ(ε) is Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). Losses
     are composed by a Fourier transform, whose rounding error is subtracted from δ.
     """
-    plain, points = queries * top, queries * (len(step) - 1) + 1
+    plain, points = queries * top, queries * (len(loss_probabilities) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:
         return plain
     size = 1 << (points - 1).bit_length()
-    p: Array = np.maximum(np.fft.irfft(np.fft.rfft(step, size) ** queries, size)[:points], 0.0)
+    p: Array = np.maximum(np.fft.irfft(np.fft.rfft(loss_probabilities, size) ** queries, size)[:points], 0.0)
     losses = np.linspace(plain, -plain, points)
-    gains = losses > 0
-    p, losses = p[gains], losses[gains]
+    positive = losses > 0
+    p, losses = p[positive], losses[positive]
     # The T-th power of a spectrum below 1 adds a relative error of T roundings, and the transforms add log₂(size)
     # roundings. By Parseval's theorem, the error of the probabilities has the same 2-norm, and a 1-norm that is at most
     # √size times as large.

@@ -55,13 +55,13 @@ class _Noise:
     # All functions take s, one vote in noise scales.
     inside: Callable[[float], Sequence[Cells]]  # cells of u and v (see the module)
     one_count: Callable[[float, float], float]  # divergence, at an order, of one noisy count that changes by s
-    far: Callable[[float, float, float], tuple[float, float]]  # bounds on the part beyond a reach; see `_gaussian_far`
+    tail: Callable[[float, float, float], tuple[float, float]]  # bounds beyond a reach; see `_bound_gaussian_tail`
     reach: float  # noise beyond which outcomes are treated as improbable, in noise scales
     least: float = 0.0  # s below which the cost of the counts is used
     discrete: bool = False
 
 
-def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
+def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
     """Return bounds on the part of a label's divergence D that is due to Gaussian noise beyond `reach`.
 
     The first bound is for outcomes that depend on one changed count, the second for those that depend on two. Both
@@ -69,7 +69,7 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
     """
     tilt = (order - 1) * s
 
-    def square(start: float, offset: float) -> float:
+    def integrate(start: float, offset: float) -> float:
         """Return ∫ (x + `offset`)² φ(x) dx over x ≥ `start`, with φ the normal density."""
         density = math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
         return (1 + offset**2) * float(ndtr(-start)) + (start + 2 * offset) * density
@@ -77,14 +77,14 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
     # With densities p and q before and after the vote changes, p^α q^{1−α} is e^{γ(γ+s)/2} times the normal density p
     # shifted by γ = (α−1)s. At a distance y from its mean, r = ln(p/q) is s(y + γ + s/2) for one score and s(y_a − y_b
     # + 2γ + s) for both. Where r < 0, q counts: γ = −s.
-    one = math.exp(tilt * (tilt + s) / 2) * square(reach - tilt, tilt + s / 2) + square(reach - s, s / 2)
-    tilted = square(reach - tilt, 2 * tilt + s) + float(ndtr(tilt - reach))
-    both = 2 * (math.exp(tilt * (tilt + s)) * tilted + square(reach - s, s) + float(ndtr(s - reach)))
+    one = math.exp(tilt * (tilt + s) / 2) * integrate(reach - tilt, tilt + s / 2) + integrate(reach - s, s / 2)
+    tilted = integrate(reach - tilt, 2 * tilt + s) + float(ndtr(tilt - reach))
+    both = 2 * (math.exp(tilt * (tilt + s)) * tilted + integrate(reach - s, s) + float(ndtr(s - reach)))
     return one, both
 
 
-def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return the bounds of `_gaussian_far` for Laplace noise."""
+def _bound_laplace_tail(s: float, order: float, reach: float) -> tuple[float, float]:
+    """Return the bounds of `_bound_gaussian_tail` for Laplace noise."""
     # The log ratio of one score is from −s to s.
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
@@ -93,13 +93,13 @@ def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
 _GAUSSIAN = _Noise(
     inside=lambda s: [label_tables.cells(label_tables.gaussian(), s)],
     one_count=lambda s, order: order * s * s / 2,
-    far=_gaussian_far,
+    tail=_bound_gaussian_tail,
     reach=11.0,
 )
 _LAPLACE = _Noise(
     inside=lambda s: [label_tables.cells(label_tables.laplace(), s)],
     one_count=lambda s, order: float(rdp.pure(s, [order])[0]),
-    far=_laplace_far,
+    tail=_bound_laplace_tail,
     reach=18.0,
 )
 _DISCRETE_GAUSSIAN = replace(
@@ -122,14 +122,14 @@ def _bound_outside(noise: _Noise, s: float, order: float) -> float:
     # On integers, the reach X is lowered by two votes: scores may be off by one, and the sum that is the probability
     # of a tail is below an integral that begins a vote earlier.
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
-    one, both = noise.far(s, order, reach)
+    one, both = noise.tail(s, order, reach)
     # The log ratio of the nearly certain outcome is at most 2s·f(X − s)/F(X − s); f is the density, F its integral.
     certain = 2 * math.exp(s - reach)
     rest = certain**2 * math.exp(certain * order * s)
     unit = order * (order - 1) * s * s / 2
     # Sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
-    improbable, apart = (math.log1p(unit * (1.01 * share + rest)) / (order - 1) for share in (one, both))
-    return max(noise.one_count(s, order) + improbable, apart)
+    improbable_one, improbable_both = (math.log1p(unit * (1.01 * share + rest)) / (order - 1) for share in (one, both))
+    return max(noise.one_count(s, order) + improbable_one, improbable_both)
 
 
 class LabelCost:
@@ -147,18 +147,18 @@ class LabelCost:
         return self._known[index]
 
     def _bound_at(self, order: float) -> float:
-        plain = float(self.counts(np.array([order]))[0])
+        counts_cost = float(self.counts(np.array([order]))[0])
         s = self._s
         if (
-            not LEAST < plain < math.inf
+            not LEAST < counts_cost < math.inf
             or not self._noise.least <= s <= label_tables.LARGEST
             or (order - 1) * s > _TILT
         ):
-            return plain
+            return counts_cost
         outside = _bound_outside(self._noise, s, order)
-        if outside >= plain:
-            return plain
-        return min(plain, max(outside, *(cells.worst(order) for cells in _cells(self._noise, s))))
+        if outside >= counts_cost:
+            return counts_cost
+        return min(counts_cost, max(outside, *(cells.worst(order) for cells in _cells(self._noise, s))))
 
     def curve(self, orders: Array) -> Array:
         """Return upper bounds on the Rényi divergence D_α of one label at any `orders`.
@@ -167,7 +167,7 @@ class LabelCost:
         (α − 1)D_α lies below its chords, and these lie below the chords of the computed bounds.
         """
         orders = np.asarray(orders, dtype=np.float64)
-        plain = self.counts(orders)
+        counts_cost = self.counts(orders)
         right = np.clip(np.searchsorted(_ORDERS, orders), 1, len(_ORDERS) - 1)
         low, high = _ORDERS[right - 1] - 1, _ORDERS[right] - 1
         share = np.clip((orders - 1 - low) / (high - low), 0, 1)
@@ -176,7 +176,7 @@ class LabelCost:
         with np.errstate(invalid="ignore"):
             chord = ((1 - share) * low * first + share * high * second) / np.maximum(orders - 1, low)
         chord = np.where(np.isnan(chord), np.inf, chord)
-        return np.where(orders > _ORDERS[-1], plain, np.minimum(plain, chord * (1 + _ROUNDING)))
+        return np.where(orders > _ORDERS[-1], counts_cost, np.minimum(counts_cost, chord * (1 + _ROUNDING)))
 
 
 @lru_cache(maxsize=2)
@@ -247,13 +247,13 @@ def _descend(height: Callable[[int], float], start: int, step: int, size: int) -
 
 
 def accountant(
-    cost: LabelCost, for_integers: LabelCost, *, further_costs: Callable[[Array], Array] = np.zeros_like, test: str = ""
+    cost: LabelCost, integer_cost: LabelCost, *, further_costs: Callable[[Array], Array] = np.zeros_like, test: str = ""
 ) -> LabelAccountant:
     """Return the worst-case accountant of the labels of a noisy argmax.
 
     Parameters
     ----------
-    cost, for_integers : Rényi curve of one label with continuous and with discrete noise
+    cost, integer_cost : Rényi curve of one label with continuous and with discrete noise
     further_costs : Rényi curve of all other costs of a query, such as a threshold test
     test : citation of the theorem on these other costs
     """
@@ -272,12 +272,12 @@ def accountant(
         )
 
     on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"
-    return build(cost, build(for_integers, on_integers))
+    return build(cost, build(integer_cost, on_integers))
 
 
-def per_query(cost: LabelCost, for_integers: LabelCost) -> Callable[[Array], Array]:
+def per_query(cost: LabelCost, integer_cost: LabelCost) -> Callable[[Array], Array]:
     """Return a Rényi curve of one label that is valid for both continuous and discrete noise.
 
-    `cost` is the curve with continuous noise, and `for_integers` that with discrete noise.
+    `cost` is the curve with continuous noise, and `integer_cost` that with discrete noise.
     """
-    return lambda orders: np.maximum(cost.curve(orders), for_integers.curve(orders))
+    return lambda orders: np.maximum(cost.curve(orders), integer_cost.curve(orders))

@@ -128,20 +128,20 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
     """
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
-    ahead = _Rows.of(noise, w, rows, tie)
-    behind = _Rows.of(noise, w, np.unique(np.concatenate([-rows, 2 - np.concatenate(last)])), 1 - tie)
+    ahead = _WinBounds.of(noise, w, rows, tie)
+    behind = _WinBounds.of(noise, w, np.unique(np.concatenate([-rows, 2 - np.concatenate(last)])), 1 - tie)
     neither = _bound_neither(noise, w, t)
-    low = [np.minimum(*(ahead.low[:, ahead.at(end)] for end in first))]
-    low += [np.minimum(*(behind.low[:, behind.at(-end)] for end in last)), neither[0]]
-    high = [np.maximum(*(ahead.high[:, ahead.at(end)] for end in last))]
-    high += [np.maximum(*(behind.high[:, behind.at(-end)] for end in first)), neither[1]]
-    ratio = [np.maximum(*(ahead.ratio[:, ahead.at(end)] for end in first))]
-    ratio += [-np.maximum(*(behind.ratio[:, behind.at(2 - end)] for end in last)), *neither[2:]]
+    low = [np.minimum(*(ahead.low[:, ahead.index_of(end)] for end in first))]
+    low += [np.minimum(*(behind.low[:, behind.index_of(-end)] for end in last)), neither[0]]
+    high = [np.maximum(*(ahead.high[:, ahead.index_of(end)] for end in last))]
+    high += [np.maximum(*(behind.high[:, behind.index_of(-end)] for end in first)), neither[1]]
+    ratio = [np.maximum(*(ahead.ratio[:, ahead.index_of(end)] for end in first))]
+    ratio += [-np.maximum(*(behind.ratio[:, behind.index_of(2 - end)] for end in last)), *neither[2:]]
     return Cells.of(np.minimum(np.stack(low), np.stack(high)), np.stack(high), np.stack(ratio))
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _WinBounds:
     """Bounds on the probability P_a that class a wins, and on ln P_a before minus after the vote changes."""
 
     t: Integers  # u − v (columns); rows are cells of w = u + v
@@ -149,11 +149,11 @@ class _Rows:
     high: Array
     ratio: Array  # upper bound
 
-    def at(self, t: Integers) -> Integers:
+    def index_of(self, t: Integers) -> Integers:
         return np.searchsorted(self.t, t)
 
     @classmethod
-    def of(cls, noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> "_Rows":
+    def of(cls, noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> "_WinBounds":
         length = 2 * noise.reach + 1
         block = max(1, _CELLS // length)
         parts = [cls._compute_block(noise, w, t[start : start + block], tie) for start in range(0, len(t), block)]
@@ -161,7 +161,7 @@ class _Rows:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Return the bounds `low`, `high` and `ratio` of `_Rows` for some columns `t`."""
+        """Return the bounds `low`, `high` and `ratio` of `_WinBounds` for some columns `t`."""
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
         end = np.vstack([start[1:] - 1, np.full_like(t, noise.reach)])
@@ -215,17 +215,17 @@ def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cel
     docs/explanation/proofs-labels.md.
     """
 
-    def wins(u: Integers, v: Integers, tie: int) -> Array:
+    def win_probabilities(u: Integers, v: Integers, tie: int) -> Array:
         """Return the probability that class a wins by the rule κ = `tie`, for all pairs (u, v)."""
         x = np.arange(noise.reach + int(u[-1]) + 1)
         return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
 
     low, high = edge[:-1], edge[1:] - 1
-    least, most = wins(low, high, tie), wins(high, low, tie)
-    loses, gains = wins(low, high, 1 - tie).T, wins(high, low, 1 - tie).T
+    least, most = win_probabilities(low, high, tie), win_probabilities(high, low, tie)
+    loses, gains = win_probabilities(low, high, 1 - tie).T, win_probabilities(high, low, 1 - tie).T
     with np.errstate(divide="ignore"):
-        first = np.log(least / wins(low - 1, high + 1, tie))
-        second = np.log(loses / wins(low + 1, high - 1, 1 - tie).T)
+        first = np.log(least / win_probabilities(low - 1, high + 1, tie))
+        second = np.log(loses / win_probabilities(low + 1, high - 1, 1 - tie).T)
     wanted = low[:, None] + low < below
     neither_low, neither_high = (noise.below(-1 - end)[:, None] * noise.below(-1 - end) for end in (high, low))
     above = noise.neither_ratio(low[:, None], high[None, :])

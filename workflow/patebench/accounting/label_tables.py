@@ -172,12 +172,14 @@ def gaussian() -> Table:
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
     halves = np.sort(np.concatenate([w, (w[1:] + w[:-1]) / 2]))[:, None]
     wins = _gaussian_wins(halves[:, 0], t)
-    crossing = np.exp(-t * t / 4) / (2 * np.sqrt(np.pi)) * ndtr(halves / np.sqrt(2))
-    two = ndtr(t / np.sqrt(2)), np.exp(-t * t / 4) / (2 * np.sqrt(np.pi))
+    tie_density = np.exp(-t * t / 4) / (2 * np.sqrt(np.pi)) * ndtr(halves / np.sqrt(2))
+    limits = ndtr(t / np.sqrt(2)), np.exp(-t * t / 4) / (2 * np.sqrt(np.pi))
     u, v = (halves + t) / 2, (halves - t) / 2
     middle = slice(1, None, 2)
-    corner = (crossing + _density(u) * ndtr(-v) / 2)[middle] / wins[middle] + np.diff(w)[:, None] / 8
-    return _table(w, t, wins[::2], crossing[::2], two, corner, density=_density, below=ndtr, bend=1.0, slope=np.inf)
+    corner = (tie_density + _density(u) * ndtr(-v) / 2)[middle] / wins[middle] + np.diff(w)[:, None] / 8
+    return _create_table(
+        w, t, wins[::2], tie_density[::2], limits, corner, density=_density, below=ndtr, bend=1.0, slope=np.inf
+    )
 
 
 def _density(x: Array) -> Array:
@@ -226,14 +228,14 @@ def laplace() -> Table:
     column, apart = w[:, None], np.diff(w)[:, None]
     middle, ahead = column[:-1] + apart / 2, t - apart / 2
     slope = (
-        _laplace_crossing(middle, ahead)
+        _laplace_tie_density(middle, ahead)
         + _laplace_density((middle + ahead) / 2) * _laplace_below((ahead - middle) / 2) / 2
     )
     corner = slope / _laplace_wins(middle, ahead)
-    two = _laplace_wins(np.full((1, 1), np.inf), t)[0], _laplace_crossing(np.full((1, 1), np.inf), t)[0]
-    wins, crossing = _laplace_wins(column, t), _laplace_crossing(column, t)
-    return _table(
-        w, t, wins, crossing, two, corner, density=_laplace_density, below=_laplace_below, bend=_STEEP, slope=1.0
+    limits = _laplace_wins(np.full((1, 1), np.inf), t)[0], _laplace_tie_density(np.full((1, 1), np.inf), t)[0]
+    wins, tie_density = _laplace_wins(column, t), _laplace_tie_density(column, t)
+    return _create_table(
+        w, t, wins, tie_density, limits, corner, density=_laplace_density, below=_laplace_below, bend=_STEEP, slope=1.0
     )
 
 
@@ -268,7 +270,7 @@ def _laplace_wins(w: Array, t: Array) -> Array:
     return np.where(t >= 0, ahead, behind)
 
 
-def _laplace_crossing(w: Array, t: Array) -> Array:
+def _laplace_tie_density(w: Array, t: Array) -> Array:
     """Compute G = ∫ f(x − u) f(x − v) dx over x > 0, the density of a tie of a and b, with f(x) = e^{−|x|}/2."""
     apart = np.abs(t)
     # G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)
@@ -279,12 +281,12 @@ def _laplace_crossing(w: Array, t: Array) -> Array:
     return np.where(c >= 0, down * down * tie / 8, np.where(c >= -apart, between, beyond))
 
 
-def _table(
+def _create_table(
     w: Array,
     t: Array,
     wins: Array,
-    crossing: Array,
-    two: tuple[Array, Array],
+    tie_density: Array,
+    limits: tuple[Array, Array],
     corner: Array,
     *,
     density: Callable[[Array], Array],
@@ -296,8 +298,8 @@ def _table(
 
     Parameters
     ----------
-    wins, crossing : P_a, and G of `_laplace_crossing`, at the edges of w
-    two : limits of `wins` and of `crossing` as w → ∞
+    wins, tie_density : P_a, and G of `_laplace_tie_density`, at the edges of w
+    limits : limits of `wins` and of `tie_density` as w → ∞
     corner : second upper bound on ∂ ln P_a/∂t, at the middle of each cell of w
     density, below : density and distribution function of the noise
     bend, slope : bounds on the slopes of the hazard and of the log density
@@ -307,7 +309,7 @@ def _table(
     hazard_u, hazard_v = density(u) / above_u, density(v) / above_v
     endless, nothing = np.full((1, len(t)), np.inf), np.zeros((1, len(t)))
     nearest = density(np.clip(0.0, u, np.vstack([u[1:], endless])))
-    steep = (np.vstack([crossing[1:], two[1]]) + nearest * above_v / 2) / wins
+    steep = (np.vstack([tie_density[1:], limits[1]]) + nearest * above_v / 2) / wins
     steep[:-1] = np.minimum(steep[:-1], corner)
     ahead = np.maximum(np.vstack([hazard_u[1:], endless]) - hazard_v, 0.0) / 2
     ahead = np.where(t >= 0, ahead, ahead[:, ::-1])
@@ -316,7 +318,7 @@ def _table(
     return Table(
         t=t,
         wins_low=wins * (1 - ERROR),
-        wins_high=np.vstack([wins[1:], two[0]]) * (1 + ERROR),
+        wins_high=np.vstack([wins[1:], limits[0]]) * (1 + ERROR),
         steep=np.minimum(steep, slope) * (1 + ERROR),
         neither=neither * (1 + ERROR),
         neither_low=np.vstack([neither[1:], nothing]) * (1 - ERROR),

@@ -76,12 +76,12 @@ class Decision:
         """Return the probability p_k that labels are released, with `k` the result of `steps`; 1 if `k` is None."""
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
-    def fulfils(self, units: int, before: int) -> bool:
-        """Return True if p = `units`/UNITS and p′ = `before`/UNITS satisfy (*) of the module in both directions.
+    def fulfils(self, units: int, previous_units: int) -> bool:
+        """Return True if p = `units`/UNITS and p′ = `previous_units`/UNITS satisfy (*) in both directions.
 
-        (*) limits the Rényi divergence between neighbours that release their labels with probability p and p′.
+        (*) of the module limits the Rényi divergence between neighbours that release labels with probability p and p′.
         """
-        one, other = _logs(units), _logs(before)
+        one, other = _log_probabilities(units), _log_probabilities(previous_units)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
@@ -104,15 +104,15 @@ class Decision:
 
 
 @lru_cache(maxsize=256)
-def _pass_probabilities(decision: Decision, most: int) -> tuple[int, ...]:
-    """Return p_0 … p_`most`, multiplied by UNITS: the largest probabilities of a release that `decision` allows."""
+def _pass_probabilities(decision: Decision, largest_k: int) -> tuple[int, ...]:
+    """Return p_0 … p_`largest_k`, multiplied by UNITS: the largest release probabilities that `decision` allows."""
     result = [math.floor(decision.failure * UNITS)]
-    while len(result) <= most:
-        result.append(bisect(partial(decision.fulfils, before=result[-1]), result[-1], UNITS))
+    while len(result) <= largest_k:
+        result.append(bisect(partial(decision.fulfils, previous_units=result[-1]), result[-1], UNITS))
     return tuple(result)
 
 
-def _logs(units: int) -> tuple[float, float]:
+def _log_probabilities(units: int) -> tuple[float, float]:
     """Return ln p and ln(1 − p) for the probability p = `units`/UNITS."""
     return math.log(units / UNITS), math.log((UNITS - units) / UNITS)
 
@@ -121,7 +121,7 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
     """Return D_α between releases of labels with probability `p` and with `q`; the D_α of the labels is `labels`."""
     if p == q == 1:
         return labels
-    (log_p, log_rest), (log_q, rest) = (_logs(round(probability * UNITS)) for probability in (p, q))
+    (log_p, log_rest), (log_q, rest) = (_log_probabilities(round(probability * UNITS)) for probability in (p, q))
     nothing = orders * log_rest - (orders - 1) * rest
     released = orders * log_p - (orders - 1) * log_q + (orders - 1) * labels
     rounding = _ROUNDING * orders * (1 - log_p - log_q - log_rest - rest + labels)

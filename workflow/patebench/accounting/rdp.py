@@ -99,13 +99,13 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
     up, down = (orders - 1) * gamma, -orders * gamma
     shares = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        near = np.log1p(shares[0] * _beyond_linear(up) + shares[1] * _beyond_linear(down))
+        near = np.log1p(shares[0] * _exp_beyond_linear(up) + shares[1] * _exp_beyond_linear(down))
         far = np.logaddexp(np.log(shares[0]) + up, np.log(shares[1]) + down)
     divergence = np.where(up < 30, near, far) / (orders - 1) * (1 + 1e-12)
     return np.minimum(np.maximum(divergence, LEAST), pure(gamma, orders))
 
 
-def _beyond_linear(x: Array) -> Array:
+def _exp_beyond_linear(x: Array) -> Array:
     """Return eˣ − 1 − x, precise near x = 0."""
     # Taylor series whose next term is below the rounding error.
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
@@ -187,7 +187,7 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
     the plurality j* over class j, in votes.
     """
 
-    def union(counts: NDArray[np.integer]) -> Array:
+    def union_bound(counts: NDArray[np.integer]) -> Array:
         scaled = min(gamma, _LARGE) * _leads(counts)
         if scaled.max() > _PLAIN:
             result: Array = logsumexp(np.log1p(scaled / 2) - scaled) - np.log(2)
@@ -195,7 +195,7 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
             result = np.log(((2 + scaled) * np.exp(-scaled)) @ np.ones(scaled.shape[1])) - np.log(4)
         return result
 
-    return _cap_log_q(rowwise(union, counts), counts.shape[1])
+    return _cap_log_q(rowwise(union_bound, counts), counts.shape[1])
 
 
 def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
@@ -205,13 +205,13 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
     plurality j* over class j, in votes.
     """
 
-    def union(counts: NDArray[np.integer]) -> Array:
+    def union_bound(counts: NDArray[np.integer]) -> Array:
         behind = _leads(counts)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             scaled = np.where(behind > 0, behind / (np.sqrt(2) * sigma), 0.0)
         return logsumexp(log_ndtr(-scaled))
 
-    return _cap_log_q(rowwise(union, counts), counts.shape[1])
+    return _cap_log_q(rowwise(union_bound, counts), counts.shape[1])
 
 
 def _cap_log_q(log_q: Array, classes: int) -> Array:

@@ -208,14 +208,14 @@ class SanitisingNoise:
     ----------
     source : function of T that returns the noise source of the bound on the first T queries
     secret : True if the noise cannot be drawn again, so that the bound may be published
-    written_down : function that is called before the noise is drawn, to record the cost of the release, for example in
+    record_cost : function that is called before the noise is drawn, to record the cost of the release, for example in
         a ledger. Arguments: T, and the cost as worst-case Rényi divergences at `conversion.ORDERS`. An exception
         prevents the draw
     """
 
     source: Callable[[int], Source]
     secret: bool
-    written_down: Callable[[int, Array], None] = lambda queries, divergences: None
+    record_cost: Callable[[int, Array], None] = lambda queries, divergences: None
 
 
 #: Discrete noise from the operating system's entropy, for real releases.
@@ -273,7 +273,7 @@ def accountants(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Releasing(Accountant):
+class _ReleasingAccountant(Accountant):
     counts: Counts
     per_query: PerQuery
     worst: Callable[[Array], Array]
@@ -309,7 +309,7 @@ class _Releasing(Accountant):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanitisedAccountant(_Releasing):
+class SanitisedAccountant(_ReleasingAccountant):
     """Accountant that releases a data-dependent bound with noise, which makes it a sanitised bound.
 
     The noise parameters are best for the artificial counts of `profile`, so they do not depend on the votes. For each
@@ -325,11 +325,11 @@ class SanitisedAccountant(_Releasing):
         curve, worst = self.per_query(typical, ORDERS).mean(axis=0), self.worst(ORDERS)
         designs = [best_design(T * curve, T * local, T * worst, ORDERS, delta) for T in queries]
         for T, design in zip(queries, designs, strict=True):
-            self.noise.written_down(T, design.curve(conversion.ORDERS))
+            self.noise.record_cost(T, design.curve(conversion.ORDERS))
         return [(design, self._draw(T, design)) for T, design in zip(queries, designs, strict=True)]
 
-    def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
-        return replace(super().bound(epsilon, delta, queries, **how), publishable=self.noise.secret)
+    def bound(self, epsilon: float, delta: float, queries: int, **fields: Any) -> Bound:
+        return replace(super().bound(epsilon, delta, queries, **fields), publishable=self.noise.secret)
 
     def _terms(self, design: Design) -> str:
         caveat = "" if self.noise.secret else "; its noise came from a named seed, so this draw is not for publishing"
@@ -346,7 +346,7 @@ class SanitisedAccountant(_Releasing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimisedAccountant(_Releasing):
+class OptimisedAccountant(_ReleasingAccountant):
     """Accountant that states ε at the median of the noisy bound, with the noise parameters that are best for the votes.
 
     Scalable PATE proceeds in the same way. Parameters and median depend on the votes without noise, so this ε must not

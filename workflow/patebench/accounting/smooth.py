@@ -100,8 +100,8 @@ def local(steps: Steps, counts: Counts) -> Array:
     total = np.zeros((len(distances) + 1, len(steps.peak)))
     total[-1] = len(counts) * steps.change.max(axis=1)
     ordered, times = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
-    for rows, span in _blocks(len(ordered), ordered.shape[1], len(distances)):
-        near, far = _bound_nodes(steps, ordered[rows], distances[span])
+    for rows, span in _split_into_blocks(len(ordered), ordered.shape[1], len(distances)):
+        near, far = _bound_positions(steps, ordered[rows], distances[span])
         for order, (change, peak) in enumerate(zip(steps.change, steps.peak, strict=True)):
             total[span, order] += times[rows] @ _interpolate(change, np.clip(float(peak), near, far))
     return total + len(counts) * steps.rounding
@@ -125,7 +125,7 @@ def smooth(local: Array, beta: Array | float) -> Array:
     return np.maximum(discounted.max(axis=0), 1e-12 * local[-1])
 
 
-def _bound_nodes(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
+def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return the least and greatest positions in the table (queries × distances) of histograms within each distance.
 
     `ordered` are counts (queries × classes) in descending order, and distances are numbers of changed votes.
@@ -165,7 +165,7 @@ def _interpolate(table: Array, position: Array) -> Array:
     return table[node] * (1 - rest) + table[node + 1] * rest
 
 
-def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
+def _split_into_blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
     """Yield pairs of a slice of queries and a slice of distances that cover all combinations, to limit memory."""
     span = max(1, min(distances, _CELLS // classes))
     rows = max(1, _CELLS // (classes * span))

@@ -42,10 +42,10 @@ class Spending:
     teachers: tuple[int, int] | None = None
 
 
-def together(spent: Iterable[Spending]) -> tuple[Array, float]:
-    """Return Rényi divergences (at `conversion.ORDERS`) and failure probability of all draws `spent`, rounded up."""
+def together(spendings: Iterable[Spending]) -> tuple[Array, float]:
+    """Return Rényi divergences (at `conversion.ORDERS`) and failure probability of all `spendings`, rounded up."""
     by_partition: dict[str, list[Spending]] = {}
-    for draw in spent:
+    for draw in spendings:
         by_partition.setdefault(draw.partition, []).append(draw)
     divergences, failure = np.zeros(len(conversion.ORDERS)), 0.0
     for draws in by_partition.values():
@@ -57,12 +57,12 @@ def together(spent: Iterable[Spending]) -> tuple[Array, float]:
     return divergences * (1 + _ROUNDING), failure * (1 + _ROUNDING)
 
 
-def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None) -> float:
-    """Return the least ε at `delta` of all draws in `spent` together, by the tight conversion.
+def epsilon(spendings: Sequence[Spending], delta: float, order: float | None = None) -> float:
+    """Return the least ε at `delta` of all `spendings` together, by the tight conversion.
 
     With `order`, one of `conversion.ORDERS`, return ε at this order. ε is ∞ if the failure probability is δ or more.
     """
-    divergences, failure = together(spent)
+    divergences, failure = together(spendings)
     remaining = delta - failure
     if remaining <= 0:
         return math.inf
@@ -74,9 +74,9 @@ def _order_index(order: float) -> int:
     return int(np.argmin(np.abs(conversion.ORDERS - order)))
 
 
-def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
-    """Return True if all draws in `spent` are together (ε, δ)-DP by the Rényi order `order`, fixed beforehand."""
-    divergences, failure = together(spent)
+def keeps(spendings: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
+    """Return True if the draws `spendings` are together (ε, δ)-DP by the Rényi order `order`, fixed beforehand."""
+    divergences, failure = together(spendings)
     remaining = delta - failure
     if remaining <= 0:
         return False
@@ -84,9 +84,9 @@ def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float)
     return bool(divergences[index] <= allowance(conversion.ORDERS[index : index + 1], epsilon, remaining)[0])
 
 
-def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float:
-    """Return the order in `conversion.ORDERS` at which the draws `spent` could be repeated most often within (ε, δ)."""
-    divergences, failure = together(spent)
+def best_order(spendings: Sequence[Spending], epsilon: float, delta: float) -> float:
+    """Return the order in `conversion.ORDERS` at which `spendings` could be repeated most often within (ε, δ)."""
+    divergences, failure = together(spendings)
     orders = conversion.ORDERS
     with np.errstate(divide="ignore", invalid="ignore"):
         room = allowance(orders, epsilon, max(delta - failure, np.finfo(float).tiny)) / divergences
@@ -103,11 +103,11 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
     if not usable:
         return None
     failure = min(item.failure(queries) for item in usable)
-    curves = [_curve(item, queries) for item in usable if item.failure(queries) == failure]
+    curves = [_compute_curve(item, queries) for item in usable if item.failure(queries) == failure]
     return np.min(curves, axis=0), failure
 
 
-def _curve(accountant: RenyiAccountant, queries: int) -> Array:
+def _compute_curve(accountant: RenyiAccountant, queries: int) -> Array:
     """Return the Rényi divergences of the first `queries` queries at `conversion.ORDERS`."""
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)

@@ -95,7 +95,7 @@ def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[s
         entry = Entry(what=what, mechanism=mechanism, parameters=parameters, queries=queries, spent=spent)
         place.enter(records_of(source), entry)
 
-    return replace(fresh, written_down=write_down)
+    return replace(fresh, record_cost=write_down)
 
 
 command = stage_command(
